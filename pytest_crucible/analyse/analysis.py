@@ -1,0 +1,128 @@
+"""One experiment's stored answers to everything that is computed from them. Pure: nothing is decided and nothing printed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.questions import Clusters, mean_of
+from pytest_crucible.analyse.scores import Scores, resolve, scores
+from pytest_crucible.analyse.targets import estimate, failures, judge_target
+from pytest_crucible.analyse.worst import worst_samples
+from pytest_crucible.records import Analysis, Answers, Comparison, Estimate, MetricFacts, Plan, TargetResult, Worst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What an analysis starts from: the plan, each arm's answers, and each sample's group."""
+
+    plan: Plan
+    answers: tuple[Answers, ...]
+    groups: Sequence[str | None]
+    finished: bool
+    known_kinds: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Scores of every metric in every arm."""
+
+    facts: Mapping[str, MetricFacts]
+    scores: Mapping[str, tuple[Scores, ...]]
+    clusters: Clusters | None
+
+
+def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, dict[int, Worst]]:
+    """Estimates, target results and comparisons, and the samples most worth reading by their positions.
+
+    `questions` is the number of comparisons that the whole session asks: they share alpha.
+    """
+    table = _table(given)
+    plan = given.plan
+    analysis = Analysis(
+        plan=plan,
+        estimates=_estimates(plan, table, alpha),
+        targets=_targets(plan, table, alpha),
+        comparisons=_comparisons(plan, table, alpha, questions),
+        kinds={name: str(facts.kind) for name, facts in table.facts.items()},
+        lost=_lost(plan, given.answers, len(given.groups)),
+        failures={arm.name: failures(answers) for arm, answers in zip(plan.arms, given.answers, strict=True)},
+        finished=given.finished,
+    )
+    return analysis, worst_samples(plan, table.facts, table.scores)
+
+
+def _table(given: Given) -> _Table:
+    plan, arms = given.plan, given.answers
+    declared = {facts.name: facts for facts in plan.metrics}
+    for name in sorted({name for arm in arms for name in (*arm.scores, *arm.labels)} - set(declared)):
+        declared[name] = MetricFacts(name=name)
+    seen = {name for arm in arms for name in (*arm.scores, *arm.labels)}
+    facts = {name: resolve(one, arms, given.known_kinds) for name, one in declared.items()}
+    numeric = {name: one for name, one in facts.items() if one.kind != "text" and (name in seen or one in plan.metrics)}
+    size = {"samples": len(given.groups), "epochs": plan.epochs}
+    return _Table(
+        facts=facts,
+        scores={name: tuple(scores(one, arm, **size) for arm in arms) for name, one in numeric.items()},
+        clusters=_clusters(given.groups),
+    )
+
+
+def _clusters(groups: Sequence[str | None]) -> Clusters | None:
+    """Codes of the groups; None when there are none, or every sample is its own."""
+    if None in groups or len(set(groups)) == len(groups):
+        return None
+    return np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
+
+
+def _estimates(plan: Plan, table: _Table, alpha: float) -> tuple[Estimate, ...]:
+    return tuple(
+        estimate(mean_of(table.facts[name]), table.facts[name], arm.name, of_arm, table.clusters, level=1 - alpha)
+        for name, of_arms in table.scores.items()
+        for arm, of_arm in zip(plan.arms, of_arms, strict=True)
+    )
+
+
+def _targets(plan: Plan, table: _Table, alpha: float) -> tuple[TargetResult, ...]:
+    return tuple(
+        judge_target(
+            target, table.facts[target.metric], plan.candidate.name, table.scores[target.metric][0], table.clusters,
+            alpha=alpha,
+        )
+        for target in plan.targets
+        if target.metric in table.scores
+    )  # fmt: skip
+
+
+def _comparisons(plan: Plan, table: _Table, alpha: float, questions: int) -> tuple[Comparison, ...]:
+    number = {arm.name: k for k, arm in enumerate(plan.arms)}
+    return tuple(
+        compare(
+            contrast,
+            table.facts[contrast.metric],
+            plan.candidate.name,
+            (table.scores[contrast.metric][0], table.scores[contrast.metric][number[contrast.baseline]]),
+            table.clusters,
+            alpha=alpha,
+            questions=max(questions, 1),
+        )
+        for contrast in plan.contrasts
+        if contrast.metric in table.scores
+    )
+
+
+def _lost(plan: Plan, answers: Sequence[Answers], samples: int) -> dict[str, dict[str, int]]:
+    """Arm -> reason -> lost units, those that were never asked among them."""
+    found = {}
+    for arm, one in zip(plan.arms, answers, strict=True):
+        counts = Counter(str(lost.reason) for lost in one.lost)
+        whole = sum(lost.metric is None for lost in one.lost)
+        missing = samples * plan.epochs - len(one.positions) - whole
+        if missing:
+            counts["interrupted"] += missing
+        found[arm.name] = dict(counts)
+    return found

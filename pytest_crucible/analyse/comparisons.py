@@ -1,0 +1,126 @@
+"""What the data say about the candidate against one baseline, pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.questions import Clusters
+from pytest_crucible.analyse.scores import Flags, Floats, Scores
+from pytest_crucible.records import Comparison, Contrast, Evidence, MetricFacts, Reading
+
+
+def compare(
+    contrast: Contrast,
+    facts: MetricFacts,
+    candidate: str,
+    scores: tuple[Scores, Scores],
+    clusters: Clusters | None,
+    *,
+    alpha: float,
+    questions: int,
+) -> Comparison:
+    """Compare (candidate, baseline) on the samples that both have; `questions` comparisons share the session's alpha."""
+    ours, theirs = scores
+    pairs = ours.seen & theirs.seen
+    lost = (ours.lost | theirs.lost) & ~ours.inapplicable & ~theirs.inapplicable
+    pair = _oriented(facts, ours.values[pairs], theirs.values[pairs])
+    grouped = None if clusters is None else clusters[pairs]
+    compared = _compared(facts, *pair, grouped, alpha)
+    observed = _reading(facts, *pair, grouped, alpha)
+    worst, best = _extremes(facts, scores, clusters, alpha) if lost.any() else (observed, observed)
+    return Comparison(
+        contrast=contrast,
+        candidate=candidate,
+        pairs=int(pairs.sum()),
+        lost=int(lost.sum()),
+        clusters=compared.clusters if compared else None,
+        difference=compared.difference if compared else None,
+        interval=compared.interval if compared else None,
+        p_value=compared.p_value if compared else None,
+        p_exact=compared.p_exact if compared else None,
+        method=compared.method if compared else "no pairs",
+        evidence=Evidence(observed=observed, worst=worst, best=best, method="one-sided bounds"),
+        detectable=_detectable(compared, alpha / questions),
+        needed=_needed(compared, contrast, alpha, questions),
+        note=compared.note if compared else "no sample was answered by both arms",
+    )
+
+
+def _oriented(facts: MetricFacts, ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    """Candidate and baseline, swapped where lower is better: then a positive difference is an improvement everywhere."""
+    return (ours, theirs) if facts.direction == "higher" else (theirs, ours)
+
+
+def _extremes(
+    facts: MetricFacts, scores: tuple[Scores, Scores], clusters: Clusters | None, alpha: float
+) -> tuple[Reading, Reading]:
+    """The readings if every lost value were as bad, and as good, for the candidate as it can be."""
+    ours, theirs = scores
+    known: Flags = ~ours.inapplicable & ~theirs.inapplicable
+    grouped = None if clusters is None else clusters[known]
+    low = _oriented(facts, ours.low[known], theirs.high[known])
+    high = _oriented(facts, ours.high[known], theirs.low[known])
+    readings = _reading(facts, *low, grouped, alpha), _reading(facts, *high, grouped, alpha)
+    return readings if facts.direction == "higher" else readings[::-1]
+
+
+def _compared(
+    facts: MetricFacts, candidate: Floats, baseline: Floats, clusters: Clusters | None, alpha: float
+) -> stats.Compared | None:
+    if not len(candidate):
+        return None
+    bounds = (facts.low, facts.high)
+    kind = facts.kind or "binary"
+    return stats.compare_paired(candidate, baseline, kind=kind, bounds=bounds, clusters=clusters, level=1 - alpha)
+
+
+def _reading(
+    facts: MetricFacts, candidate: Floats, baseline: Floats, clusters: Clusters | None, alpha: float
+) -> Reading:
+    if not len(candidate):
+        return Reading(value=None, lower=None, upper=None)
+    if not (np.isfinite(candidate).all() and np.isfinite(baseline).all()):
+        return Reading(value=None, lower=None, upper=None)  # a lost value without bounds could be anything
+    compared = _compared(facts, candidate, baseline, clusters, alpha)
+    bounds = stats.difference_bounds(
+        candidate, baseline, kind=facts.kind or "binary", bounds=(facts.low, facts.high), clusters=clusters, alpha=alpha
+    )
+    p_value = compared.p_value if compared else None
+    return Reading(
+        value=compared.difference if compared else None, lower=bounds.low, upper=bounds.high, p_value=p_value
+    )
+
+
+def _detectable(compared: stats.Compared | None, alpha: float) -> float | None:
+    """From how much the pairs differ in these data."""
+    if compared is None or compared.deviation is None or compared.pairs < 2:
+        return None
+    if compared.method == "tango":
+        return stats.detectable_paired_proportions(compared.pairs, _discordance(compared), alpha=alpha)
+    return stats.detectable_mean(compared.pairs, compared.deviation, alpha=alpha)
+
+
+def _discordance(compared: stats.Compared) -> float:
+    """Share of pairs that disagree: the variance of the differences plus their squared mean."""
+    n, deviation, difference = compared.pairs, compared.deviation or 0.0, compared.difference or 0.0
+    return min(1.0, deviation**2 * (n - 1) / n + difference**2)
+
+
+def _needed(compared: stats.Compared | None, contrast: Contrast, alpha: float, questions: int) -> int | None:
+    """About how many samples would settle it with 80 % power, were the estimate the truth."""
+    if compared is None or not compared.deviation or compared.difference is None:
+        return None
+    if contrast.margin is None:
+        distance, tail = abs(compared.difference), alpha / questions / 2
+    else:
+        distance, tail = abs(_from_margin(compared.difference, contrast)), alpha
+    return stats.samples_for_margin(distance, compared.deviation, alpha=tail) if distance else None
+
+
+def _from_margin(difference: float, contrast: Contrast) -> float:
+    """How far the difference is from where the verdict turns."""
+    margin = contrast.margin or 0.0
+    if contrast.alternative == "equivalent":
+        return margin - abs(difference)
+    return difference - margin if contrast.alternative == "superior" else difference + margin

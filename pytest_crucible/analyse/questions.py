@@ -1,0 +1,141 @@
+"""One statistic of one metric (a mean, a rate, a count, a quantile): how it is estimated and how it is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.scores import Floats
+from pytest_crucible.records import Interval, Kind, MetricFacts, Reading, Target
+
+Clusters = npt.NDArray[np.int64]
+
+RELATIONS: dict[str, Callable[[Any, float], Any]] = {
+    ">=": np.greater_equal,
+    "<=": np.less_equal,
+    ">": np.greater,
+    "<": np.less,
+    "==": np.equal,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of the values of a metric. Repeats are averaged inside the sample before it is asked."""
+
+    label: str
+    kind: Kind
+    low: float
+    high: float
+    quantile: float | None = None
+    relation: str | None = None
+    threshold: float = 0.0
+    total: bool = False
+    """A count: the mean, times the number of samples."""
+
+    @property
+    def stats_kind(self) -> stats.Kind:
+        """The kind, for a metric that is not text."""
+        return "binary" if self.kind == "text" else self.kind
+
+    def prepare(self, values: Floats) -> Floats:
+        """Values as they are, or whether each satisfies the condition of a rate."""
+        if self.relation is None:
+            return values
+        return RELATIONS[self.relation](values, self.threshold).astype(np.float64)  # type: ignore[no-any-return]
+
+
+def mean_of(facts: MetricFacts) -> Question:
+    """The mean, which every metric is summarised by."""
+    return Question(label="mean", kind=facts.kind or "binary", low=facts.low, high=facts.high)
+
+
+def question_of(target: Target, facts: MetricFacts) -> Question:
+    """The question that a target asks."""
+    mean = mean_of(facts)
+    if target.statistic == "quantile":
+        share = target.quantile or 0.0
+        return Question(label=f"p{share * 100:g}", kind=mean.kind, low=mean.low, high=mean.high, quantile=share)
+    total = target.statistic == "count"
+    if target.inner_relation is None:
+        return Question(label=target.statistic, kind=mean.kind, low=mean.low, high=mean.high, total=total)
+    return Question(
+        label=f"{target.statistic} {target.inner_relation} {target.inner_value:g}",
+        kind="binary",
+        low=0.0,
+        high=1.0,
+        relation=target.inner_relation,
+        threshold=target.inner_value or 0.0,
+        total=total,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value with its two-sided interval, and how both were got."""
+
+    value: float | None
+    interval: Interval | None
+    clusters: int | None
+    method: str
+
+
+def measure(question: Question, values: Floats, clusters: Clusters | None, *, level: float) -> Measured:
+    """Estimate a statistic from one value a sample."""
+    if not len(values):
+        return Measured(None, None, None, "no data")
+    prepared = question.prepare(values)
+    if question.quantile is not None:
+        interval = stats.quantile_interval(prepared, question.quantile, level=level)
+        return Measured(_quantile(prepared, question.quantile), interval, None, interval.method)
+    bounds = (question.low, question.high)
+    mean = stats.estimate_mean(prepared, kind=question.stats_kind, bounds=bounds, clusters=clusters, level=level)
+    scale = len(prepared) if question.total else 1
+    return Measured(mean.value * scale, _scaled(mean.interval, scale), mean.clusters, mean.method)
+
+
+def read(question: Question, values: Floats, clusters: Clusters | None, *, alpha: float) -> tuple[Reading, str]:
+    """The statistic with its one-sided bounds, and the method of these. Values may be infinite: lost ones at an extreme."""
+    if not len(values):
+        return Reading(value=None, lower=None, upper=None), "no data"
+    prepared = question.prepare(values)
+    if question.quantile is not None:
+        return _read_quantile(prepared, question.quantile, alpha)
+    scale = len(prepared) if question.total else 1
+    if not np.isfinite(prepared).all():
+        return Reading(value=float(np.sum(prepared)), lower=None, upper=None), "unbounded"
+    kind, bounds = question.stats_kind, (question.low, question.high)
+    if question.total and not prepared.any():  # nothing was counted: what is bounded is the share of samples that count
+        kind, bounds = "binary", (0.0, 1.0)
+    lower, upper = (
+        stats.mean_bound(prepared, kind=kind, bounds=bounds, clusters=clusters, alpha=alpha, side=side)
+        for side in ("lower", "upper")
+    )
+    value = float(np.mean(prepared)) * scale
+    return Reading(value=value, lower=_times(lower.value, scale), upper=_times(upper.value, scale)), lower.method
+
+
+def _read_quantile(values: Floats, share: float, alpha: float) -> tuple[Reading, str]:
+    finite = np.nan_to_num(values)  # a lost value at infinity only needs its rank
+    lower, upper = (stats.quantile_bound(finite, share, alpha=alpha, side=side) for side in ("lower", "upper"))
+    return Reading(value=_quantile(values, share), lower=lower, upper=upper), "order statistics"
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """An order statistic rather than an interpolation, so that lost values at infinity need no arithmetic."""
+    return float(np.quantile(values, share, method="inverted_cdf"))
+
+
+def _scaled(interval: Interval | None, scale: int) -> Interval | None:
+    if interval is None or scale == 1:
+        return interval
+    return Interval(low=interval.low * scale, high=interval.high * scale, level=interval.level, method=interval.method)
+
+
+def _times(bound: float | None, scale: int) -> float | None:
+    return None if bound is None else bound * scale

@@ -1,0 +1,119 @@
+"""From columns of single scores to one value a sample, with what was lost and what does not apply kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.records import Answers, Kind, MetricFacts, ScoreColumns
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_OK, _FAILED, _SKIPPED = 1, 2, 3
+_WIDTH: dict[Kind, int] = {"binary": 0, "bounded": 1, "unbounded": 2, "text": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One metric in one arm; every array has one entry a sample."""
+
+    values: Floats
+    """The mean over the repeats that were scored; NaN where there is none."""
+    low: Floats
+    """The same with each lost repeat at the lowest value that exists (perhaps -inf)."""
+    high: Floats
+    lost: Flags
+    """Some repeat of the sample is lost."""
+    inapplicable: Flags
+    """No repeat was scored and none is lost: the metric does not apply."""
+
+    @property
+    def seen(self) -> Flags:
+        return ~np.isnan(self.values)
+
+
+def resolve(facts: MetricFacts, arms: Iterable[Answers], known: Mapping[str, str]) -> MetricFacts:
+    """Complete a declaration by what the values of *all* arms are, and what they were in earlier runs.
+
+    Never by one arm alone, so that the method cannot depend on which arm happened to return only zeros and ones.
+    """
+    if facts.kind is not None:
+        return facts
+    seen: list[Kind] = [_seen_kind(arm, facts) for arm in arms if facts.name in arm.scores or facts.name in arm.labels]
+    earlier = known.get(facts.name)
+    kinds = [*seen, earlier] if earlier in _WIDTH else seen
+    kind: Kind = max(kinds, key=lambda one: _WIDTH[one], default="binary")  # type: ignore[arg-type,index]
+    return replace(facts, kind=kind, low=0.0, high=1.0) if kind == "binary" else replace(facts, kind=kind)
+
+
+def _seen_kind(arm: Answers, facts: MetricFacts) -> Kind:
+    if facts.name in arm.labels:
+        return "text"
+    column = arm.scores[facts.name]
+    numbers = any(not flag for flag, value in zip(column.is_bool, column.values, strict=True) if value is not None)
+    return "unbounded" if numbers else "binary"
+
+
+def scores(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Scores:
+    """Sample means of one metric in one arm. A failed unit that was not scored gets the worst value that exists."""
+    values, applies = _units(arm.scores.get(facts.name), samples * epochs, epochs)
+    status = _status(arm, samples * epochs, epochs)
+    scored = ~np.isnan(values)
+    worst = facts.low if facts.direction == "higher" else facts.high
+    fails = (status == _FAILED) & ~scored
+    if np.isfinite(worst):
+        values[fails] = worst
+        scored |= fails
+        fails = np.zeros_like(fails)
+    broken = _broken(facts.name, arm, samples * epochs, epochs)
+    lost = ((status == 0) & ~scored) | fails | (broken & ~scored)
+    return _means(values, scored, lost, facts, (samples, epochs), applies)
+
+
+def _means(
+    values: Floats, scored: Flags, lost: Flags, facts: MetricFacts, shape: tuple[int, int], applies: Flags
+) -> Scores:
+    total = np.where(scored, values, 0.0).reshape(shape).sum(axis=1)
+    counted = scored.reshape(shape).sum(axis=1)
+    missing = (lost & applies).reshape(shape).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = total / counted  # 0/0 is NaN: no repeat was scored
+        low, high = (np.where(missing, total + missing * end, total) / (counted + missing) for end in (facts.low, facts.high))
+    return Scores(means, low, high, missing > 0, (counted + missing) == 0)
+
+
+def _units(column: ScoreColumns | None, size: int, epochs: int) -> tuple[Floats, Flags]:
+    """Value a unit (NaN: none) and whether the metric may apply to it."""
+    values, applies = np.full(size, np.nan), np.ones(size, dtype=bool)
+    if column is not None:
+        units = _index(column.positions, column.epochs, epochs)
+        given = np.array(column.values, dtype=np.float64)  # None becomes NaN
+        values[units] = given
+        applies[units] = ~np.isnan(given)
+    return values, applies
+
+
+def _status(arm: Answers, size: int, epochs: int) -> npt.NDArray[np.int8]:
+    status = np.zeros(size, dtype=np.int8)
+    units = _index(arm.positions, arm.epochs, epochs)
+    failed = np.array([failure is not None for failure in arm.failures], dtype=bool)
+    skipped = np.array(arm.skipped, dtype=bool)
+    status[units] = np.where(skipped, _SKIPPED, np.where(failed, _FAILED, _OK))
+    return status
+
+
+def _broken(metric: str, arm: Answers, size: int, epochs: int) -> Flags:
+    """Units whose scorer raised."""
+    broken = np.zeros(size, dtype=bool)
+    ours = [(one.position, one.epoch) for one in arm.lost if one.metric == metric]
+    if ours:
+        broken[_index(*zip(*ours, strict=True), epochs)] = True  # type: ignore[call-arg,arg-type,misc]
+    return broken
+
+
+def _index(positions: Iterable[int], unit_epochs: Iterable[int], epochs: int) -> npt.NDArray[np.int64]:
+    return np.array(positions, dtype=np.int64) * epochs + np.array(unit_epochs, dtype=np.int64)

@@ -1,0 +1,83 @@
+"""Answers that already exist, read as if they were a model.
+
+One JSON object a line: `sample_id` and `text`, and where known `output_tokens`, `input_tokens`, `latency_s`, `finish`.
+Several lines with one sample_id are its repeats, in file order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.errors import BackendError, DatasetError
+from pytest_crucible.records import Reply, Request
+
+
+class RecordedBackend:
+    """Replies by sample id, the k-th reply for the k-th repeat."""
+
+    simulated = False
+
+    def __init__(self, replies: Mapping[str, tuple[Reply, ...]], *, identity: str, name: str) -> None:
+        self.identity = identity
+        self._replies = replies
+        self._name = name
+
+    def samples(self) -> frozenset[str]:
+        return frozenset(self._replies)
+
+    async def generate(self, request: Request) -> Reply:
+        replies = self._replies.get(request.sample)
+        if replies is None:
+            raise BackendError(f"{self._name} has no answer to sample {request.sample!r}")
+        if request.epoch >= len(replies):
+            raise BackendError(
+                f"{self._name} has {len(replies)} of the {request.epoch + 1} answers to sample "
+                f"{request.sample!r} that were asked for"
+            )
+        return replies[request.epoch]
+
+
+def recorded(path: Path) -> RecordedBackend:
+    """Open a file of recorded answers. Its identity is the hash of what it says.
+
+    Raises DatasetError, with the line, for a file that is missing, empty or malformed.
+    """
+    rows = read_rows(path, what="recorded answers")
+    return recorded_rows((_checked(row, path, line) for line, row in rows), name=path.name)
+
+
+def recorded_rows(rows: Iterable[Mapping[str, Any]], *, name: str) -> RecordedBackend:
+    """The same from rows in memory: `{"sample_id", "text", ...}`."""
+    replies: dict[str, list[Reply]] = defaultdict(list)
+    digest = hashlib.sha256()
+    for row in rows:
+        replies[str(row["sample_id"])].append(_reply(row))
+        digest.update(json.dumps(row, sort_keys=True, default=str).encode())
+    return RecordedBackend(
+        {sample: tuple(several) for sample, several in replies.items()}, identity=digest.hexdigest(), name=name
+    )
+
+
+def _reply(row: Mapping[str, Any]) -> Reply:
+    return Reply(
+        text=row["text"],
+        input_tokens=row.get("input_tokens"),
+        output_tokens=row.get("output_tokens"),
+        latency_s=row.get("latency_s"),
+        finish=row.get("finish", "stop"),
+    )
+
+
+def _checked(row: dict[str, Any], path: Path, line: int) -> dict[str, Any]:
+    for wanted in ("sample_id", "text"):
+        if wanted not in row:
+            raise DatasetError(f"line {line} of {path} has no {wanted!r}: recorded answers need 'sample_id' and 'text'")
+    if not isinstance(row["text"], str):
+        raise DatasetError(f"line {line} of {path} has a 'text' of type {type(row['text']).__name__}: it must be a string")
+    return row

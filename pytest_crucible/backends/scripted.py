@@ -1,0 +1,41 @@
+"""A backend for tests: a function answers. Its results are marked simulated, everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections.abc import Callable
+
+from pytest_crucible.records import Reply, Request
+
+
+class ScriptedBackend:
+    """Answers with what `script(request)` returns: a string or a Reply. What it raises, the backend raises.
+
+    `latency_s` is waited, without blocking, before each answer.
+    """
+
+    simulated = True
+
+    def __init__(
+        self, script: Callable[[Request], str | Reply], *, latency_s: float = 0.0, identity: str | None = None
+    ) -> None:
+        self.identity = identity or _source_hash(script)
+        self._script = script
+        self._latency_s = latency_s
+
+    async def generate(self, request: Request) -> Reply:
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        answer = self._script(request)
+        return answer if isinstance(answer, Reply) else Reply(text=answer)
+
+
+def _source_hash(script: Callable[[Request], str | Reply]) -> str:
+    """Two scripts with the same source are one checkpoint, unless an identity says otherwise."""
+    try:
+        source = inspect.getsource(script)
+    except (OSError, TypeError):
+        source = repr(script)
+    return hashlib.sha256(source.encode()).hexdigest()

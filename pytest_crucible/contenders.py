@@ -1,0 +1,79 @@
+"""The arms of a session: the adapter that is judged, and those that it is compared with, each with its backend opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.opening import BUILT_IN
+from pytest_crucible.errors import SpecError
+from pytest_crucible.options import Settings
+from pytest_crucible.plan.adapters import find_adapter, read_adapters
+from pytest_crucible.plan.arms import check_arms
+from pytest_crucible.records import Arm, Role
+
+STORED = "run:"
+NAMELESS = "candidate"
+"""The arm of a session without an adapter: tests that ask their own model need none."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An arm and who answers for it: nobody, for stored answers and for tests that ask their own model."""
+
+    arm: Arm
+    backend: Backend | None
+
+
+def contenders(config: pytest.Config, settings: Settings) -> tuple[Contender, ...]:
+    """The candidate, then the baselines. Raises SpecError for what is unknown or would compare a model with itself."""
+    opened = Opener(config)
+    if settings.adapter is None:
+        if settings.compare:
+            raise SpecError(
+                f"--compare={settings.compare[0]} compares with nothing: name the candidate with --crucible-adapter=NAME"
+            )
+        return (Contender(Arm(name=NAMELESS, role="candidate", adapter="", identity=""), None),)
+    found = [opened.contender(settings.adapter, "candidate")]
+    found += [opened.contender(name, "baseline") for name in settings.compare]
+    check_arms([one.arm for one in found])
+    return tuple(found)
+
+
+class Opener:
+    """Opens adapters by name, from the configuration beside pytest's own."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._adapters = read_adapters(config.rootpath)
+        self._open: Callable[..., Backend | None] = config.hook.pytest_crucible_backend
+
+    def contender(self, name: str, role: Role) -> Contender:
+        if name.startswith(STORED):
+            return _stored(name, role)
+        adapter = find_adapter(name, self._adapters, tuple(BUILT_IN))
+        backend = self._open(config=self._config, adapter=adapter)
+        if backend is None:
+            raise SpecError(
+                f"adapter {name!r} has backend {adapter.backend!r}, which nothing provides: "
+                f"built in are {', '.join(sorted(BUILT_IN))}"
+            )
+        arm = Arm(
+            name=name,
+            role=role,
+            adapter=f"{adapter.backend}:{name}",
+            identity=backend.identity,
+            parameters=adapter.parameters,
+            simulated=backend.simulated,
+        )
+        return Contender(arm, backend)
+
+
+def _stored(name: str, role: Role) -> Contender:
+    if role == "candidate":
+        raise SpecError(f"--crucible-adapter={name}: a stored run can be compared with, not judged again")
+    run = name.removeprefix(STORED)
+    return Contender(Arm(name=name, role=role, adapter=name, identity=name, stored_run=run), None)

@@ -1,0 +1,6 @@
+"""What is asked: loading, checking, identifying and drawing samples."""
+
+from pytest_crucible.datasets.load import identify, load_file, load_rows
+from pytest_crucible.datasets.subset import subset
+
+__all__ = ["identify", "load_file", "load_rows", "subset"]

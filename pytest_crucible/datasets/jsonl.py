@@ -1,0 +1,49 @@
+"""Reading JSON lines so that every complaint names its line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.errors import DatasetError
+
+
+def read_rows(path: Path, *, what: str = "dataset") -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) for each line that is not blank; `.gz` is unpacked on the way.
+
+    Raises DatasetError for a file that is missing, unreadable, empty, or not one JSON object a line.
+    """
+    if not path.is_file():
+        raise DatasetError(f"{what} {str(path)!r} does not exist: give the path of a .jsonl file")
+    line = 0
+    for line, text in _lines(path):
+        yield line, _row(text, path, line)
+    if not line:
+        raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object a line")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    line = 0
+    try:
+        with opener(path, "rt", encoding="utf-8-sig") as file:
+            for line, text in enumerate(file, start=1):
+                if text.strip():
+                    yield line, text
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path} is not UTF-8 after line {line} ({error.reason}): save it as UTF-8") from error
+    except (OSError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+
+
+def _row(text: str, path: Path, line: int) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        raise DatasetError(f"line {line} of {path} is not JSON ({error})") from error
+    if not isinstance(row, dict):
+        raise DatasetError(f"line {line} of {path} is a JSON {type(row).__name__}: write one object a line")
+    return row

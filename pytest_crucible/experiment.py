@@ -1,0 +1,215 @@
+"""A marked test function as an experiment: everything that is settled before the first question is asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_crucible.backends import Listed
+from pytest_crucible.builtin import load, named_metrics
+from pytest_crucible.contenders import Contender
+from pytest_crucible.datasets import identify, load_file, load_rows, subset
+from pytest_crucible.errors import SpecError
+from pytest_crucible.markers import ExperimentMark, comparisons, experiment_mark, targets
+from pytest_crucible.metrics import Metric
+from pytest_crucible.metrics.definition import as_metric
+from pytest_crucible.options import Settings
+from pytest_crucible.plan.design import contrasts, group_count, judged_facts
+from pytest_crucible.plan.fingerprint import fingerprint
+from pytest_crucible.records import Contrast, Dataset, MetricFacts, Plan, Sample, Target
+
+INJECTED = ("sample", "sampler", "score")
+"""Arguments of the function that are bound anew for each call; all others are ordinary fixtures."""
+
+
+class CrucibleWarning(pytest.PytestWarning):
+    """Something in a suite that is worth a look but not wrong."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One marked function, planned."""
+
+    function: Callable[..., Any]
+    plan: Plan
+    dataset: Dataset
+    metrics: tuple[Metric, ...]
+    contenders: tuple[Contender, ...]
+    timeout_s: float | None
+    is_async: bool
+    warnings: tuple[str, ...]
+
+    @property
+    def injected(self) -> frozenset[str]:
+        return frozenset(INJECTED) & frozenset(inspect.signature(self.function).parameters)
+
+    def arguments(self, item: pytest.Function) -> dict[str, Any]:
+        """The function's own fixtures, without what is injected anew for each call."""
+        wanted = inspect.signature(self.function).parameters
+        return {name: item.funcargs[name] for name in wanted if name in item.funcargs and name not in INJECTED}
+
+    def bound(self, item: pytest.Function) -> Callable[..., Any]:
+        """The function, as a method of its instance where it is written in a class."""
+        method = item.instance is not None and "self" in inspect.signature(self.function).parameters
+        return self.function.__get__(item.instance) if method else self.function
+
+
+@dataclass
+class Library:
+    """What the experiments of a session share: datasets by name, and metrics by theirs."""
+
+    config: pytest.Config
+    settings: Settings
+    contenders: tuple[Contender, ...]
+    _datasets: dict[Any, list[Sample]] = field(default_factory=dict)
+
+    def experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
+        """Plan a marked item. Raises SpecError for anything that cannot be meant."""
+        _check_fixtures(item)
+        mark = experiment_mark(item)
+        takes = inspect.signature(function).parameters
+        self._check_adapter("sampler" in takes)
+        everything = self.samples(item, mark)
+        dataset = identify(_dataset_name(item, mark.dataset), subset(everything, mark.limit, seed=self.settings.seed))
+        metrics = self.metrics(mark.metrics)
+        open_metrics = "score" in takes
+        asked = comparisons(item)
+        wanted = targets(item)
+        facts = judged_facts([one.facts for one in metrics], wanted, asked, open_metrics=open_metrics)
+        timeout_s = (self.settings.timeout if mark.timeout is None else float(mark.timeout)) or None
+        plan = Plan(
+            **_place(item),
+            dataset=dataset.name,
+            dataset_sha256=dataset.sha256,
+            planned=len(dataset.samples),
+            selected=len(dataset.samples),
+            groups=group_count(dataset),
+            epochs=mark.epochs,
+            arms=tuple(one.arm for one in self.contenders),
+            metrics=facts,
+            targets=wanted,
+            contrasts=contrasts(asked, [one.arm for one in self.contenders]),
+            fingerprint=fingerprint(
+                dataset=dataset.sha256,
+                function=function,
+                case=item.callspec.id if hasattr(item, "callspec") else "",
+                metrics=metrics,
+                sampling={"timeout_s": timeout_s},
+            ),
+            open_metrics=open_metrics,
+        )
+        warnings = tuple(_coverage(self.contenders, everything, dataset))
+        is_async = inspect.iscoroutinefunction(function)
+        return Experiment(function, plan, dataset, metrics, self.contenders, timeout_s, is_async, warnings)
+
+    def joined(self, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int) -> Plan:
+        """Plan an ordinary parametrised test whose items are the samples."""
+        item = items[0]
+        asked, wanted = comparisons(item), targets(item)
+        dataset = identify(item.originalname, [Sample(id=one, input=one) for one in sample_ids])
+        return Plan(
+            **{**_place(item), "nodeid": item.nodeid.split("[")[0]},
+            dataset=dataset.name,
+            dataset_sha256=dataset.sha256,
+            planned=len(sample_ids),
+            selected=selected,
+            groups=None,
+            epochs=1,
+            arms=tuple(one.arm for one in self.contenders),
+            metrics=self._joined_facts(wanted, asked),
+            targets=wanted,
+            contrasts=contrasts(asked, [one.arm for one in self.contenders]),
+            fingerprint=fingerprint(
+                dataset=dataset.sha256, function=item.function, case="", metrics=(), sampling={}
+            ),
+            open_metrics=True,
+            by_item=True,
+        )
+
+    def samples(self, item: pytest.Item, mark: ExperimentMark) -> list[Sample]:
+        """All samples of the dataset that a mark names."""
+        given, fields = mark.dataset, mark.fields or {}
+        if isinstance(given, str | Path):
+            key = (str(given), str(item.path.parent), tuple(sorted(fields.items())))
+            if key not in self._datasets:
+                self._datasets[key] = self._named(str(given), item, fields)
+            return self._datasets[key]
+        if not (callable(given) or isinstance(given, Iterable)):
+            raise SpecError(f"dataset={given!r} is no dataset: give a file, a name, a list of samples or a function")
+        return load_rows(given, name=item.name, fields=fields)
+
+    def metrics(self, given: Sequence[Any]) -> tuple[Metric, ...]:
+        """Metrics as they are declared, strings by their registered names."""
+        known = named_metrics(self.config)
+        found: dict[str, Metric] = {}
+        for one in given:
+            if isinstance(one, str) and one not in known:
+                raise SpecError(f"metric {one!r} is not registered: known are {', '.join(sorted(known))}")
+            metric = load(known[one]) if isinstance(one, str) else as_metric(one)
+            if metric.name in found:
+                raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
+            found[metric.name] = metric
+        return tuple(found.values())
+
+    def _named(self, name: str, item: pytest.Item, fields: Mapping[str, str]) -> list[Sample]:
+        rows = self.config.hook.pytest_crucible_dataset(config=self.config, name=name)
+        if rows is not None:
+            return load_rows(rows, name=name, fields=fields)
+        beside = item.path.parent / name
+        return load_file(beside if beside.exists() else self.config.rootpath / name, fields=fields)
+
+    def _joined_facts(self, wanted: Sequence[Target], asked: Sequence[Contrast]) -> tuple[MetricFacts, ...]:
+        return judged_facts([], wanted, asked, open_metrics=True)
+
+    def _check_adapter(self, takes_sampler: bool) -> None:
+        if takes_sampler and self.contenders[0].backend is None:
+            raise SpecError(
+                "no adapter to judge: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
+            )
+
+
+def _place(item: pytest.Function) -> dict[str, Any]:
+    path, line, _ = item.location
+    return {"nodeid": item.nodeid, "path": path, "line": line or 0}
+
+
+def _dataset_name(item: pytest.Item, given: Any) -> str:
+    return str(given) if isinstance(given, str | Path) else item.name
+
+
+def _check_fixtures(item: pytest.Function) -> None:
+    """`sample`, `sampler` and `score` are ours inside an experiment; a fixture of that name would be shadowed silently."""
+    for name in INJECTED:
+        definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
+        if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
+            raise SpecError(
+                f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
+                "pytest-crucible injects: rename the fixture"
+            )
+
+
+def _coverage(contenders: Sequence[Contender], everything: Sequence[Sample], dataset: Dataset) -> Iterable[str]:
+    """Where recorded answers and samples do not match, with counts and the first name."""
+    known = {sample.id for sample in everything}
+    for one in contenders:
+        if not isinstance(one.backend, Listed):
+            continue
+        answered = one.backend.samples()
+        missing = [sample.id for sample in dataset.samples if sample.id not in answered]
+        extra = sorted(answered - known)
+        if missing:
+            yield (
+                f"adapter {one.arm.name!r} has no answer to {len(missing)} of {len(dataset.samples)} samples "
+                f"(first: {missing[0]}): they will be lost"
+            )
+        if extra:
+            yield (
+                f"adapter {one.arm.name!r} has answers to {len(extra)} samples that dataset {dataset.name!r} "
+                f"does not have (first: {extra[0]}): they are ignored"
+            )
+

@@ -1,0 +1,120 @@
+"""The three markers: what a test function asks for, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_crucible.records import Contrast, Target
+
+MARKERS = (
+    "crucible(dataset, metrics=(), limit=None, epochs=1, timeout=None, fields=None): "
+    "make a test function an experiment that runs on every sample of a dataset",
+    "quality_target(*targets, decide='point'): targets such as 'accuracy >= 0.80' that the candidate must meet",
+    "ab_compare(*metrics, margin=None, alternative=None): compare the candidate with every --compare adapter",
+)
+ALTERNATIVES = ("regression", "non-inferior", "superior", "equivalent")
+
+
+@dataclass(frozen=True)
+class ExperimentMark:
+    """The arguments of `@pytest.mark.crucible`."""
+
+    dataset: Any
+    metrics: tuple[Any, ...] = ()
+    limit: int | None = None
+    epochs: int = 1
+    timeout: float | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_experiment(item: pytest.Item) -> bool:
+    """Is the item marked `crucible`? (A node's keywords hold its parents' names too, so the marker is asked for.)"""
+    return "crucible" in item.keywords and item.get_closest_marker("crucible") is not None
+
+
+def experiment_mark(item: pytest.Item) -> ExperimentMark:
+    """Read `@pytest.mark.crucible(...)`. Raises SpecError."""
+    mark = item.get_closest_marker("crucible")
+    given = _arguments(mark, ("dataset", "metrics", "limit", "epochs", "timeout", "fields"), positional=("dataset",))
+    if "dataset" not in given:
+        raise _spec_error("@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function")
+    metrics = given.get("metrics", ())
+    given["metrics"] = tuple(metrics) if isinstance(metrics, list | tuple) else (metrics,)
+    for name in ("limit", "epochs"):
+        value = given.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise _spec_error(f"@pytest.mark.crucible has {name}={value!r}: write a whole number of at least 1")
+    return ExperimentMark(**given)
+
+
+def targets(item: pytest.Item) -> tuple[Target, ...]:
+    """All quality targets on the function, its class and its module, nearest first. Raises SpecError."""
+    from pytest_crucible.plan.targets import parse_target
+
+    found: dict[str, Target] = {}
+    for mark in item.iter_markers("quality_target"):
+        decide = _keywords(mark, ("decide",)).get("decide", "point")
+        if not mark.args:
+            raise _spec_error("@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'")
+        for text in mark.args:
+            target = parse_target(text, decide=decide)
+            found.setdefault(target.text, target)
+    return tuple(found.values())
+
+
+def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
+    """All comparisons that are asked for, each against a baseline that is not known yet. Raises SpecError."""
+    found: dict[str, Contrast] = {}
+    for mark in item.iter_markers("ab_compare"):
+        options = _keywords(mark, ("margin", "alternative"))
+        if not mark.args:
+            raise _spec_error("@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')")
+        for metric in mark.args:
+            found.setdefault(metric, _contrast(metric, **options))
+    return tuple(found.values())
+
+
+def _contrast(metric: Any, margin: float | None = None, alternative: str | None = None) -> Contrast:
+    from pytest_crucible.records import Contrast
+
+    what = f"ab_compare({metric!r})"
+    if not isinstance(metric, str):
+        raise _spec_error(f"{what} compares a {type(metric).__name__}: name the metric by a string")
+    if margin is not None and (isinstance(margin, bool) or not isinstance(margin, int | float) or not margin > 0):
+        raise _spec_error(f"{what} has margin={margin!r}: write a positive number in the metric's units, such as 0.05")
+    chosen = alternative or ("regression" if margin is None else "non-inferior")
+    if chosen not in ALTERNATIVES:
+        raise _spec_error(f"{what} has alternative={alternative!r}: write one of {', '.join(ALTERNATIVES)}")
+    if margin is None and chosen in ("non-inferior", "equivalent"):
+        raise _spec_error(f"{what} asks for {chosen!r} without a margin: add margin=0.05, say")
+    if margin is not None and chosen == "regression":
+        raise _spec_error(f"{what} has a margin but asks for 'regression': leave one of them out")
+    return Contrast(metric=metric, baseline="", alternative=chosen, margin=margin)  # type: ignore[arg-type]
+
+
+def _arguments(mark: pytest.Mark | None, names: Iterable[str], *, positional: tuple[str, ...]) -> dict[str, Any]:
+    if mark is None:
+        return {}
+    if len(mark.args) > len(positional):
+        raise _spec_error(f"@pytest.mark.{mark.name} takes {', '.join(positional)} by position, the rest by name")
+    return {**dict(zip(positional, mark.args, strict=False)), **_keywords(mark, names)}
+
+
+def _keywords(mark: pytest.Mark, names: Iterable[str]) -> dict[str, Any]:
+    unknown = sorted(set(mark.kwargs) - set(names))
+    if unknown:
+        raise _spec_error(f"@pytest.mark.{mark.name} has no argument {unknown[0]!r}: it takes {', '.join(names)}")
+    return dict(mark.kwargs)
+
+
+def _spec_error(sentence: str) -> Exception:
+    from pytest_crucible.errors import SpecError
+
+    return SpecError(sentence)
+
+

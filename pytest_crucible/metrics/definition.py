@@ -1,0 +1,106 @@
+"""What a metric is: a plain function `(reply, sample) -> bool | float | None` that states its direction, bounds and version."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, overload
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
+
+Score = Callable[[Reply, Sample], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """Returned by a metric that has nothing to say about a sample, with the reason. It is not a zero."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A scoring function and what it declares. Call it as the function it wraps."""
+
+    function: Score
+    facts: MetricFacts
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+    def __call__(self, reply: Reply, sample: Sample) -> Any:
+        return self.function(reply, sample)
+
+
+@overload
+def metric(function: Score, /) -> Metric: ...
+@overload
+def metric(
+    *,
+    name: str | None = None,
+    kind: Kind | None = None,
+    direction: Direction = "higher",
+    bounds: tuple[float, float] | None = None,
+    version: str = "",
+) -> Callable[[Score], Metric]: ...
+def metric(
+    function: Score | None = None,
+    /,
+    *,
+    name: str | None = None,
+    kind: Kind | None = None,
+    direction: Direction = "higher",
+    bounds: tuple[float, float] | None = None,
+    version: str = "",
+) -> Metric | Callable[[Score], Metric]:
+    """Make a metric of a function.
+
+    `bounds` are the worst and best values that exist (in order low, high); a failed sample gets the worst one.
+    `version` says when stored scores may be re-used; without it the function's source decides.
+
+    >>> @metric(bounds=(0, 1))
+    ... def brevity(reply, sample):
+    ...     return 1 / (1 + len(reply.text))
+    >>> brevity.facts.direction, brevity.facts.kind
+    ('higher', 'bounded')
+    """
+
+    def make(scorer: Score) -> Metric:
+        facts = declared_facts(name or scorer.__name__, kind=kind, direction=direction, bounds=bounds, version=version)
+        return Metric(function=scorer, facts=facts)
+
+    return make if function is None else make(function)
+
+
+def declared_facts(
+    name: str,
+    *,
+    kind: Kind | None = None,
+    direction: Direction = "higher",
+    bounds: tuple[float, float] | None = None,
+    version: str = "",
+) -> MetricFacts:
+    """Check a declaration and complete it: finite bounds make a bounded score, `binary` is bounded by 0 and 1."""
+    if direction not in ("higher", "lower"):
+        raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
+    low, high = (0.0, 1.0) if kind == "binary" else bounds or (-math.inf, math.inf)
+    if not low < high:
+        raise SpecError(f"metric {name!r} has bounds ({low:g}, {high:g}): write the lower one first, for example (0, 1)")
+    if kind is None and math.isfinite(low) and math.isfinite(high):
+        kind = "bounded"
+    return MetricFacts(name=name, kind=kind, direction=direction, low=low, high=high, version=version)
+
+
+def as_metric(given: Metric | Score) -> Metric:
+    """A metric stays as it is; a plain function becomes one under its own name."""
+    if isinstance(given, Metric):
+        return given
+    if callable(given) and hasattr(given, "__name__"):
+        return metric(given)
+    raise SpecError(
+        f"{given!r} is not a metric: give a function (reply, sample) -> bool, float or None, "
+        "a Metric, or the name of a registered one"
+    )

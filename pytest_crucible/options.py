@@ -1,0 +1,130 @@
+"""The one table of options. Each row becomes a command-line flag, a configuration key, or both; `read` merges them once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `key` is the configuration key's type; None makes the option command line only."""
+
+    name: str
+    help: str
+    default: Any = None
+    key: Literal["string", "int", "float", "bool"] | None = None
+    metavar: str | None = None
+    type: type = str
+    repeats: bool = False
+    flag: bool = False
+    alias: str | None = None
+    choices: tuple[str, ...] | None = None
+    command_line: bool = True
+
+
+OPTIONS = (
+    Option("adapter", "adapter to judge: a configured name or a URI", key="string", metavar="NAME"),
+    Option(
+        "compare",
+        "adapter to compare with, or run:ID for stored answers; may be repeated",
+        metavar="NAME",
+        repeats=True,
+        alias="--compare",
+    ),
+    Option("concurrency", "samples asked at a time", 64, key="int", type=int, metavar="N"),
+    Option("timeout", "seconds until a sample is failed (0: never)", 300.0, key="float", type=float, metavar="S"),
+    Option("seed", "seed of everything that is drawn", 0, key="int", type=int, metavar="N"),
+    Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
+    Option("store", "run store: a path or a database URL", ".crucible/crucible.db", key="string", metavar="WHERE"),
+    Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
+    Option("fresh", "ask the baselines anew, even where stored answers would do", False, flag=True),
+    Option("resume", "go on with a run that was cut short", False, flag=True),
+    Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
+    Option("json", "write the whole run as JSON", metavar="PATH"),
+    Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
+    Option(
+        "undecided",
+        "what an undecided verdict does: warn (reported as skipped) or fail",
+        "warn",
+        key="string",
+        choices=("warn", "fail"),
+        command_line=False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the options say together: command line over environment over configuration over default."""
+
+    adapter: str | None
+    compare: tuple[str, ...]
+    concurrency: int
+    timeout: float
+    seed: int
+    alpha: float
+    store: str
+    strict: bool
+    fresh: bool
+    resume: bool
+    sample: str | None
+    json: str | None
+    report: tuple[str, ...]
+    undecided: str
+
+
+def declare(parser: pytest.Parser) -> None:
+    """Register every row of the table."""
+    group = parser.getgroup("crucible", "experiments on language models")
+    for option in OPTIONS:
+        if option.command_line:
+            _declare_flag(group, option)
+        if option.key is not None:
+            parser.addini(f"crucible_{option.name}", f"{option.help} (default: {option.default})", option.key, default=None)
+
+
+def read(config: pytest.Config) -> Settings:
+    """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
+    settings = Settings(**{option.name: _value(config, option) for option in OPTIONS})
+    for wrong, sentence in _limits(settings):
+        if wrong:
+            raise pytest.UsageError(sentence)
+    return settings
+
+
+def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
+    names = [f"--crucible-{option.name}"]
+    shape: dict[str, Any] = {"dest": f"crucible_{option.name}", "default": None, "help": option.help}
+    if option.flag:
+        shape["action"] = "store_true"
+    else:
+        shape |= {"metavar": option.metavar, "type": option.type, "action": "append" if option.repeats else "store"}
+    try:
+        group.addoption(*names, *([option.alias] if option.alias else []), **shape)
+    except ValueError:  # another plugin has `--compare` already: ours stays reachable by its long name
+        group.addoption(*names, **shape)
+
+
+def _value(config: pytest.Config, option: Option) -> Any:
+    given = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
+    if given is None and option.name == "store":
+        given = os.environ.get("CRUCIBLE_STORE")
+    if given is None and option.key is not None:
+        given = config.getini(f"crucible_{option.name}")
+    if given is None:
+        given = [] if option.repeats else option.default
+    if option.choices and given not in option.choices:
+        raise pytest.UsageError(f"crucible_{option.name} = {given!r}: write one of {', '.join(option.choices)}")
+    return tuple(given) if option.repeats else given
+
+
+def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
+    return (
+        (settings.concurrency < 1, f"crucible_concurrency is {settings.concurrency}: at least 1 sample at a time"),
+        (not 0 < settings.alpha < 1, f"crucible_alpha is {settings.alpha:g}: an error rate between 0 and 1, such as 0.05"),
+        (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
+    )

@@ -1,0 +1,57 @@
+"""From what a marked test asks for to a Plan, refusing what cannot be meant before anything is spent."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.records import Arm, Contrast, Dataset, MetricFacts, Target
+
+PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1")
+"""True unless the test function failed on the sample: available to every experiment by its name."""
+
+
+def group_count(dataset: Dataset) -> int | None:
+    """Number of clusters. None when samples carry no group, or each its own: then the sample is the unit."""
+    groups = {sample.group for sample in dataset.samples}
+    return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
+
+
+def contrasts(asked: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
+    """Each comparison that was asked for, against each baseline of this session."""
+    wanted = list(asked)
+    return tuple(
+        Contrast(metric=one.metric, baseline=arm.name, alternative=one.alternative, margin=one.margin)
+        for arm in arms
+        if arm.role == "baseline"
+        for one in wanted
+    )
+
+
+def judged_facts(
+    facts: Sequence[MetricFacts], targets: Iterable[Target], asked: Iterable[Contrast], *, open_metrics: bool
+) -> tuple[MetricFacts, ...]:
+    """The declared metrics, with `passed` where it is named or nothing else is there to judge by.
+
+    Raises SpecError for a target or comparison on a metric that does not exist or is text.
+    """
+    named = [(f"target {target.text!r}", target.metric) for target in targets]
+    named += [(f"ab_compare({one.metric!r})", one.metric) for one in asked]
+    wants_passed = any(metric == "passed" for _, metric in named) or not (facts or open_metrics)
+    known = (*facts, PASSED) if wants_passed else tuple(facts)
+    for what, metric in named:
+        _check_judged(what, metric, known, open_metrics)
+    return known
+
+
+def _check_judged(what: str, metric: str, known: Sequence[MetricFacts], open_metrics: bool) -> None:
+    facts = {one.name: one for one in known}
+    if metric not in facts:
+        if open_metrics:
+            return  # the test function scores by itself: what it scores is known only after the run
+        near = difflib.get_close_matches(metric, facts, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise SpecError(f"{what} names metric {metric!r}: {hint}this experiment has {', '.join(facts)}")
+    if facts[metric].kind == "text":
+        raise SpecError(f"{what} judges {metric!r}, which is text: judge a metric of bool or numbers")

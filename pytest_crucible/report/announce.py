@@ -1,0 +1,42 @@
+"""One line an experiment, before anything is spent: arms, samples, and what this run can show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_crucible.records import Foresight, Plan
+from pytest_crucible.report.numbers import points
+
+
+def announcement(plan: Plan, foresight: Sequence[Foresight]) -> str:
+    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy shows differences from 8.9 points ...`"""
+    name = plan.nodeid.rpartition("::")[2]
+    arms = " vs ".join(arm.name for arm in plan.arms)
+    parts = [f"crucible: {name}: {arms}, {_size(plan)}"]
+    parts += [_shows(one) for one in foresight if one.contrast.baseline == foresight[0].contrast.baseline]
+    return "; ".join(parts)
+
+
+def _size(plan: Plan) -> str:
+    samples = f"{plan.selected:,} samples"
+    if plan.selected < plan.planned:
+        samples = f"{plan.selected:,} of {plan.planned:,} samples"
+    if plan.groups is not None:
+        samples += f" in {plan.groups:,} groups"
+    if plan.epochs > 1:
+        samples += f" x {plan.epochs} epochs"
+    total = plan.selected * plan.epochs * len(plan.arms)
+    return f"{samples} x {len(plan.arms)} arms = {total:,} replies" if len(plan.arms) > 1 else samples
+
+
+def _shows(one: Foresight) -> str:
+    what = "no difference at this size" if one.detectable is None else f"differences from {_amount(one)}"
+    line = f"{one.contrast.metric} shows {what} (80 % power, {one.assumption})"
+    if one.needed is not None and one.contrast.margin is not None:
+        line += f", margin {one.contrast.margin:g} needs about n={one.needed:,}"
+    return line
+
+
+def _amount(one: Foresight) -> str:
+    value = one.detectable or 0.0
+    return points(value) if one.unit == "points" else f"{value:.2g} {one.unit}".rstrip()

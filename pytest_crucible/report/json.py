@@ -1,0 +1,125 @@
+"""The whole run as JSON. The keys are a contract: docs/reference/json.md describes them, `format` counts their versions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pytest_crucible.records import Analysis, Comparison, Estimate, Plan, Run, Verdict
+from pytest_crucible.wire import to_plain
+
+FORMAT = 1
+
+
+def render_json(run: Run) -> str:
+    """A run as a JSON text: strict JSON, infinities as the strings "inf" and "-inf"."""
+    return json.dumps(to_plain(run_document(run)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "run": {
+            "id": run.id,
+            "started": run.started,
+            "finished": run.finished,
+            "seed": run.seed,
+            "git": run.git,
+            "environment": run.environment,
+            "alpha": run.alpha,
+            "correction": run.correction,
+        },
+        "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
+        "exit_status": run.exit_status,
+    }
+
+
+def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, Any]:
+    plan = analysis.plan
+    extra = [result.estimate for result in analysis.targets if result.estimate.statistic != "mean"]
+    return {
+        "nodeid": plan.nodeid,
+        "finished": analysis.finished,
+        "dataset": {"name": plan.dataset, "sha256": plan.dataset_sha256, "n": plan.planned, "groups": plan.groups},
+        "epochs": plan.epochs,
+        "arms": [_arm(plan, number, analysis) for number in range(len(plan.arms))],
+        "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
+        "estimates": [_estimate(one) for one in (*analysis.estimates, *extra)],
+        "comparisons": [_comparison(one) for one in analysis.comparisons],
+        "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
+    }
+
+
+def _arm(plan: Plan, number: int, analysis: Analysis) -> dict[str, Any]:
+    arm = plan.arms[number]
+    return {
+        "name": arm.name,
+        "role": arm.role,
+        "adapter": arm.adapter,
+        "identity": arm.identity,
+        "parameters": arm.parameters,
+        "simulated": arm.simulated,
+        "reused_from": analysis.reused.get(arm.name),
+        "lost": analysis.lost[arm.name],
+        "failures": analysis.failures[arm.name],
+    }
+
+
+def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
+    direction = next((facts.direction for facts in plan.metrics if facts.name == name), "higher")
+    return {"name": name, "kind": kind, "direction": direction}
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    interval = one.interval
+    return {
+        "metric": one.metric,
+        "statistic": one.statistic,
+        "arm": one.arm,
+        "n": one.n,
+        "lost": one.lost,
+        "inapplicable": one.inapplicable,
+        "clusters": one.clusters,
+        "value": one.value,
+        "unconditional": one.unconditional,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "level": interval.level if interval else None,
+        "method": one.method,
+    }
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    interval, contrast, observed = one.interval, one.contrast, one.evidence.observed
+    return {
+        "metric": contrast.metric,
+        "candidate": one.candidate,
+        "baseline": contrast.baseline,
+        "alternative": contrast.alternative,
+        "pairs": one.pairs,
+        "lost": one.lost,
+        "clusters": one.clusters,
+        "difference": one.difference,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "level": interval.level if interval else None,
+        "p_value": one.p_value,
+        "p_exact": one.p_exact,
+        "p_adjusted": one.p_adjusted,
+        "method": one.method,
+        "margin": contrast.margin,
+        "bounds": {"lower": observed.lower, "upper": observed.upper, "method": one.evidence.method},
+        "detectable": one.detectable,
+        "needed": one.needed,
+        "note": one.note,
+    }
+
+
+def _verdict(one: Verdict) -> dict[str, Any]:
+    return {
+        "subject": one.subject,
+        "kind": one.kind,
+        "state": one.state,
+        "proven": one.proven,
+        "reason": one.reason,
+    }

@@ -1,0 +1,63 @@
+"""How a number looks, once and for all: estimate, interval, n; never more digits than the interval earns."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_crucible.records import Interval
+
+
+def number(value: float | None, interval: Interval | None = None, *, sign: bool = False) -> str:
+    """A value with as many decimals as its interval has precision for (three where there is none).
+
+    >>> number(0.56254738, Interval(low=0.5356, high=0.5891, level=0.95, method="wilson"))
+    '0.563'
+    """
+    if value is None:
+        return "unknown"
+    if math.isinf(value):
+        return "-inf" if value < 0 else "inf"
+    decimals = _decimals(interval, value)
+    return f"{value:{'+' if sign else ''},.{decimals}f}"
+
+
+def with_interval(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:
+    """`0.563 [0.536, 0.589]`, or the value and the words `no interval`."""
+    shown = number(value, interval, sign=sign)
+    if value is None:
+        return shown
+    if interval is None:
+        return f"{shown} [no interval]"
+    ends = ", ".join(number(end, interval, sign=sign) for end in (interval.low, interval.high))
+    return f"{shown} [{ends}]"
+
+
+def p_value(value: float | None) -> str:
+    """Three decimals, and an order of magnitude below a thousandth.
+
+    >>> p_value(0.00269), p_value(3e-24), p_value(None)
+    ('0.003', '<1e-15', '-')
+    """
+    if value is None:
+        return "-"
+    if value < 1e-15:
+        return "<1e-15"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
+
+
+def points(value: float) -> str:
+    """A share as percentage points: 0.062 is `6.2 points`.
+
+    >>> points(0.0617)
+    '6.2 points'
+    """
+    return f"{value * 100:.2g} points"
+
+
+def _decimals(interval: Interval | None, value: float) -> int:
+    """Two digits of the interval's half width, between 0 and 6; three decimals for a share."""
+    half = 0.0 if interval is None else (interval.high - interval.low) / 2
+    scale = half if half and math.isfinite(half) else abs(value)
+    if not scale:
+        return 3
+    return min(6, max(0, 1 - math.floor(math.log10(scale)))) if scale >= 1 or scale < 0.001 else 3

@@ -1,0 +1,48 @@
+"""The live line: `test_math  1,204/2,638  3 lost  412/s  4 s left`. Quiet when nobody watches; O(1) whatever was sampled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def progress_text(name: str, done: int, total: int, lost: int, seconds: float) -> str:
+    """What has been asked, what was lost, how fast, and how long it will take at this rate.
+
+    >>> progress_text("test_math", 500, 2000, 3, 2.0)
+    'test_math  500/2,000  3 lost  250/s  6 s left'
+    """
+    rate = done / seconds if seconds > 0 else 0.0
+    parts = [name, f"{done:,}/{total:,}"]
+    if lost:
+        parts.append(f"{lost:,} lost")
+    if rate:
+        parts += [f"{rate:,.0f}/s" if rate >= 1 else f"{rate:.2g}/s", f"{_duration((total - done) / rate)} left"]
+    return "  ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes, _ = divmod(round(seconds), 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+
+
+class ProgressLine:
+    """Rewrites one terminal line, at most a few times a second."""
+
+    def __init__(self, write: Callable[[str], None], width: int) -> None:
+        self._write = write
+        self._width = width
+        self._started = time.perf_counter()
+        self._shown = False
+
+    def show(self, name: str, done: int, total: int, lost: int) -> None:
+        text = progress_text(name, done, total, lost, time.perf_counter() - self._started)
+        self._write(f"\r{text[: self._width - 1]:<{self._width - 1}}\r")
+        self._shown = True
+
+    def clear(self) -> None:
+        if self._shown:
+            self._write("\r" + " " * (self._width - 1) + "\r")
+            self._shown = False

@@ -1,0 +1,149 @@
+"""A run as terminal lines: one table of targets, one of comparisons, and what needs saying about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tabulate import tabulate
+
+from pytest_crucible.records import Analysis, Comparison, Estimate, Run, TargetResult, Verdict
+from pytest_crucible.report.numbers import p_value, with_interval
+
+Markup = dict[str, bool]
+_COLOURS: dict[str, Markup] = {"met": {"green": True}, "missed": {"red": True, "bold": True}, "undecided": {"yellow": True}}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line with its markup; colour only repeats what the words say."""
+
+    text: str
+    markup: Markup = field(default_factory=dict)
+
+
+def summary(run: Run, *, verbosity: int) -> Iterator[Line]:
+    """All lines of a run. -q: only what is not met. -v: also methods and losses. -vv: also the worst samples."""
+    if verbosity < 0:
+        yield from _short(run)
+        return
+    yield from _tables(run)
+    yield from map(Line, _remarks(run))
+    if verbosity >= 1:
+        yield from map(Line, _details(run))
+    if verbosity >= 2:
+        yield from map(Line, _worst(run))
+
+
+def _short(run: Run) -> Iterator[Line]:
+    for one in run.verdicts:
+        if one.state != "met":
+            yield Line(f"{one.nodeid}::{one.subject}: {one.state}: {one.reason}", _COLOURS[one.state])
+
+
+def _tables(run: Run) -> Iterator[Line]:
+    verdicts = {(one.nodeid, one.subject): one for one in run.verdicts}
+    interval = f"[{(1 - run.alpha) * 100:g} % interval]"
+    targets = [_target_row(analysis, one, verdicts) for analysis in run.experiments for one in analysis.targets]
+    pairs = [_pair_row(analysis, one, verdicts) for analysis in run.experiments for one in analysis.comparisons]
+    asked = sum(len(analysis.plan.contrasts) for analysis in run.experiments)
+    many = len(run.experiments) > 1
+    yield from _table(("target", f"estimate {interval}", "n", "lost", "verdict"), targets, many)
+    corrected = "p" if asked == 1 else f"p (Holm, {asked})"
+    yield from _table(("comparison", f"difference {interval}", "n", "lost", corrected, "verdict"), pairs, many)
+
+
+Row = tuple[str, tuple[str, ...], Verdict]
+"""Experiment, cells, verdict."""
+
+
+def _target_row(analysis: Analysis, one: TargetResult, verdicts: dict[tuple[str, str], Verdict]) -> Row:
+    verdict, estimate = verdicts[analysis.plan.nodeid, one.target.text], one.estimate
+    shown = with_interval(estimate.value, estimate.interval)
+    cells = (one.target.text, shown, f"{estimate.n:,}", f"{estimate.lost:,}", _ruling(verdict, analysis))
+    return analysis.plan.nodeid, cells, verdict
+
+
+def _pair_row(analysis: Analysis, one: Comparison, verdicts: dict[tuple[str, str], Verdict]) -> Row:
+    subject = one.contrast.subject(one.candidate)
+    verdict = verdicts[analysis.plan.nodeid, subject]
+    shown = with_interval(one.difference, one.interval, sign=True)
+    cells = (subject, shown, f"{one.pairs:,}", f"{one.lost:,}", p_value(one.p_adjusted), _ruling(verdict, analysis))
+    return analysis.plan.nodeid, cells, verdict
+
+
+def _ruling(verdict: Verdict, analysis: Analysis) -> str:
+    """`met, proven`. What no model answered is said to be simulated wherever it is said to be met."""
+    simulated = any(arm.simulated for arm in analysis.plan.arms)
+    return verdict.state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Row], many: bool) -> Iterator[Line]:
+    """One table; with several experiments each one's rows stand under its name."""
+    if not rows:
+        return
+    align = ["left", "left", *["right"] * (len(heads) - 3), "left"]
+    text = tabulate(
+        [cells for _, cells, _ in rows], heads, tablefmt="plain", colalign=align, disable_numparse=True
+    ).splitlines()
+    yield Line(text[0], {"bold": True})
+    above = ""
+    for line, (nodeid, _, verdict) in zip(text[1:], rows, strict=True):
+        if many and nodeid != above:
+            yield Line(nodeid)
+            above = nodeid
+        yield Line(line, _COLOURS[verdict.state])
+        if not (verdict.state == "met" and verdict.proven and verdict.kind == "target"):
+            yield Line(f"    {verdict.reason}")
+    yield Line("")
+
+
+def _remarks(run: Run) -> Iterator[str]:
+    """What changes how the numbers are read: losses, the arms' own failures, and answers that are not new."""
+    for analysis in run.experiments:
+        name = analysis.plan.nodeid.rpartition("::")[2]
+        for arm in analysis.plan.arms:
+            for what, counts in (("lost", analysis.lost[arm.name]), ("failed", analysis.failures[arm.name])):
+                if counts:
+                    said = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(counts.items()))
+                    yield f"{name}: {arm.name} {what} {said}"
+            if arm.name in analysis.reused:
+                yield f"{name}: answers of {arm.name} are those of run {analysis.reused[arm.name]} (--crucible-fresh asks anew)"
+        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note)
+        for one in analysis.estimates:
+            if one.inapplicable:
+                yield f"{name}: {one.metric} does not apply to {one.inapplicable:,} samples of {one.arm}{_unconditional(one)}"
+
+
+def _unconditional(one: Estimate) -> str:
+    return "" if one.unconditional is None else f"; with them at the worst value its mean is {one.unconditional:.3f}"
+
+
+def _details(run: Run) -> Iterator[str]:
+    """Every estimate with its method, and where all of it is kept."""
+    rows = [
+        (one.metric, one.statistic, one.arm, with_interval(one.value, one.interval), f"{one.n:,}", one.method)
+        for analysis in run.experiments
+        for one in analysis.estimates
+    ]
+    heads = ("metric", "statistic", "arm", "estimate", "n", "method")
+    yield from tabulate(rows, heads, tablefmt="plain", disable_numparse=True).splitlines()
+    for analysis in run.experiments:
+        for pair in analysis.comparisons:
+            exact = "" if pair.p_exact is None else f", exact p {p_value(pair.p_exact)}"
+            yield f"{pair.contrast.metric}: {pair.method}, p {p_value(pair.p_value)}{exact}"
+    yield f"run {run.id}, seed {run.seed}, in {run.store}"
+
+
+def _worst(run: Run) -> Iterator[str]:
+    """The worst samples, with what the candidate said."""
+    for analysis in run.experiments:
+        for one in analysis.worst:
+            was = "" if one.baseline_value is None else f", baseline {one.baseline_value:g}"
+            yield f"{analysis.plan.nodeid}  {one.sample}: {one.metric} = {one.value:g}{was}"
+            yield from (f"    {line}" for line in _printable(one.reply).splitlines()[:12])
+
+
+def _printable(text: str) -> str:
+    """A reply without what could drive a terminal, and not longer than a screen."""
+    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text[:1200])

@@ -1,0 +1,272 @@
+"""Running one experiment: units to the engine, outcomes to the judge, observations to the store, counts to the screen."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_crucible.contenders import Contender
+from pytest_crucible.errors import StoreError
+from pytest_crucible.experiment import Experiment
+from pytest_crucible.options import Settings
+from pytest_crucible.plan.arms import interleaved
+from pytest_crucible.records import MetricFacts, Outcome, Plan, Reply, Value
+from pytest_crucible.sample.asking import Judgement, ask_async, ask_in_thread, needs_reply
+from pytest_crucible.sample.engine import Progress, Unit, run_units
+from pytest_crucible.sample.loop import BackgroundLoop
+from pytest_crucible.sample.sampler import BlockingSampler, Sampler
+from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.score.judge import checked, judge
+from pytest_crucible.store.answers import copy_answers, find_arm
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.writer import Writer
+
+TICK_S = 0.2
+"""How often the main thread shows the progress, and can be interrupted."""
+
+
+def classify(error: BaseException) -> Judgement:
+    """What an exception inside a test function means for its sample."""
+    if isinstance(error, pytest.skip.Exception):
+        return "skipped"
+    if isinstance(error, AssertionError | pytest.fail.Exception):
+        return "failed"
+    if isinstance(error, StoreError | pytest.exit.Exception) or not isinstance(error, Exception):
+        return "stop"
+    return "lost"
+
+
+class Scorer:
+    """What a test scores by itself with: `score(accuracy=True)`."""
+
+    __slots__ = ("_facts", "_scores")
+
+    def __init__(self, scores: dict[str, Value | None], facts: Mapping[str, MetricFacts]) -> None:
+        self._scores = scores
+        self._facts = facts
+
+    def __call__(self, **scores: Any) -> None:
+        """Record one value a name: bool, a number, None where the metric does not apply, or a str as a label.
+
+        Raises ValueError for what is no score; the sample is then lost.
+        """
+        for name, given in scores.items():
+            undeclared = MetricFacts(name=name, kind="text" if isinstance(given, str) else None)
+            try:
+                self._scores[name], _ = checked(given, self._facts.get(name, undeclared))
+            except ValueError as error:
+                raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
+
+
+@dataclass
+class Call:
+    """One call of an experiment's function for one unit."""
+
+    experiment: Experiment
+    function: Callable[..., Any]
+    fixtures: Mapping[str, Any]
+    wanted: frozenset[str]
+    facts: Mapping[str, MetricFacts]
+    loop: BackgroundLoop
+    threads: DaemonThreads
+
+    @classmethod
+    def of(cls, item: pytest.Function, experiment: Experiment, loop: BackgroundLoop, threads: DaemonThreads) -> Call:
+        return cls(
+            experiment=experiment,
+            function=experiment.bound(item),
+            fixtures=experiment.arguments(item),
+            wanted=experiment.injected,
+            facts={one.name: one for one in experiment.plan.metrics},
+            loop=loop,
+            threads=threads,
+        )
+
+    def arguments(self, outcome: Outcome) -> dict[str, Any]:
+        """The function's fixtures, and what is bound anew: sample, sampler, score."""
+        given = dict(self.fixtures)
+        sample = self.experiment.dataset.samples[outcome.position]
+        if "sample" in self.wanted:
+            given["sample"] = sample
+        if "sampler" in self.wanted:
+            given["sampler"] = self._sampler(self.experiment.contenders[outcome.arm], sample.id, outcome.epoch)
+        if "score" in self.wanted:
+            given["score"] = Scorer(outcome.scores, self.facts)
+        return given
+
+    def _sampler(self, contender: Contender, sample: str, epoch: int) -> Sampler | BlockingSampler:
+        if contender.backend is None:
+            raise RuntimeError(f"arm {contender.arm.name!r} has no backend")  # planning refuses such an experiment
+        sampler = Sampler(contender.backend, contender.arm, sample, epoch)
+        return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
+
+    async def __call__(self, unit: Unit) -> Outcome:
+        position, arm, epoch = unit
+        outcome = Outcome(arm, position, epoch)
+        arguments = self.arguments(outcome)
+        timeout_s = self.experiment.timeout_s
+        if self.experiment.is_async:
+            await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify)
+        else:
+            await ask_in_thread(
+                self.function, arguments, outcome, timeout_s=timeout_s, classify=classify, threads=self.threads
+            )
+        if self.experiment.metrics:
+            needs_reply(outcome, self.experiment.dataset.samples[position], self.function.__name__)
+        return outcome
+
+
+@dataclass
+class Runner:
+    """Runs the experiments of one session, one after the other, on one background loop."""
+
+    run: str
+    settings: Settings
+    store: RunStore
+    writer: Writer
+    loop: BackgroundLoop
+    observed: Callable[..., None] | None
+    """Told of each observation, where some plugin wants to know."""
+
+    def __call__(self, item: pytest.Function, experiment: Experiment, show: Callable[[Progress | None], None]) -> None:
+        """Ask everything that is not answered yet.
+
+        Raises CrucibleError (an arm that answers nothing, a backend that refuses, a store that fails) and
+        KeyboardInterrupt; what was answered until then is stored.
+        """
+        key, arms, done = self._enter(experiment)
+        threads = DaemonThreads(self.settings.concurrency)
+        try:
+            self._ask(Call.of(item, experiment, self.loop, threads), arms, done, show)
+        finally:
+            threads.shutdown()
+            self.writer.flush()
+        self.store.finish_experiment(key)
+
+    # -- what is known already ----------------------------------------------------------------------------------
+
+    def _enter(self, experiment: Experiment) -> tuple[int, list[int], list[set[tuple[int, int]]]]:
+        """Keys of the experiment and its arms, and for each arm the units that stored answers have settled."""
+        plan = experiment.plan
+        key = self.store.add_experiment(self.run, plan, experiment.dataset.samples)
+        arms, done = [], []
+        for number, arm in enumerate(plan.arms):
+            arms.append(self.store.add_arm(key, number, arm.name, arm_fingerprint(plan, number)))
+            done.append(self._reuse(plan, number, arms[-1]))
+        return key, arms, done
+
+    def _reuse(self, plan: Plan, number: int, target: int) -> set[tuple[int, int]]:
+        """Let stored answers stand in: a baseline's, unless --crucible-fresh; with --crucible-resume any arm's."""
+        arm = plan.arms[number]
+        source = None
+        if arm.stored_run is not None:
+            source = self.store.stored_candidate(arm.stored_run, plan.nodeid)[:2]
+        elif self.settings.resume:
+            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=True)
+        if source is None and arm.role == "baseline" and not self.settings.fresh:
+            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=False)
+        if source is None:
+            return set()
+        done = copy_answers(self.store, source[0], target, source_run=source[1], epochs=plan.epochs)
+        return done
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self, call: Call, arms: list[int], done: list[set[tuple[int, int]]], show: Callable[[Progress | None], None]
+    ) -> None:
+        experiment, plan = call.experiment, call.experiment.plan
+        open_arms = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
+        planned = [0] * len(plan.arms)
+        for number in open_arms:
+            planned[number] = plan.selected * plan.epochs - len(done[number])
+        progress = Progress(total=sum(planned))
+        keep = self._keeper(experiment, arms)
+        future = self.loop.submit(
+            run_units(
+                _open_units(plan, open_arms, done, self.settings.seed),
+                call,
+                keep,
+                concurrency=self.settings.concurrency,
+                arms=tuple(arm.name for arm in plan.arms),
+                planned=planned,
+                progress=progress,
+            )
+        )
+        _wait(future, lambda: show(progress))
+        show(None)
+
+    def _keeper(self, experiment: Experiment, arms: list[int]) -> Callable[[Outcome], None]:
+        """Judge an outcome and hand it to the writer."""
+        passed = any(one.name == "passed" for one in experiment.plan.metrics)
+        samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
+
+        def keep(outcome: Outcome) -> None:
+            sample = samples[outcome.position]
+            observations, lost = judge(outcome, experiment.metrics, sample, passed=passed)
+            self.writer.add(outcome, arms[outcome.arm], observations, lost)
+            if self.observed is not None:
+                for one in observations:
+                    self.observed(
+                        nodeid=experiment.plan.nodeid, arm=names[outcome.arm], sample=sample.id, observation=one
+                    )
+
+        return keep
+
+
+def arm_fingerprint(plan: Plan, number: int) -> str:
+    """What stored answers of an arm are found by: everything that they depend on."""
+    arm, parts = plan.arms[number], plan.fingerprint
+    said = [parts.dataset, parts.function, parts.metrics, parts.sampling, arm.identity, dict(arm.parameters)]
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _open_units(plan: Plan, arms: list[int], done: list[set[tuple[int, int]]], seed: int) -> Iterator[Unit]:
+    for position, arm, epoch in interleaved(plan.selected, arms, plan.epochs, seed=seed):
+        if (position, epoch) not in done[arm]:
+            yield position, arm, epoch
+
+
+def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> None:
+    """Wait, showing progress. An interrupt of any kind cancels what is in flight before it goes on."""
+    try:
+        while True:
+            try:
+                return future.result(timeout=TICK_S)
+            except concurrent.futures.TimeoutError:
+                if future.done():
+                    raise
+                tick()
+    except BaseException:
+        future.cancel()
+        concurrent.futures.wait([future], timeout=5)
+        raise
+
+
+def alone(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
+    """Run one sample of the candidate in the main thread, so that its traceback and a debugger are the user's own.
+
+    Nothing is stored and nothing judged; the lines say what was asked, answered and scored. Raises what the test raises.
+    """
+    import asyncio
+
+    call = Call.of(item, experiment, loop, DaemonThreads(1))
+    outcome = Outcome(0, position, 0)
+    arguments = call.arguments(outcome)
+    returned = asyncio.run(call.function(**arguments)) if experiment.is_async else call.function(**arguments)
+    if isinstance(returned, Reply):
+        outcome.reply = returned
+    elif returned is not None:
+        outcome.reply = Reply(text=str(returned), value=returned)
+    sample = experiment.dataset.samples[position]
+    observations, lost = judge(outcome, experiment.metrics, sample, passed=False)
+    lines = [f"sample   {sample.id}", f"input    {sample.input}", f"expected {sample.expected}"]
+    lines += [f"reply    {outcome.reply.text}"] if outcome.reply else []
+    lines += [f"{one.metric} = {one.value}{f' ({one.reason})' if one.reason else ''}" for one in observations]
+    return lines + [f"{one.metric} lost: {one.detail}" for one in lost]

@@ -1,0 +1,115 @@
+"""One call of the test function for one unit, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, Literal
+
+from pytest_crucible.errors import BackendError, Refused
+from pytest_crucible.records import Outcome, Reply, Sample, Value
+
+Judgement = Literal["failed", "skipped", "lost", "stop"]
+Classify = Callable[[BaseException], Judgement]
+"""Says what an exception of the test function means: its author chose pytest's words for it."""
+Scores = dict[str, Value | None]
+
+
+async def ask_async(
+    function: Callable[..., Awaitable[Any]],
+    arguments: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    timeout_s: float | None,
+    classify: Classify,
+) -> Outcome:
+    """Await the function under its deadline."""
+    outcome.started = time.time()
+    deadline = asyncio.timeout(timeout_s)
+    try:
+        async with deadline:
+            returned = await function(**arguments)
+    except BaseException as error:
+        if isinstance(error, TimeoutError) and deadline.expired():
+            return _timed_out(outcome, timeout_s)
+        return _raised(outcome, error, classify)
+    return _returned(outcome, returned)
+
+
+async def ask_in_thread(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    timeout_s: float | None,
+    classify: Classify,
+    threads: Executor,
+) -> Outcome:
+    """Call a plain function in a thread. One that exceeds its deadline is left behind: threads cannot be killed."""
+    outcome.started = time.time()
+    call = asyncio.get_running_loop().run_in_executor(threads, _caught, function, arguments)
+    done, _ = await asyncio.wait((call,), timeout=timeout_s)
+    if not done:
+        return _timed_out(outcome, timeout_s)
+    returned, error = call.result()
+    return _returned(outcome, returned) if error is None else _raised(outcome, error, classify)
+
+
+def _caught(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+    """A thread must not raise: pytest's own outcomes are not Exceptions and would kill the worker."""
+    try:
+        return function(**arguments), None
+    except BaseException as error:
+        return None, error
+
+
+def _returned(outcome: Outcome, returned: Any) -> Outcome:
+    if isinstance(returned, Reply):
+        outcome.reply = returned
+        if returned.finish == "length":
+            outcome.failure = "truncated"
+    elif returned is not None:
+        outcome.reply = Reply(text=returned if isinstance(returned, str) else repr(returned), value=returned)
+    return outcome
+
+
+def _timed_out(outcome: Outcome, timeout_s: float | None) -> Outcome:
+    outcome.failure = "timeout"
+    outcome.detail = f"no answer within {timeout_s or 0:g} s"
+    return outcome
+
+
+def _raised(outcome: Outcome, error: BaseException, classify: Classify) -> Outcome:
+    judgement = "stop" if isinstance(error, Refused | asyncio.CancelledError) else classify(error)
+    if judgement == "stop":
+        raise error
+    if judgement == "skipped":
+        outcome.skipped, outcome.detail = True, str(error)
+    elif judgement == "failed":
+        outcome.failure, outcome.detail = "assertion", _last_line(error)
+    else:
+        outcome.lost, outcome.detail = "error", _story(error)
+    return outcome
+
+
+def _last_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _story(error: BaseException) -> str:
+    """A backend's own sentence is enough; for anything else the traceback is kept."""
+    if isinstance(error, BackendError):
+        return str(error)
+    lines = traceback.format_exception(error)
+    return f"{type(error).__name__}: {error}\n{''.join(lines)}"
+
+
+def needs_reply(outcome: Outcome, sample: Sample, name: str) -> Outcome:
+    """A function with metrics that returns nothing has lost its reply: most likely a `return` is missing."""
+    if outcome.reply is None and not (outcome.failure or outcome.skipped or outcome.lost):
+        outcome.lost = "error"
+        outcome.detail = f"{name} returned None for sample {sample.id!r}, but its metrics need a reply: return it"
+    return outcome

@@ -1,0 +1,96 @@
+"""Every sample x arm of an experiment, concurrently and bounded, and nothing that finished is ever dropped.
+
+A fixed number of workers pull units from one lazy iterator, so that memory does not grow with the number of samples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from pytest_crucible.errors import CrucibleError
+from pytest_crucible.records import Outcome
+
+Unit = tuple[int, int, int]
+"""(position, arm, epoch)"""
+ALL_LOST_AFTER = 20
+"""An arm that lost this many samples and answered none is broken, not unlucky."""
+
+
+class AllLost(CrucibleError):
+    """An arm that answers nothing: going on would spend time and give a table of unknowns."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counters that the sampling thread writes and the main thread reads."""
+
+    total: int
+    done: int = 0
+    lost: int = 0
+    first_reply: float = 0.0
+    last_reply: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Notices an arm of which every sample is lost."""
+
+    names: tuple[str, ...]
+    planned: list[int]
+    lost: list[int]
+    answered: list[bool]
+
+    def see(self, outcome: Outcome) -> None:
+        arm = outcome.arm
+        if not outcome.lost and outcome.failure != "timeout":
+            self.answered[arm] = True
+            return
+        self.lost[arm] += 1
+        if not self.answered[arm] and self.lost[arm] >= min(ALL_LOST_AFTER, self.planned[arm]):
+            raise AllLost(
+                f"adapter {self.names[arm]!r} lost each of its first {self.lost[arm]} samples "
+                f"({(outcome.detail or 'timeout').splitlines()[0]}): nothing more was asked"
+            )
+
+
+async def run_units(
+    units: Iterator[Unit],
+    ask: Callable[[Unit], Awaitable[Outcome]],
+    keep: Callable[[Outcome], None],
+    *,
+    concurrency: int,
+    arms: tuple[str, ...],
+    planned: list[int],
+    progress: Progress,
+) -> None:
+    """Ask all units, at most `concurrency` at a time, and keep each outcome as it comes.
+
+    `planned` counts the units of each arm. Raises AllLost, or whatever `ask` and `keep` raise; then the units in
+    flight are cancelled. Cancellation does the same.
+    """
+    watch = _Watch(arms, planned, [0] * len(arms), [False] * len(arms))
+
+    async def worker() -> None:
+        for unit in units:  # one iterator for all workers: each unit is pulled once
+            outcome = await ask(unit)
+            _count(progress, outcome)
+            keep(outcome)
+            watch.see(outcome)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, sum(planned))):
+                group.create_task(worker())
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+def _count(progress: Progress, outcome: Outcome) -> None:
+    progress.last_reply = time.perf_counter()
+    progress.first_reply = progress.first_reply or progress.last_reply
+    progress.done += 1
+    progress.lost += outcome.lost is not None

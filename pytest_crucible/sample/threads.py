@@ -1,0 +1,41 @@
+"""Threads for test functions that are not async. Daemons: one that hangs must not keep the process alive."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+
+class DaemonThreads(Executor):
+    """An executor of up to `most` daemon threads, started as they are needed."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._started = 0
+        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run a function in some thread."""
+        future: Future[Any] = Future()
+        self._work.put((future, lambda: fn(*args, **kwargs)))
+        if self._started < self._most:
+            self._started += 1
+            threading.Thread(target=self._run, name=f"crucible-{self._started}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let idle threads end. A hanging one is left behind, whatever `wait` says."""
+        for _ in range(self._started):
+            self._work.put(None)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            future, call = work
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)

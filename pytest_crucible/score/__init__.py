@@ -1,0 +1,1 @@
+"""What replies are worth: each metric's value, or the reason why there is none."""

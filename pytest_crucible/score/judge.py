@@ -1,0 +1,95 @@
+"""From an outcome to observations: each metric is asked once, and what it answers is checked before it is believed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_crucible.metrics.definition import Metric, NotApplicable
+from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
+
+
+class BadScore(ValueError):
+    """A value that is no score; the message says what was given and what is wanted."""
+
+
+def judge(
+    outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool
+) -> tuple[list[Observation], list[Lost]]:
+    """All that one outcome says: what the function scored itself, and what the metrics make of the reply.
+
+    A lost or skipped outcome says nothing of the metrics. A failed one keeps what was scored before it failed; the
+    worst value of every other metric is filled in by the analysis, which knows the metric's kind. With `passed`, whether
+    the function passed is a score of its own.
+    """
+    if outcome.lost:
+        return [], [_lost(outcome, None, outcome.detail)]
+    observations = [Observation(outcome.arm, outcome.position, outcome.epoch, *pair) for pair in outcome.scores.items()]
+    lost: list[Lost] = []
+    if outcome.skipped:
+        return observations, lost
+    if outcome.failure is None and outcome.reply is not None:
+        _ask(metrics, outcome, outcome.reply, sample, observations, lost)
+    if passed:
+        observations.append(_observed(outcome, "passed", outcome.failure is None))
+    return observations, lost
+
+
+def _ask(
+    metrics: Sequence[Metric],
+    outcome: Outcome,
+    reply: Reply,
+    sample: Sample,
+    observations: list[Observation],
+    lost: list[Lost],
+) -> None:
+    for metric in metrics:
+        try:
+            observations.append(_observed(outcome, metric.name, *checked(metric.function(reply, sample), metric.facts)))
+        except Exception as error:  # a scorer that breaks says nothing about the model
+            lost.append(_lost(outcome, metric.name, _said(error, metric.name)))
+
+
+def checked(given: Any, facts: MetricFacts) -> tuple[Value | None, str]:
+    """A value that can be stored and counted, with the reason when it is None.
+
+    Raises BadScore for NaN, infinities, values outside the declared bounds and types that are no score.
+    """
+    if given is True or given is False:
+        return given, ""
+    if given is None:
+        return None, "not applicable"
+    if isinstance(given, NotApplicable):
+        return None, given.reason
+    if hasattr(given, "item") and not isinstance(given, str):  # a numpy scalar: it can be neither stored nor sent
+        return checked(given.item(), facts)
+    if isinstance(given, str):
+        if facts.kind == "text":
+            return given, ""
+        raise BadScore(f"returned the str {given!r:.60}: return bool, a number or None, or declare kind='text'")
+    if not isinstance(given, int | float):
+        raise BadScore(f"returned a {type(given).__name__}: return bool, a number or None")
+    return _within(float(given), facts), ""
+
+
+def _within(value: float, facts: MetricFacts) -> float:
+    if not math.isfinite(value):
+        raise BadScore(f"returned {value}: a score is a finite number; return None where the metric does not apply")
+    if not facts.low <= value <= facts.high:
+        raise BadScore(f"returned {value:g}, outside its bounds [{facts.low:g}, {facts.high:g}]")
+    return value
+
+
+def _observed(outcome: Outcome, metric: str, value: Value | None, reason: str = "") -> Observation:
+    return Observation(outcome.arm, outcome.position, outcome.epoch, metric, value, reason)
+
+
+def _lost(outcome: Outcome, metric: str | None, detail: str) -> Lost:
+    reason = outcome.lost or "scorer"
+    return Lost(outcome.arm, outcome.position, outcome.epoch, metric, reason, detail)
+
+
+def _said(error: Exception, metric: str) -> str:
+    verb = str(error) if isinstance(error, BadScore) else f"raised {type(error).__name__}: {error}"
+    return f"metric {metric!r} {verb}"

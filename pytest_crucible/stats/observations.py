@@ -1,0 +1,105 @@
+"""What the statistics accept: finite float64 arrays, complete cluster labels, and shares between 0 and 1.
+
+Every public function checks its input here, once, and the private ones beneath it only compute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.intp]
+Range = tuple[float, float]
+Side = Literal["lower", "upper"]
+Labels = Sequence[Hashable] | npt.NDArray[Any]
+
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Relative size of what arithmetic alone leaves behind: 0.3 - 0.2 and 0.2 - 0.1 differ by less than this."""
+
+
+def finite(values: npt.ArrayLike, *, name: str = "values") -> Array:
+    """One-dimensional float64 array of `values`. Raises ValueError, with the count, for NaN and infinite ones."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    strange = array.size - int(np.isfinite(array).sum())
+    if strange:
+        raise ValueError(
+            f"{strange} of {array.size} {name} are NaN or infinite: decide about them before the statistics"
+        )
+    return array
+
+
+def paired(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[Array, Array]:
+    """Both arms as finite arrays. Raises ValueError when they differ in length."""
+    first, second = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
+    if first.size != second.size:
+        raise ValueError(f"pairs need equal lengths: {first.size} candidate values, {second.size} baseline values")
+    return first, second
+
+
+def difference(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
+    """Candidate minus baseline, with what is only rounding removed.
+
+    Without that, two arms with equal scores but different arithmetic would differ by 1e-17 "significantly".
+    """
+    first, second = paired(candidate, baseline)
+    differences = first - second
+    noise = ROUNDING * np.maximum(np.abs(first), np.abs(second))
+    differences[np.abs(differences) <= noise] = 0.0
+    if differences.size and np.ptp(differences) <= noise.max():
+        differences[:] = differences[0]
+    return differences
+
+
+def is_constant(values: Array) -> bool:
+    """True when the values vary by no more than rounding."""
+    return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
+
+
+def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
+    """Cluster numbers 0, 1, ... in order of appearance, and how many there are.
+
+    Raises ValueError when there is not one label for each of the n values, or a label is missing (None or NaN).
+    """
+    labels: Iterable[Hashable] = clusters.tolist() if isinstance(clusters, np.ndarray) else clusters
+    seen: dict[Hashable, int] = {}
+    codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.intp)
+    if codes.size != n:
+        raise ValueError(f"every value needs a cluster: {n} values, {codes.size} cluster labels")
+    # NaN is the one label that does not equal itself, so looking at the distinct labels is enough.
+    if any(label is None or label != label for label in seen):
+        raise ValueError(f"a cluster label is missing (None or NaN) among the labels of {n} values")
+    return codes, len(seen)
+
+
+def cluster_totals(codes: Codes, values: Array) -> Array:
+    """Sum of the values in each cluster."""
+    return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+
+
+def check_share(value: float, name: str) -> None:
+    """Raise ValueError unless 0 < value < 1: an alpha, a level, a power or a quantile."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must lie between 0 and 1, not {value!r}")
+
+
+def check_counts(n: int, **counts: int) -> None:
+    """Raise ValueError unless the counts are non-negative and together at most n."""
+    if min(n, *counts.values()) < 0 or sum(counts.values()) > n:
+        given = ", ".join(f"{name}={count}" for name, count in counts.items())
+        raise ValueError(f"counts must be non-negative and add up to at most n={n}, not {given}")
+
+
+def is_finite_range(bounds: Range | None) -> bool:
+    """True when both ends are known and finite. Raises ValueError when the low end is not below the high end."""
+    if bounds is None:
+        return False
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"the low bound must be below the high bound, not {bounds!r}")
+    return math.isfinite(bounds[0]) and math.isfinite(bounds[1])

@@ -1,0 +1,133 @@
+"""The difference of two proportions that were measured on the same samples.
+
+`gained` counts samples that the candidate has right and the baseline wrong, `lost` the reverse; all other pairs agree.
+Interval and p-value come from one score statistic (Tango 1998), so that they can never contradict each other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr, ndtr, ndtri
+
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.observations import check_counts, check_share, paired
+
+Tail = Literal["two-sided", "greater", "less"]
+
+
+def count_discordant(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[int, int]:
+    """(gained, lost) of paired 0/1 values. Raises ValueError for anything that is not 0 or 1: thresholds are declared.
+
+    >>> count_discordant([1, 1, 0, 1], [0, 1, 1, 0])
+    (2, 1)
+    """
+    first, second = paired(candidate, baseline)
+    graded = int(np.sum((first != 0) & (first != 1)) + np.sum((second != 0) & (second != 1)))
+    if graded:
+        raise ValueError(f"{graded} of {first.size + second.size} values are neither 0 nor 1")
+    return int(np.sum(first > second)), int(np.sum(first < second))
+
+
+def tango_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> Interval:
+    """Score interval for rate(candidate) - rate(baseline) from n pairs. [-1, 1] when n is 0.
+
+    Tango 1998 (SiM 17:891), the two roots of `tango_statistic` = +-z. It excludes 0 exactly when the two-sided
+    `tango_p_value` is below 1 - level. Exact coverage is at least .94 from n=10 on, where Wald has .57.
+
+    >>> interval = tango_interval(12, 2, 50)
+    >>> round(interval.low, 4), round(interval.high, 4)
+    (0.0611, 0.3447)
+    """
+    check_counts(n, gained=gained, lost=lost)
+    check_share(level, "level")
+    if n == 0:
+        return Interval(low=-1.0, high=1.0, level=level, method="tango")
+    z = float(ndtri(0.5 + level / 2))
+    # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
+    low, high = -_upper_root(lost, gained, n, z), _upper_root(gained, lost, n, z)
+    return Interval(low=low, high=high, level=level, method="tango")
+
+
+def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
+    """Tango's z for "the true difference is `difference`"; positive when the data lie above it.
+
+    Tango 1998, eq. (8)-(10). At 0 it is McNemar's (gained - lost) / sqrt(gained + lost). Infinite where the
+    hypothesis leaves no variance and the data disagree with it.
+
+    >>> tango_statistic(12, 4, 50, 0.0)
+    2.0
+    """
+    check_counts(n, gained=gained, lost=lost)
+    if not -1.0 <= difference <= 1.0:
+        raise ValueError(f"a difference of proportions lies between -1 and 1, not {difference!r}")
+    return _statistic(gained, lost, n, difference)
+
+
+def tango_p_value(gained: int, lost: int, n: int, *, difference: float = 0.0, alternative: Tail = "two-sided") -> float:
+    """P-value of "the true difference is `difference`" against a difference on both sides, `greater` or `less`.
+
+    At 0 and two-sided this is McNemar's test without continuity correction. With `difference=-margin` and `greater`
+    it is the non-inferiority test.
+
+    >>> round(tango_p_value(6, 1, 20), 6)
+    0.058782
+    """
+    z = tango_statistic(gained, lost, n, difference)
+    if alternative == "two-sided":
+        return float(2 * ndtr(-abs(z)))
+    return float(ndtr(-z if alternative == "greater" else z))
+
+
+def mcnemar_exact(gained: int, lost: int) -> float:
+    """Exact two-sided McNemar p-value. R: binom.test(gained, gained + lost)$p.value. Conservative at small counts.
+
+    >>> round(mcnemar_exact(13, 6), 6)
+    0.167068
+    """
+    check_counts(gained + lost, gained=gained, lost=lost)
+    return 1.0 if gained == lost else float(2 * bdtr(min(gained, lost), gained + lost, 0.5))
+
+
+def mcnemar_mid_p(gained: int, lost: int) -> float:
+    """Mid-p McNemar p-value (Fagerland, Lydersen & Laake 2013): the exact one less the probability of what was seen.
+
+    >>> round(mcnemar_mid_p(13, 6), 6)
+    0.115318
+    """
+    check_counts(gained + lost, gained=gained, lost=lost)
+    if gained == lost:
+        return 1.0
+    fewer, discordant = min(gained, lost), gained + lost
+    # 2 F(k) - f(k) written as F(k) + F(k - 1): no subtraction, so far tails keep their digits.
+    below = float(bdtr(fewer - 1, discordant, 0.5)) if fewer else 0.0
+    return float(bdtr(fewer, discordant, 0.5)) + below
+
+
+def _statistic(gained: int, lost: int, n: int, difference: float) -> float:
+    if difference < 0:
+        return -_statistic(lost, gained, n, -difference)
+    linear = (2 * n - gained + lost) * difference - gained - lost
+    product = lost * difference * (1 - difference)
+    root = math.sqrt(linear * linear + 8 * n * product)
+    # The likelihood's lost rate under the hypothesis; of the two forms of the root, the one that does not cancel.
+    lost_rate = (root - linear) / (4 * n) if linear <= 0 else 2 * product / (root + linear)
+    variance = n * (2 * lost_rate + difference * (1 - difference))
+    distance = gained - lost - n * difference
+    if variance <= 0:
+        return math.copysign(math.inf, distance) if distance else 0.0
+    return distance / math.sqrt(variance)
+
+
+def _upper_root(gained: int, lost: int, n: int, z: float) -> float:
+    """Where the statistic, which falls as the difference grows, passes -z: bisection down to neighbouring floats."""
+    low, high = (gained - lost) / n, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        if _statistic(gained, lost, n, middle) > -z:
+            low = middle
+        else:
+            high = middle
+    return high

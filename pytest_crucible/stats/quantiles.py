@@ -1,0 +1,75 @@
+"""Quantiles, such as the 95th percentile of latency, with intervals from order statistics: no model, no bounds needed.
+
+The price is that the extremes of a small sample say nothing beyond themselves: such an end is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.observations import Array, Side, check_share, finite
+
+
+def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -> Interval:
+    """Interval for the q-quantile between two of the observed values; an end outside the sample is infinite.
+
+    Covers at least `level` for every distribution (David & Nagaraja 2003, 7.1). Raises NotEnoughData without values.
+
+    >>> interval = quantile_interval([3.0, 1.0, 2.0, 5.0, 4.0, 6.0], 0.5)
+    >>> interval.low, interval.high
+    (1.0, 6.0)
+    """
+    check_share(level, "level")
+    ordered = _ordered(values)
+    low_rank, high_rank = quantile_ranks(ordered.size, q, tail=(1 - level) / 2)
+    low, high = _at(ordered, low_rank), _at(ordered, high_rank)
+    return Interval(low=low, high=high, level=level, method="order statistics")
+
+
+def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side) -> float:
+    """One-sided bound for the q-quantile: an observed value, or infinite when the sample is too small for one.
+
+    >>> quantile_bound(range(1, 60), 0.95, alpha=0.05, side="upper")
+    59.0
+    >>> quantile_bound(range(1, 59), 0.95, alpha=0.05, side="upper")
+    inf
+    """
+    ordered = _ordered(values)
+    low_rank, high_rank = quantile_ranks(ordered.size, q, tail=alpha)
+    return _at(ordered, low_rank if side == "lower" else high_rank)
+
+
+def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
+    """Ranks, from 1, of the order statistics that bound the q-quantile with an error of at most `tail` on each side.
+
+    0 and n + 1 stand for minus and plus infinity.
+
+    >>> quantile_ranks(60, 0.5, tail=0.025)
+    (22, 39)
+    """
+    check_share(q, "q")
+    check_share(tail, "tail")
+    # below[k - 1]: probability that fewer than k values lie below the quantile.
+    below = np.asarray(bdtr(np.arange(n, dtype=np.float64), n, q))
+    low = int(np.searchsorted(below, tail, side="right"))
+    high = int(np.searchsorted(below, 1 - tail, side="left")) + 1
+    return low, high
+
+
+def _ordered(values: npt.ArrayLike) -> Array:
+    array = finite(values)
+    if not array.size:
+        raise NotEnoughData("no values: a quantile needs at least one")
+    return np.sort(array)
+
+
+def _at(ordered: Array, rank: int) -> float:
+    if rank < 1:
+        return -math.inf
+    return float(ordered[rank - 1]) if rank <= ordered.size else math.inf

@@ -1,0 +1,142 @@
+"""Reading an arm back, and letting stored answers stand in for new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Select, Table, and_, insert, literal, select, update
+
+from pytest_crucible.records import Answers, Lost, ScoreColumns
+from pytest_crucible.store import schema
+from pytest_crucible.store.opening import explained
+from pytest_crucible.store.runs import RunStore
+
+
+def load_answers(store: RunStore, experiment: int, number: int) -> Answers:
+    """All that is stored of one arm."""
+    of_arm = schema.arms.c.experiment == experiment, schema.arms.c.number == number
+    replies, seen, lost = schema.replies, schema.observations, schema.lost
+    with explained(store.location), store.engine.connect() as connection:
+        arm = connection.execute(select(schema.arms.c.id).where(*of_arm)).scalar()
+        units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
+        columns = _columns(units, 4)
+        scores = _scores(connection, arm, _metrics(connection, select(seen.c.metric).where(seen.c.arm == arm)))
+        labels = select(seen.c.metric).where(seen.c.arm == arm, seen.c.label.is_not(None))
+        return Answers(
+            positions=columns[0],
+            epochs=columns[1],
+            failures=columns[2],
+            skipped=columns[3],
+            scores=scores,
+            labels=frozenset(_metrics(connection, labels)),
+            lost=[
+                Lost(number, row.position, row.epoch, row.metric or None, row.reason, row.detail or "")
+                for row in connection.execute(select(lost).where(lost.c.arm == arm))
+            ],
+        )
+
+
+def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequence[int]) -> dict[int, str]:
+    """The first reply of an arm to each of a few samples, by position."""
+    table = schema.replies.join(schema.arms, schema.replies.c.arm == schema.arms.c.id)
+    query = (
+        select(schema.replies.c.position, schema.replies.c.text, schema.replies.c.detail)
+        .select_from(table)
+        .where(
+            schema.arms.c.experiment == experiment,
+            schema.arms.c.number == number,
+            schema.replies.c.position.in_(positions),
+            schema.replies.c.epoch == 0,
+        )
+    )
+    with explained(store.location), store.engine.connect() as connection:
+        return {position: text or detail or "" for position, text, detail in connection.execute(query)}
+
+
+def group_names(store: RunStore, dataset: str) -> list[str | None]:
+    """Each sample's group, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_group).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explained(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
+    """The ids of a few samples, by position."""
+    table = schema.samples
+    query = select(table.c.position, table.c.sample_id).where(table.c.dataset == dataset, table.c.position.in_(positions))
+    with explained(store.location), store.engine.connect() as connection:
+        return {position: name for position, name in connection.execute(query)}
+
+
+def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -> tuple[int, str] | None:
+    """(key, run) of the latest arm of another run with this fingerprint.
+
+    With `unfinished`, only of runs that were cut short; otherwise an arm whose experiment is complete is preferred.
+    """
+    joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
+    joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
+    conditions = [schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run]
+    if unfinished:
+        conditions.append(schema.runs.c.status != "finished")
+    query = select(schema.arms.c.id, schema.runs.c.id.label("run")).select_from(joined).where(and_(*conditions))
+    newest = schema.arms.c.id.desc()
+    order = (newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)
+    with explained(store.location), store.engine.connect() as connection:
+        row = connection.execute(query.order_by(*order).limit(1)).first()
+    return None if row is None else (row[0], row[1])
+
+
+def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:
+    """Copy an arm's answers to a new arm, so that every run is whole by itself; the (position, epoch) that are answered.
+
+    What was lost is not copied: it is asked again.
+    """
+    with explained(store.location), store.engine.begin() as connection:
+        for table in (schema.replies, schema.observations, schema.lost):
+            connection.execute(_copy(table, source, target, epochs))
+        connection.execute(update(schema.arms).where(schema.arms.c.id == target).values(reused_from=source_run))
+        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
+        return {(position, epoch) for position, epoch in connection.execute(query)}
+
+
+def reused_runs(store: RunStore, experiment: int) -> dict[str, str]:
+    """Arm name -> the run whose answers stood in for it."""
+    table = schema.arms
+    query = select(table.c.name, table.c.reused_from).where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
+    with explained(store.location), store.engine.connect() as connection:
+        return {name: run for name, run in connection.execute(query)}
+
+
+def _copy(table: Any, source: int, target: int, epochs: int) -> Any:
+    others = [column for column in table.c if column.name != "arm"]
+    already = select(table.c.arm).where(table.c.arm == target).exists()
+    rows: Select[Any] = select(literal(target).label("arm"), *others)
+    rows = rows.where(table.c.arm == source, table.c.epoch < epochs, ~already)
+    if table is schema.lost:
+        rows = rows.where(table.c.metric != "")
+    return insert(table).from_select(["arm", *(column.name for column in others)], rows)
+
+
+def _unit_query(replies: Table) -> Select[Any]:
+    return select(replies.c.position, replies.c.epoch, replies.c.failure, replies.c.skipped)
+
+
+def _scores(connection: Any, arm: int, metrics: Iterable[str]) -> dict[str, ScoreColumns]:
+    table = schema.observations
+    found = {}
+    for metric in metrics:
+        query = select(table.c.position, table.c.epoch, table.c.value, table.c.is_bool)
+        rows = connection.execute(query.where(table.c.arm == arm, table.c.metric == metric, table.c.label.is_(None)))
+        positions, epochs, values, is_bool = _columns(rows, 4)
+        found[metric] = ScoreColumns(positions=positions, epochs=epochs, values=values, is_bool=is_bool)
+    return found
+
+
+def _metrics(connection: Any, query: Any) -> list[str]:
+    return sorted(connection.execute(query.distinct()).scalars())
+
+
+def _columns(rows: Iterable[Any], width: int) -> Sequence[Any]:
+    return list(zip(*rows, strict=True)) or [()] * width

@@ -1,0 +1,124 @@
+"""Opening the run store, and saying in one sentence why it cannot be opened."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, Table, create_engine, event, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
+
+from pytest_crucible.errors import StoreError
+from pytest_crucible.store import schema
+
+BUSY_S = 30.0
+"""How long a write waits for another process's write."""
+
+
+def open_engine(location: str, *, busy_s: float = BUSY_S) -> Engine:
+    """A database that is there, writable and of this version, made if need be.
+
+    `location` is a path (SQLite) or a database URL. Raises StoreError.
+    """
+    url = location if "://" in location else _sqlite_url(Path(location))
+    with explained(location):
+        engine = _engine(url, busy_s)
+        try:
+            _prepare(engine, location)
+        except BaseException:
+            engine.dispose()
+            raise
+        return engine
+
+
+@contextlib.contextmanager
+def explained(location: str) -> Iterator[None]:
+    """Turn a database error into a StoreError: which store, what is wrong, what to do."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StoreError(f"run store {location!r} {_explanation(error)}") from error
+
+
+_CAUSES = {
+    "database is locked": "is locked by another process: wait for it, or name another store with --crucible-store",
+    "readonly database": "is read-only: make it writable, or name another store with --crucible-store",
+    "not a database": "is not a run store (another kind of file, or corrupt): move it away, or name another one",
+    "malformed": "is corrupt: move it away and start a new one, or restore a copy",
+    "disk is full": "cannot be written, the disk is full: free space, then go on with --crucible-resume",
+    "disk i/o error": "cannot be written (disk I/O error): check the disk, then go on with --crucible-resume",
+    "unable to open": "cannot be opened: check that its directory exists and can be written to",
+}
+
+
+def insert_once(engine: Engine, table: Table) -> Any:
+    """An INSERT that leaves a row alone which is there already: two workers may say the same."""
+    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table).on_conflict_do_nothing()
+
+
+def _explanation(error: SQLAlchemyError) -> str:
+    said = str(error.orig) if isinstance(error, DatabaseError) else str(error)
+    for sign, sentence in _CAUSES.items():
+        if sign in said.lower():
+            return sentence
+    if isinstance(error, ArgumentError | NoSuchModuleError):
+        return "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
+    return f"cannot be used: {said}"
+
+
+def _sqlite_url(path: Path) -> str:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ignore = path.parent / ".gitignore"
+        if path.parent.name == ".crucible" and not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")  # answers and prompts do not belong into commits
+    except OSError as error:
+        raise StoreError(f"run store {str(path)!r} cannot be made: {error}") from error
+    return f"sqlite:///{path}"
+
+
+def _engine(url: str, busy_s: float) -> Engine:
+    if make_url(url).get_backend_name() != "sqlite":
+        return create_engine(url)
+    engine = create_engine(url, connect_args={"timeout": busy_s})
+
+    @event.listens_for(engine, "connect")
+    def _settings(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        # Durable against kill -9; only a power cut can take the last commits. https://sqlite.org/pragma.html#pragma_synchronous
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine
+
+
+def _prepare(engine: Engine, location: str) -> None:
+    with engine.connect() as connection:
+        if not engine.dialect.has_table(connection, schema.store_format.name):
+            _make(engine)
+        found = connection.execute(select(schema.store_format.c.version)).scalar()
+    if found is not None and found > schema.FORMAT:
+        raise StoreError(
+            f"run store {location!r} has format {found}, this version writes format {schema.FORMAT}: "
+            "upgrade pytest-crucible, or name another store with --crucible-store"
+        )
+    _try_to_write(engine)
+
+
+def _make(engine: Engine) -> None:
+    """Several workers may come here at once; the one that is late finds the tables made."""
+    with contextlib.suppress(DatabaseError), engine.begin() as connection:
+        schema.metadata.create_all(connection)
+        connection.execute(insert(schema.store_format).values(version=schema.FORMAT))
+    with engine.begin() as connection:
+        schema.metadata.create_all(connection)
+
+
+def _try_to_write(engine: Engine) -> None:
+    """Fail before sampling, not after: a write that changes nothing."""
+    with engine.begin() as connection:
+        connection.execute(schema.runs.update().where(schema.runs.c.id == "").values(status=""))

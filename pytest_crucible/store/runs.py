@@ -1,0 +1,158 @@
+"""The run store: what is known of every run, experiment and arm. One instance a process; `close` it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Engine, Table, func, select, update
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.records import Plan, Sample, Verdict
+from pytest_crucible.store import schema
+from pytest_crucible.store.opening import explained, insert_once, open_engine
+from pytest_crucible.store.writer import Writer
+from pytest_crucible.wire import from_plain, to_plain
+
+
+class RunStore:
+    """A database of runs. Every method raises StoreError when the database fails."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.engine: Engine = open_engine(location)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def writer(self) -> Writer:
+        """A background writer of outcomes; the caller closes it."""
+        return Writer(self.engine, self.location)
+
+    # -- runs ---------------------------------------------------------------------------------------------------
+
+    def begin_run(self, run: str, **facts: Any) -> None:
+        """Enter a run, once: under xdist each worker says so, and the first one counts."""
+        self._insert_once(schema.runs, {"id": run, "status": "running", **facts})
+
+    def end_run(self, run: str, *, finished: str, status: str) -> None:
+        self._execute(update(schema.runs).where(schema.runs.c.id == run).values(finished=finished, status=status))
+
+    def set_exit_status(self, run: str, exit_status: int) -> None:
+        self._execute(update(schema.runs).where(schema.runs.c.id == run).values(exit_status=exit_status))
+
+    def run(self, run: str) -> Mapping[str, Any]:
+        with explained(self.location), self.engine.connect() as connection:
+            return dict(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).mappings().one())
+
+    # -- experiments --------------------------------------------------------------------------------------------
+
+    def enter_plan(self, run: str, plan: Plan) -> None:
+        """Enter an experiment before it begins: what a session asks is known even if it is cut short."""
+        row = {"run": run, "nodeid": plan.nodeid, "plan": to_plain(plan), "finished": False}
+        self._insert_once(schema.experiments, row)
+
+    def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample]) -> int:
+        """Enter an experiment and its samples; its key. Safe to call again, from any process."""
+        self.enter_plan(run, plan)
+        self._add_samples(plan.dataset_sha256, samples)
+        table = schema.experiments
+        return self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid))
+
+    def add_arm(self, experiment: int, number: int, name: str, fingerprint: str) -> int:
+        """Enter an arm of an experiment; its key. Safe to call again."""
+        row = {"experiment": experiment, "number": number, "name": name, "fingerprint": fingerprint}
+        self._insert_once(schema.arms, row)
+        table = schema.arms
+        return self._scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number))
+
+    def has_arms(self, experiment: int) -> bool:
+        """Did the experiment begin? One that was skipped or whose fixtures failed has a plan and no arms."""
+        return bool(self._scalar(select(func.count()).where(schema.arms.c.experiment == experiment)))
+
+    def finish_experiment(self, experiment: int) -> None:
+        table = schema.experiments
+        self._execute(update(table).where(table.c.id == experiment).values(finished=True))
+
+    def experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
+        """(key, plan, whether all its samples were asked) of each experiment of a run, in the order they were entered."""
+        table = schema.experiments
+        query = select(table.c.id, table.c.plan, table.c.finished).where(table.c.run == run).order_by(table.c.id)
+        with explained(self.location), self.engine.connect() as connection:
+            rows = connection.execute(query).all()
+        return [(key, from_plain(Plan, plan), finished) for key, plan, finished in rows]
+
+    def set_kinds(self, experiment: int, kinds: Mapping[str, str]) -> None:
+        """Remember what the metrics turned out to be."""
+        table = schema.experiments
+        self._execute(update(table).where(table.c.id == experiment).values(kinds=dict(kinds)))
+
+    def known_kinds(self, nodeid: str, before: int) -> dict[str, str]:
+        """What the metrics of this experiment turned out to be in its latest earlier run."""
+        table = schema.experiments
+        query = (
+            select(table.c.kinds)
+            .where(table.c.nodeid == nodeid, table.c.id < before, table.c.kinds.is_not(None))
+            .order_by(table.c.id.desc())
+            .limit(1)
+        )
+        return dict(self._scalar(query) or {})
+
+    def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
+        for one in verdicts:
+            row = {"experiment": experiment, "subject": one.subject, "kind": one.kind, "state": one.state}
+            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": one.reason})
+
+    def stored_candidate(self, run: str, nodeid: str) -> tuple[int, str, Plan]:
+        """Arm key, full run id and plan of what a run (named by its id or the id's beginning) judged. Raises SpecError."""
+        table, arms = schema.experiments, schema.arms
+        query = (
+            select(arms.c.id, table.c.run, table.c.plan)
+            .select_from(table.join(arms, arms.c.experiment == table.c.id))
+            .where(table.c.run.startswith(run, autoescape=True), table.c.nodeid == nodeid, arms.c.number == 0)
+        )
+        with explained(self.location), self.engine.connect() as connection:
+            found = connection.execute(query).all()
+        if len(found) != 1:
+            problem = f"names {len(found)} runs" if found else "has no answers"
+            raise SpecError(f"--compare=run:{run} {problem} to {nodeid} in {self.location!r}: give the id of a run that has them")
+        return found[0][0], found[0][1], from_plain(Plan, found[0][2])
+
+    # -- private ------------------------------------------------------------------------------------------------
+
+    def _add_samples(self, dataset: str, samples: Sequence[Sample]) -> None:
+        table = schema.samples
+        if self._scalar(select(func.count()).where(table.c.dataset == dataset)) == len(samples):
+            return
+        rows = [_sample_row(dataset, position, sample) for position, sample in enumerate(samples)]
+        self._insert_once(table, rows)
+
+    def _insert_once(self, table: Table, rows: Any) -> None:
+        """Insert, unless somebody else did."""
+        self._execute(insert_once(self.engine, table), rows)
+
+    def _execute(self, statement: Any, rows: Any = None) -> None:
+        with explained(self.location), self.engine.begin() as connection:
+            connection.execute(statement, rows)
+
+    def _scalar(self, query: Any) -> Any:
+        with explained(self.location), self.engine.connect() as connection:
+            return connection.execute(query).scalar()
+
+
+def _sample_row(dataset: str, position: int, sample: Sample) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "position": position,
+        "sample_id": sample.id,
+        "sample_group": sample.group,
+        "input": _plain_or_repr(sample.input),
+        "expected": _plain_or_repr(sample.expected),
+    }
+
+
+def _plain_or_repr(value: Any) -> Any:
+    try:
+        return to_plain(value)
+    except TypeError:
+        return repr(value)

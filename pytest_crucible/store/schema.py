@@ -1,0 +1,137 @@
+"""The tables of the run store. Samples are numbered within their dataset, arms within their experiment.
+
+Replies, observations and lost values are keyed by arm, position and epoch, so that writing one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+FORMAT = 1
+"""Raised whenever a table changes. A store with a higher number belongs to a newer version."""
+
+metadata = MetaData()
+
+store_format = Table("store_format", metadata, Column("version", Integer, primary_key=True))
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("started", String(40), nullable=False),
+    Column("finished", String(40)),
+    Column("status", String(16), nullable=False),  # running, finished, interrupted
+    Column("seed", Integer, nullable=False),
+    Column("alpha", Float, nullable=False),
+    Column("correction", String(16), nullable=False),
+    Column("git", JSON),
+    Column("environment", JSON, nullable=False),
+    Column("exit_status", Integer),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("dataset", String(64), primary_key=True),  # sha256: equal datasets are stored once
+    Column("position", Integer, primary_key=True),
+    Column("sample_id", Text, nullable=False),
+    Column("sample_group", Text),
+    Column("input", JSON),
+    Column("expected", JSON),
+)
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run", ForeignKey("runs.id"), nullable=False),
+    Column("nodeid", Text, nullable=False),
+    Column("plan", JSON, nullable=False),
+    Column("finished", Boolean, nullable=False, default=False),
+    Column("kinds", JSON),  # metric -> kind as inferred, so that it cannot change between runs
+    UniqueConstraint("run", "nodeid"),
+)
+
+arms = Table(
+    "arms",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("experiment", ForeignKey("experiments.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("reused_from", String(32)),
+    UniqueConstraint("experiment", "number"),
+    Index("arms_by_fingerprint", "fingerprint"),
+)
+
+
+def _unit_columns() -> list[Column[int]]:
+    return [
+        Column("arm", ForeignKey("arms.id"), primary_key=True),
+        Column("position", Integer, primary_key=True),
+        Column("epoch", Integer, primary_key=True),
+    ]
+
+
+replies = Table(
+    "replies",
+    metadata,
+    *_unit_columns(),
+    Column("text", Text),
+    Column("input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("latency_s", Float),
+    Column("finish", String(16)),
+    Column("failure", String(16)),  # assertion, timeout, truncated
+    Column("skipped", Boolean, nullable=False),
+    Column("detail", Text),
+    Column("started", Float),
+    sqlite_with_rowid=False,
+)
+
+observations = Table(
+    "observations",
+    metadata,
+    *_unit_columns(),
+    Column("metric", String(200), primary_key=True),
+    Column("value", Float),  # null: the metric does not apply
+    Column("is_bool", Boolean, nullable=False),
+    Column("label", Text),
+    Column("reason", Text),
+    sqlite_with_rowid=False,
+)
+
+lost = Table(
+    "lost",
+    metadata,
+    *_unit_columns(),
+    Column("metric", String(200), primary_key=True),  # empty: the whole reply
+    Column("reason", String(16), nullable=False),
+    Column("detail", Text),
+    sqlite_with_rowid=False,
+)
+
+verdicts = Table(
+    "verdicts",
+    metadata,
+    Column("experiment", ForeignKey("experiments.id"), primary_key=True),
+    Column("subject", String(400), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("proven", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+)

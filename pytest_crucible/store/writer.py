@@ -1,0 +1,137 @@
+"""Durable writes off the hot path: the sampling loop appends to lists, a thread commits them twice a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Engine, Table
+
+from pytest_crucible.errors import StoreError
+from pytest_crucible.records import Lost, Observation, Outcome
+from pytest_crucible.store import schema
+from pytest_crucible.store.opening import explained, insert_once
+
+INTERVAL_S = 0.5
+"""What a killed process can lose, at most."""
+AT_ONCE = 5_000
+"""Rows that are enough to commit before the interval is over."""
+
+Row = dict[str, Any]
+
+
+class Writer:
+    """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`."""
+
+    def __init__(self, engine: Engine, location: str) -> None:
+        self._engine = engine
+        self._location = location
+        self._rows: dict[Table, list[Row]] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._failure: StoreError | None = None
+        self._thread = threading.Thread(target=self._run, name="crucible-writer", daemon=True)
+        self._thread.start()
+
+    def add(self, outcome: Outcome, arm: int, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
+        """Remember what became of one unit; `arm` is the arm's key in the store. Raises StoreError if writing failed."""
+        if self._failure:
+            raise self._failure
+        with self._lock:
+            if not outcome.lost:
+                self._rows.setdefault(schema.replies, []).append(_reply_row(outcome, arm))
+            self._rows.setdefault(schema.observations, []).extend(_observation_row(one, arm) for one in observations)
+            self._rows.setdefault(schema.lost, []).extend(_lost_row(one, arm) for one in lost)
+            self._count += 1 + len(observations)
+        if self._count >= AT_ONCE:
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Commit everything that was added. Raises StoreError."""
+        self._commit()
+        if self._failure:
+            raise self._failure
+
+    def close(self) -> None:
+        """Commit the rest and end the thread. Raises StoreError. Idempotent."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+        self.flush()
+
+    def _run(self) -> None:
+        while not self._closing and not self._failure:
+            self._wake.wait(INTERVAL_S)
+            self._wake.clear()
+            self._commit()
+
+    def _commit(self) -> None:
+        with self._writing:  # a flush returns only when the rows that the thread had taken are written too
+            with self._lock:
+                rows, self._rows, self._count = self._rows, {}, 0
+            if any(rows.values()) and not self._failure:
+                self._try(rows)
+
+    def _try(self, rows: dict[Table, list[Row]]) -> None:
+        try:
+            with explained(self._location):
+                _write(self._engine, rows.items())
+        except StoreError as error:
+            unsaved = sum(map(len, rows.values()))
+            self._failure = StoreError(f"{error} ({unsaved} rows of this run are not saved)")
+
+
+def _write(engine: Engine, rows: Iterable[tuple[Table, list[Row]]]) -> None:
+    with engine.begin() as connection:
+        for table, many in rows:
+            if many:
+                connection.execute(insert_once(engine, table), many)
+
+
+def _reply_row(outcome: Outcome, arm: int) -> Row:
+    reply = outcome.reply
+    return {
+        "arm": arm,
+        "position": outcome.position,
+        "epoch": outcome.epoch,
+        "text": reply.text if reply else None,
+        "input_tokens": reply.input_tokens if reply else None,
+        "output_tokens": reply.output_tokens if reply else None,
+        "latency_s": reply.latency_s if reply else None,
+        "finish": reply.finish if reply else None,
+        "failure": outcome.failure,
+        "skipped": outcome.skipped,
+        "detail": outcome.detail or None,
+        "started": outcome.started,
+    }
+
+
+def _observation_row(one: Observation, arm: int) -> Row:
+    is_label = isinstance(one.value, str)
+    return {
+        "arm": arm,
+        "position": one.position,
+        "epoch": one.epoch,
+        "metric": one.metric,
+        "value": None if one.value is None or is_label else float(one.value),
+        "is_bool": isinstance(one.value, bool),
+        "label": one.value if is_label else None,
+        "reason": one.reason or None,
+    }
+
+
+def _lost_row(one: Lost, arm: int) -> Row:
+    return {
+        "arm": arm,
+        "position": one.position,
+        "epoch": one.epoch,
+        "metric": one.metric or "",
+        "reason": one.reason,
+        "detail": one.detail or None,
+    }
+
+

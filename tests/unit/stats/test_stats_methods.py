@@ -1,0 +1,356 @@
+"""Single methods at their edges, and against arithmetic done another way."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats import (
+    augmented_clustered_bound,
+    augmented_t_bound,
+    augmented_t_interval,
+    clopper_pearson_interval,
+    clustered_bound,
+    clustered_interval,
+    clustered_mean,
+    clustered_p_value,
+    count_discordant,
+    detectable_mean,
+    detectable_paired_proportions,
+    holm,
+    korn_graubard_bound,
+    korn_graubard_interval,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    mean_interval,
+    paired_t,
+    point_mass_interval,
+    power_paired_proportions,
+    quantile_bound,
+    quantile_interval,
+    samples_for_margin,
+    samples_for_paired_proportions,
+    samples_for_zero,
+    samples_to_prove_mean,
+    samples_to_prove_proportion,
+    t_bound,
+    tango_interval,
+    tango_p_value,
+    tango_statistic,
+    wilson_interval,
+)
+from pytest_crucible.stats.power import t_power
+
+RNG = np.random.default_rng(7)
+
+
+# -- proportions --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interval", [wilson_interval, clopper_pearson_interval])
+def test_nothing_asked_leaves_everything_possible(interval):
+    assert (interval(0, 0).low, interval(0, 0).high) == (0.0, 1.0)
+    assert interval(0, 7).low == 0.0
+    assert interval(7, 7).high == 1.0
+
+
+@pytest.mark.parametrize("counts", [(5, 4), (-1, 4), (0, -1)])
+def test_impossible_counts_are_refused(counts):
+    with pytest.raises(ValueError, match="at most n="):
+        wilson_interval(*counts)
+    with pytest.raises(ValueError, match="at most n="):
+        clopper_pearson_interval(*counts)
+
+
+def test_no_discordant_pair_still_leaves_an_interval():
+    """n=50 pairs that all agree: +-z^2 / (n + z^2) = +-7.1 pp, and p = 1."""
+    z = 1.959963984540054
+    interval = tango_interval(0, 0, 50)
+
+    assert interval.high == -interval.low == pytest.approx(z * z / (50 + z * z), abs=1e-12)
+    assert (tango_p_value(0, 0, 50), mcnemar_exact(0, 0), mcnemar_mid_p(0, 0)) == (1.0, 1.0, 1.0)
+
+
+def test_tango_at_the_corners():
+    assert (tango_interval(0, 0, 0).low, tango_interval(0, 0, 0).high) == (-1.0, 1.0)
+    assert tango_interval(8, 0, 8).high == 1.0
+    assert tango_interval(0, 8, 8).low == -1.0
+    assert tango_statistic(8, 0, 8, 1.0) == 0.0
+    assert tango_statistic(7, 0, 8, 1.0) == -math.inf
+    assert tango_p_value(7, 0, 8, difference=1.0) == 0.0
+    with pytest.raises(ValueError, match="between -1 and 1"):
+        tango_statistic(1, 1, 8, 1.5)
+    with pytest.raises(ValueError, match="gained=5, lost=4"):
+        tango_interval(5, 4, 8)
+
+
+def test_discordance_is_counted_only_for_zeros_and_ones():
+    with pytest.raises(ValueError, match="1 of 6 values are neither 0 nor 1"):
+        count_discordant([1, 0.5, 0], [1, 1, 0])
+
+
+def test_far_tails_keep_their_digits():
+    assert mcnemar_exact(2000, 0) == pytest.approx(0.0, abs=1e-300)
+    assert mcnemar_mid_p(300, 0) == pytest.approx(2.0**-300)
+    assert tango_p_value(900, 100, 1000) == pytest.approx(math.erfc(800 / math.sqrt(1000) / math.sqrt(2)))
+
+
+# -- means --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [[], [0.5]])
+def test_a_mean_of_fewer_than_two_values_has_no_interval(values):
+    for ask in (
+        lambda: mean_interval(values),
+        lambda: paired_t(values),
+        lambda: t_bound(values, alpha=0.05, side="lower"),
+        lambda: augmented_t_bound(values, bounds=(0, 1), alpha=0.05, side="lower"),
+    ):
+        with pytest.raises(NotEnoughData, match=f"^{len(values)} value"):
+            ask()
+
+
+def test_equal_values_are_a_point_mass_or_nothing():
+    assert mean_interval([0.7] * 10) is None
+    assert mean_interval([0.7] * 10, bounds=(0, math.inf)) is None
+    assert t_bound([0.7] * 10, alpha=0.05, side="lower") is None
+    assert mean_interval([0.7] * 10, bounds=(0, 1)) == point_mass_interval(0.7, 10, bounds=(0, 1))
+
+
+def test_equal_differences():
+    assert paired_t([0.0] * 5).p_value == 1.0
+    assert paired_t([0.25] * 5).p_value == 2.0**-4
+    assert paired_t([0.25] * 5).interval is None
+
+
+def test_the_augmented_t_needs_bounds_in_their_order():
+    with pytest.raises(ValueError, match="finite bounds"):
+        augmented_t_bound([1.0, 2.0], bounds=(0, math.inf), alpha=0.05, side="lower")
+    with pytest.raises(ValueError, match="below the high bound"):
+        augmented_t_interval([0.1, 0.2], bounds=(1, 0))
+
+
+def test_the_augmented_t_is_the_t_of_the_values_and_the_bounds():
+    values = RNG.random(20)
+
+    augmented = augmented_t_interval(values, bounds=(0, 1))
+    plain = mean_interval([*values, 0, 1])
+
+    assert (augmented.low, augmented.high) == pytest.approx((plain.low, plain.high), rel=1e-14)
+
+
+# -- clusters -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-100, 100).map(lambda value: round(value, 2)), min_size=5, max_size=40, unique=True))
+def test_singleton_clusters_are_the_ordinary_t(values):
+    mean, singles = clustered_mean(values, range(len(values))), list(range(len(values)))
+    paired = paired_t(values)
+
+    assert mean.dof == pytest.approx(len(values) - 1)
+    assert clustered_interval(mean).low == pytest.approx(paired.interval.low, rel=1e-9, abs=1e-9)
+    assert clustered_p_value(mean) == pytest.approx(paired.p_value, rel=1e-9)
+    assert clustered_bound(values, singles, alpha=0.1, side="upper") == pytest.approx(
+        t_bound(values, alpha=0.1, side="upper"), rel=1e-9, abs=1e-9
+    )
+    assert augmented_clustered_bound(values, singles, bounds=(-101, 101), alpha=0.1, side="lower") == pytest.approx(
+        augmented_t_bound(values, bounds=(-101, 101), alpha=0.1, side="lower"), rel=1e-9
+    )
+
+
+@given(st.data())
+def test_the_closed_form_is_the_matrix_formula(data):
+    """CR2 and Satterthwaite from their definition: A_g = (I - H_gg)^(-1/2), and the matrix of the quadratic form."""
+    sizes = np.array(data.draw(st.lists(st.integers(1, 7), min_size=5, max_size=9)))
+    codes = np.repeat(np.arange(sizes.size), sizes)
+    values, n = np.random.default_rng(int(sizes.sum())).normal(size=codes.size), codes.size
+    hat = np.full((n, n), 1 / n)
+    contrasts = []
+    for cluster in range(sizes.size):
+        inside = codes == cluster
+        eigenvalues, vectors = np.linalg.eigh(np.eye(inside.sum()) - hat[np.ix_(inside, inside)])
+        adjusted = vectors @ np.diag(eigenvalues**-0.5) @ vectors.T
+        contrasts.append(adjusted.sum(axis=0) @ (np.eye(n) - hat)[inside] / n)
+    matrix = np.array(contrasts)
+    gram = matrix @ matrix.T
+
+    mean = clustered_mean(values, codes)
+
+    assert mean.se == pytest.approx(math.sqrt(((matrix @ values) ** 2).sum()), rel=1e-9)
+    assert mean.dof == pytest.approx(np.trace(gram) ** 2 / (gram * gram).sum(), rel=1e-9)
+
+
+def test_fewer_than_five_clusters_are_refused():
+    values, labels = [1, 0, 1, 1, 0, 1, 0, 1], list("aabbccdd")
+    for ask in (
+        lambda: clustered_mean(values, labels),
+        lambda: clustered_bound(values, labels, alpha=0.05, side="lower"),
+        lambda: augmented_clustered_bound(values, labels, bounds=(0, 1), alpha=0.05, side="lower"),
+        lambda: korn_graubard_interval(values, labels),
+        lambda: korn_graubard_bound(values, labels, alpha=0.05, side="lower"),
+    ):
+        with pytest.raises(NotEnoughData, match=r"^4 cluster\(s\): .* at least 5"):
+            ask()
+    with pytest.raises(NotEnoughData, match="1 cluster"):
+        clustered_mean(values, ["a"] * 8, fewest=1)
+
+
+def test_clusters_that_all_agree_have_no_standard_error():
+    values, labels = [0.1, 0.5] * 6, [cluster for cluster in "abcdef" for _ in range(2)]
+    mean = clustered_mean(values, labels)
+
+    assert mean.se == 0
+    assert clustered_interval(mean) is None
+    assert clustered_bound(values, labels, alpha=0.05, side="lower") is None
+    assert clustered_interval(mean, bounds=(0, 1)) == point_mass_interval(mean.estimate, 6, bounds=(0, 1))
+    assert clustered_p_value(mean) == 2.0**-5
+
+
+def test_perfect_clusters_count_once_each():
+    labels = [i // 4 for i in range(40)]
+    interval, exact = korn_graubard_interval([1] * 40, labels), clopper_pearson_interval(10, 10)
+
+    assert (interval.low, interval.high) == (exact.low, exact.high)
+
+
+def test_the_effective_size_is_never_larger_than_the_sample():
+    """Every cluster has the same rate: negative correlation, which would promise more than independent values do."""
+    interval, exact = korn_graubard_interval([0, 1] * 10, [i // 2 for i in range(20)]), clopper_pearson_interval(10, 20)
+
+    assert (interval.low, interval.high) == (exact.low, exact.high)
+
+
+def test_korn_graubard_bounds_mirror_and_refuse_scores():
+    values, labels = (RNG.random(60) < 0.8).astype(float), [i // 4 for i in range(60)]
+
+    low = korn_graubard_bound(values, labels, alpha=0.05, side="lower")
+    assert low == pytest.approx(1 - korn_graubard_bound(1 - values, labels, alpha=0.05, side="upper"))
+    with pytest.raises(ValueError, match="1 of 60 values are neither"):
+        korn_graubard_interval([*values[:59], 0.5], labels)
+
+
+# -- quantiles ----------------------------------------------------------------------------------------------------
+
+
+def test_a_quantile_outside_the_sample_is_unknown():
+    values = RNG.exponential(size=10)
+
+    assert quantile_interval(values, 0.95).high == math.inf
+    assert quantile_interval(values, 0.05).low == -math.inf
+    assert quantile_bound(values, 0.5, alpha=0.05, side="lower") == np.sort(values)[1]
+    with pytest.raises(NotEnoughData, match="no values"):
+        quantile_interval([], 0.5)
+
+
+# -- multiplicity -------------------------------------------------------------------------------------------------
+
+P_VALUES = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12)
+
+
+@given(P_VALUES, st.integers(0, 5))
+def test_holm_never_lowers_a_p_value_and_keeps_the_order(p_values, unmeasured):
+    measured = [p for p in p_values if p is not None]
+    adjusted = holm(p_values, family_size=len(measured) + unmeasured)
+    pairs = [(p, q) for p, q in zip(p_values, adjusted, strict=True) if p is not None]
+
+    assert [q is None for q in adjusted] == [p is None for p in p_values]
+    assert all(p <= q <= 1 for p, q in pairs)
+    assert sorted(q for _, q in pairs) == [q for _, q in sorted(pairs)]
+    assert adjusted == holm([*p_values, *[1.0] * unmeasured])[: len(p_values)]
+
+
+def test_holm_refuses_what_is_no_family():
+    with pytest.raises(ValueError, match=r"1 of 2 p-values lie outside \[0, 1\], first 1.2"):
+        holm([0.1, 1.2])
+    with pytest.raises(ValueError, match="outside"):
+        holm([math.nan])
+    with pytest.raises(ValueError, match="family of 1 cannot have 2"):
+        holm([0.1, 0.2], family_size=1)
+
+
+# -- power --------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(5, 5000), st.floats(0.01, 1), st.sampled_from([0.01, 0.05]), st.sampled_from([0.3, 0.8, 0.95]))
+def test_the_detectable_difference_has_the_power_it_is_named_for(n, discordance, alpha, power):
+    difference = detectable_paired_proportions(n, discordance, alpha=alpha, power=power)
+
+    if difference is None:
+        assert power_paired_proportions(n, discordance * 0.999999, discordance, alpha=alpha) < power
+    elif difference < discordance * (1 - 1e-9):
+        assert power_paired_proportions(n, difference, discordance, alpha=alpha) == pytest.approx(power, abs=1e-6)
+        needed = samples_for_paired_proportions(difference, discordance, alpha=alpha, power=power)
+        assert needed == pytest.approx(n, abs=1)
+
+
+def test_detectable_differences_in_percentage_points():
+    """Connor 1987 at 80 % power and 5 %."""
+    shown = [[round(100 * detectable_paired_proportions(n, d), 1) for d in (0.1, 0.2, 0.3)] for n in (100, 200, 1000)]
+
+    assert shown == [[8.8, 12.4, 15.2], [6.2, 8.8, 10.8], [2.8, 4.0, 4.8]]
+    assert detectable_paired_proportions(30, 0.2) is None
+    assert detectable_paired_proportions(30, 0.0) is None
+
+
+def test_detectable_means_in_standard_deviations():
+    shown = [round(detectable_mean(n, 1.0), 3) for n in (10, 30, 50, 100, 200, 500, 1000)]
+
+    assert shown == [0.996, 0.529, 0.404, 0.283, 0.199, 0.126, 0.089]
+    assert detectable_mean(50, 0.2) == pytest.approx(0.2 * detectable_mean(50, 1.0))
+    assert detectable_mean(50, 0.0) is None
+    with pytest.raises(NotEnoughData, match="1 value"):
+        detectable_mean(1, 1.0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 300, 400, 600, 5_000, 200_000])
+def test_power_is_a_probability_that_rises_with_the_effect(n):
+    critical = 4.0
+    powers = [t_power(n - 1, shift, critical) for shift in np.linspace(0, 60, 121)]
+
+    assert all(0 <= power <= 1 for power in powers)
+    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(powers))
+    assert powers[-1] > 0.9
+
+
+def test_samples_that_no_effort_provides():
+    assert samples_for_paired_proportions(0.0, 0.2) is None
+    assert samples_for_margin(0.05, 0.4, difference=-0.05) is None
+    assert samples_to_prove_proportion(0.95, 0.95) is None
+    assert samples_to_prove_proportion(0.9, 0.95) is None
+    assert samples_to_prove_proportion(0.96, 0.95, side="upper") is None
+    assert samples_to_prove_mean(0.8, 0.2, 0.8) is None
+    assert samples_to_prove_mean(0.9, 0.0, 0.8) is None
+    assert samples_to_prove_proportion(0.9 + 1e-9, 0.9) is None
+
+
+def test_samples_that_prove_a_rate():
+    assert 1300 <= samples_to_prove_proportion(0.96, 0.95) <= 1400
+    assert samples_to_prove_proportion(0.0, 0.05, side="upper") == samples_for_zero(0.05) == 59
+
+
+def test_samples_for_a_margin_by_the_formula():
+    """((1.644854 + 0.841621) * 0.4 / 0.05)^2 = 395.7."""
+    assert samples_for_margin(0.05, 0.4) == 396
+    assert samples_for_margin(0.05, 0.4, difference=0.05) == 99
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: samples_for_paired_proportions(0.3, 0.2),
+        lambda: detectable_paired_proportions(100, 1.2),
+        lambda: detectable_mean(50, -1.0),
+        lambda: samples_for_margin(0.05, math.nan),
+        lambda: samples_to_prove_proportion(1.2, 0.5),
+        lambda: samples_for_zero(0.0),
+    ],
+)
+def test_impossible_questions_are_refused(ask):
+    with pytest.raises(ValueError, match=r"\d|nan"):
+        ask()
