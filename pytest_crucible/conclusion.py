@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.records import Analysis, Plan, Run, Verdict, Worst
+from pytest_crucible.report.sentences import sentence
 from pytest_crucible.store.answers import group_names, load_answers, reply_texts, reused_runs, sample_ids
 from pytest_crucible.store.runs import RunStore
 
@@ -95,29 +97,42 @@ def _run(
 # -- reports ------------------------------------------------------------------------------------------------------
 
 
-def verdict_reports(verdict: Verdict, plan: Plan, *, undecided_fails: bool) -> list[pytest.TestReport]:
+class VerdictRepr:
+    """A failed verdict as pytest shows failures: a sentence, also in the short summary and in JUnit files."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+        self.reprcrash = SimpleNamespace(message=sentence)
+
+    def __str__(self) -> str:
+        return self._sentence
+
+    def toterminal(self, tw: pytest.TerminalReporter) -> None:
+        tw.line(self._sentence)
+
+
+def verdict_reports(verdict: Verdict, analysis: Analysis, *, undecided_fails: bool) -> list[pytest.TestReport]:
     """Setup, call and teardown reports, so that everything that listens to tests hears a verdict."""
-    return [_report(verdict, plan, when, undecided_fails) for when in ("setup", "call", "teardown")]
+    return [_report(verdict, analysis, when, undecided_fails) for when in ("setup", "call", "teardown")]
 
 
-def _report(verdict: Verdict, plan: Plan, when: Any, undecided_fails: bool) -> pytest.TestReport:
-    name = f"{plan.nodeid.partition('::')[2]}::{verdict.subject}"
-    outcome, longrepr = _outcome(verdict, plan, undecided_fails) if when == "call" else ("passed", None)
+def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bool) -> pytest.TestReport:
+    plan, said = analysis.plan, sentence(verdict, analysis)
+    outcome: Any = _outcome(verdict, undecided_fails) if when == "call" else "passed"
+    shown = {"passed": None, "skipped": (plan.path, plan.line + 1, f"Skipped: {said}"), "failed": VerdictRepr(said)}
     return pytest.TestReport(
         nodeid=f"{plan.nodeid}::{verdict.subject}",
-        location=(plan.path, plan.line, name),
+        # Not the end of the nodeid: pytest would rewrite the dots of a number in it for -v.
+        location=(plan.path, plan.line, f"{plan.nodeid.partition('::')[2]} {verdict.subject}"),
         keywords={"crucible": 1},
         outcome=outcome,
-        longrepr=longrepr,
+        longrepr=cast(Any, shown[outcome]),
         when=when,
-        user_properties=[("crucible_verdict", verdict.state), ("crucible_reason", verdict.reason)],
+        user_properties=[("crucible_state", verdict.state), ("crucible_sentence", said)] if when == "call" else [],
     )
 
 
-def _outcome(verdict: Verdict, plan: Plan, undecided_fails: bool) -> tuple[Any, Any]:
-    sentence = f"{verdict.state}: {verdict.reason}"
-    if verdict.state == "met":
-        return "passed", None
+def _outcome(verdict: Verdict, undecided_fails: bool) -> str:
     if verdict.state == "undecided" and not (undecided_fails or verdict.mistake):
-        return "skipped", (plan.path, plan.line + 1, f"Skipped: {sentence}")
-    return "failed", sentence
+        return "skipped"
+    return "passed" if verdict.state == "met" else "failed"

@@ -114,9 +114,18 @@ def _target_reason(result: TargetResult, state: State, proven: bool) -> str:
         rate = "" if upper is None else f"; the rate may be up to {upper / result.estimate.n:.3g}"
         return f"none in these n={result.estimate.n}{rate}"
     if proven:
-        return "proven"
+        return _proof(result, state)
     needed = f"proof needs about n={result.needed:,} at this estimate" if result.needed else "no n would prove it at this estimate"
     return f"unproven; {needed}" if state != "undecided" else f"not proven either way; {needed}"
+
+
+def _proof(result: TargetResult, state: State) -> str:
+    """Which bound settles it: the one on the target's side when it is missed, the one away from it when it is met."""
+    reading, above = result.evidence.observed, result.target.relation.startswith(">")
+    if result.target.relation == "==":
+        return "the one-sided bounds rule it out"
+    bound = reading.lower if above == (state == "met") else reading.upper
+    return f"the one-sided bound {bound:.3g} {'proves it' if state == 'met' else 'rules it out'}"
 
 
 def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
@@ -253,7 +262,7 @@ def _settle(
     if not analysis.finished:
         return "undecided", False, "interrupted; --crucible-resume goes on"
     state, proven = rule(evidence.observed)
-    if not lost:
+    if not lost or evidence.observed.value is None:
         return state, proven, ""
     extremes = [rule(evidence.worst), rule(evidence.best)]
     if any(other != state for other, _ in extremes):

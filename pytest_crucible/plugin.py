@@ -42,8 +42,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             last_failed.lastfailed.setdefault(nodeid, True)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that joins runs once an arm; arms vary fastest, so that a slow hour hits all of them."""
+    """A test that joins runs once an arm. Last of all, so that arms vary fastest: a slow hour hits all of them."""
     if "crucible" not in metafunc.fixturenames:
         return
     settings = options.read(metafunc.config)

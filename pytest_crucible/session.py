@@ -301,12 +301,12 @@ class CrucibleSession:
         self._report_verdicts(session, self.concluded)
 
     def _report_verdicts(self, session: pytest.Session, run: Run) -> None:
-        plans = {analysis.plan.nodeid: analysis.plan for analysis in run.experiments}
+        analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
         session.testscollected += len(run.verdicts)  # else the progress column passes 100 %
         fails = self.settings.undecided == "fail"
         failed = set()
         for verdict in run.verdicts:
-            for report in verdict_reports(verdict, plans[verdict.nodeid], undecided_fails=fails):
+            for report in verdict_reports(verdict, analyses[verdict.nodeid], undecided_fails=fails):
                 self.config.hook.pytest_runtest_logreport(report=report)
                 if report.failed:
                     failed.add(verdict.nodeid)
@@ -324,11 +324,11 @@ class CrucibleSession:
         self._resources.close_writer()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        lines = [Line(text) for text in self._told]
+        lines, verbosity = [Line(text) for text in self._told], self.config.get_verbosity()
         if self.concluded is not None and self.concluded.experiments:
-            lines = [*summary(self.concluded, verbosity=self.config.get_verbosity()), *lines]
+            lines = [*summary(self.concluded, verbosity=verbosity, width=terminalreporter._tw.fullwidth), *lines]
         if lines:
-            terminalreporter.section("crucible")
+            terminalreporter.write_sep("=", "crucible")
         for line in lines:
             terminalreporter.write_line(line.text, **line.markup)
 

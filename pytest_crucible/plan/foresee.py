@@ -34,7 +34,7 @@ def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, questions
     span = facts.high - facts.low
     if facts.kind in (None, "binary"):
         deviation, unit = math.sqrt(DISCORDANCE), "points"
-        assumption = f"{DISCORDANCE:.0%} of answers changing"
+        assumption = f"{DISCORDANCE * 100:g} % of answers changing"
         detectable = stats.detectable_paired_proportions(n, DISCORDANCE, alpha=shared)
     elif math.isfinite(span):
         deviation, unit = DEVIATION * span, ""

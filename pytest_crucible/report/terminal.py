@@ -22,12 +22,12 @@ class Line:
     markup: Markup = field(default_factory=dict)
 
 
-def summary(run: Run, *, verbosity: int) -> Iterator[Line]:
+def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     """All lines of a run. -q: only what is not met. -v: also methods and losses. -vv: also the worst samples."""
     if verbosity < 0:
         yield from _short(run)
         return
-    yield from _tables(run)
+    yield from _tables(run, width)
     yield from map(Line, _remarks(run))
     if verbosity >= 1:
         yield from map(Line, _details(run))
@@ -41,16 +41,16 @@ def _short(run: Run) -> Iterator[Line]:
             yield Line(f"{one.nodeid}::{one.subject}: {one.state}: {one.reason}", _COLOURS[one.state])
 
 
-def _tables(run: Run) -> Iterator[Line]:
+def _tables(run: Run, width: int) -> Iterator[Line]:
     verdicts = {(one.nodeid, one.subject): one for one in run.verdicts}
     interval = f"[{(1 - run.alpha) * 100:g} % interval]"
     targets = [_target_row(analysis, one, verdicts) for analysis in run.experiments for one in analysis.targets]
     pairs = [_pair_row(analysis, one, verdicts) for analysis in run.experiments for one in analysis.comparisons]
     asked = sum(len(analysis.plan.contrasts) for analysis in run.experiments)
     many = len(run.experiments) > 1
-    yield from _table(("target", f"estimate {interval}", "n", "lost", "verdict"), targets, many)
+    yield from _table(("target", f"estimate {interval}", "n", "lost", "verdict"), targets, many, width)
     corrected = "p" if asked == 1 else f"p (Holm, {asked})"
-    yield from _table(("comparison", f"difference {interval}", "n", "lost", corrected, "verdict"), pairs, many)
+    yield from _table(("comparison", f"difference {interval}", "n", "lost", corrected, "verdict"), pairs, many, width)
 
 
 Row = tuple[str, tuple[str, ...], Verdict]
@@ -78,24 +78,34 @@ def _ruling(verdict: Verdict, analysis: Analysis) -> str:
     return verdict.state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
 
 
-def _table(heads: Sequence[str], rows: Sequence[Row], many: bool) -> Iterator[Line]:
-    """One table; with several experiments each one's rows stand under its name."""
+def _table(heads: Sequence[str], rows: Sequence[Row], many: bool, width: int) -> Iterator[Line]:
+    """One table; with several experiments each one's rows stand under its name.
+
+    Where a row does not fit into the terminal, its subject gets a line of its own.
+    """
     if not rows:
         return
-    align = ["left", "left", *["right"] * (len(heads) - 3), "left"]
-    text = tabulate(
-        [cells for _, cells, _ in rows], heads, tablefmt="plain", colalign=align, disable_numparse=True
-    ).splitlines()
-    yield Line(text[0], {"bold": True})
+    text = _aligned(heads, [cells for _, cells, _ in rows])
+    folded = max(map(len, text)) > width
+    if folded:
+        text = [f"  {line}" for line in _aligned(heads[1:], [cells[1:] for _, cells, _ in rows])]
+    yield Line(f"{heads[0]}\n{text[0]}" if folded else text[0], {"bold": True})
     above = ""
-    for line, (nodeid, _, verdict) in zip(text[1:], rows, strict=True):
+    for line, (nodeid, cells, verdict) in zip(text[1:], rows, strict=True):
         if many and nodeid != above:
             yield Line(nodeid)
             above = nodeid
-        yield Line(line, _COLOURS[verdict.state])
+        yield Line(f"{cells[0]}\n{line}" if folded else line, _COLOURS[verdict.state])
         if not (verdict.state == "met" and verdict.proven and verdict.kind == "target"):
             yield Line(f"    {verdict.reason}")
     yield Line("")
+
+
+def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Numbers to the right, words to the left."""
+    align = ["right" if head in ("n", "lost") or head.startswith("p") else "left" for head in heads]
+    # As a row of its own the head gets no padding for numbers that are not there.
+    return tabulate([heads, *rows], tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
 
 
 def _remarks(run: Run) -> Iterator[str]:

@@ -1,0 +1,88 @@
+"""Official files, fetched once into the user's cache and believed only when their checksum is right."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from pytest_crucible.errors import DatasetError
+
+CHUNK = 1 << 16
+TIMEOUT_S = 30
+
+
+def data_file(name: str, *, url: str, sha256: str) -> Path:
+    """The file `name` (such as "gsm8k/test.jsonl"): in $CRUCIBLE_DATA, else in the cache, else downloaded into it.
+
+    In $CRUCIBLE_DATA it may also lie gzipped, as `name`.gz. Raises DatasetError, which says what to do.
+    """
+    folder = os.environ.get("CRUCIBLE_DATA")
+    if folder is not None:
+        return _given(Path(folder).expanduser(), name)
+    cached = cache_folder() / name
+    if not cached.is_file():
+        download(url, cached, sha256=sha256)
+    return cached
+
+
+def cache_folder() -> Path:
+    """Where fetched files are kept: $XDG_CACHE_HOME/pytest-crucible, by default below ~/.cache."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "pytest-crucible"
+
+
+def download(url: str, target: Path, *, sha256: str) -> None:
+    """Download to `target`, whole or not at all, with a progress bar where somebody watches."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
+        try:
+            found = _copy(url, part, _bar(target.name))
+            if found != sha256:
+                raise DatasetError(f"{url} has checksum {found[:12]}..., not {sha256[:12]}...: the file has changed")
+            part.close()
+            os.replace(part.name, target)
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            raise DatasetError(
+                f"{target.name} is not here and cannot be downloaded from {url} ({error}): "
+                "connect this machine, or set CRUCIBLE_DATA to a directory that has it"
+            ) from error
+        finally:
+            Path(part.name).unlink(missing_ok=True)
+
+
+def _given(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise DatasetError(f"CRUCIBLE_DATA is {str(folder)!r}, which has no {name!r}: put the file there, or unset it to download")
+
+
+def _copy(url: str, part: IO[bytes], show: Callable[[int, int], None]) -> str:
+    digest, done = hashlib.sha256(), 0
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
+        total = int(response.headers.get("Content-Length") or 0)
+        while chunk := response.read(CHUNK):
+            part.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            show(done, total)
+    return digest.hexdigest()
+
+
+def _bar(name: str) -> Callable[[int, int], None]:
+    if not sys.stderr.isatty():
+        return lambda done, total: None
+
+    def show(done: int, total: int) -> None:
+        filled = 30 * done // total if total else 0
+        end = "\n" if done == total else ""
+        sys.stderr.write(f"\r{name} [{'=' * filled:<30}] {done / 1e6:.1f} MB{end}")
+
+    return show

@@ -1,0 +1,29 @@
+"""A verdict as one sentence, with the numbers that it rests on: for failure reports, short summaries and JUnit files."""
+
+from __future__ import annotations
+
+from pytest_crucible.records import Analysis, Verdict
+from pytest_crucible.report.numbers import p_value, with_interval
+
+
+def sentence(verdict: Verdict, analysis: Analysis) -> str:
+    """`missed: 0.347 [0.322, 0.373] n=1,319; the one-sided bound 0.369 rules it out`."""
+    evidence = _target(verdict, analysis) if verdict.kind == "target" else _comparison(verdict, analysis)
+    simulated = " (simulated)" if any(arm.simulated for arm in analysis.plan.arms) else ""
+    return f"{verdict.state}{simulated}: {'; '.join(part for part in (evidence, verdict.reason) if part)}"
+
+
+def _target(verdict: Verdict, analysis: Analysis) -> str:
+    for one in analysis.targets:
+        if one.target.text == verdict.subject:
+            estimate = one.estimate
+            return f"{with_interval(estimate.value, estimate.interval)} n={estimate.n:,}"
+    return ""
+
+
+def _comparison(verdict: Verdict, analysis: Analysis) -> str:
+    for one in analysis.comparisons:
+        if one.contrast.subject(one.candidate) == verdict.subject:
+            shown = with_interval(one.difference, one.interval, sign=True)
+            return f"{shown} n={one.pairs:,}, adjusted p {p_value(one.p_adjusted)}"
+    return ""
