@@ -74,9 +74,7 @@ def _told(store: RunStore, key: int, plan: Plan, worst: Mapping[int, Worst]) -> 
     )
 
 
-def _run(
-    store: RunStore, run: str, finished: str, analyses: Sequence[Analysis], verdicts: tuple[Verdict, ...]
-) -> Run:
+def _run(store: RunStore, run: str, finished: str, analyses: Sequence[Analysis], verdicts: tuple[Verdict, ...]) -> Run:
     facts = store.run(run)
     return Run(
         id=run,

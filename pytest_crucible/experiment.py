@@ -124,9 +124,7 @@ class Library:
             metrics=self._joined_facts(wanted, asked),
             targets=wanted,
             contrasts=contrasts(asked, [one.arm for one in self.contenders]),
-            fingerprint=fingerprint(
-                dataset=dataset.sha256, function=item.function, case="", metrics=(), sampling={}
-            ),
+            fingerprint=fingerprint(dataset=dataset.sha256, function=item.function, case="", metrics=(), sampling={}),
             open_metrics=True,
             by_item=True,
         )
@@ -212,4 +210,3 @@ def _coverage(contenders: Sequence[Contender], everything: Sequence[Sample], dat
                 f"adapter {one.arm.name!r} has answers to {len(extra)} samples that dataset {dataset.name!r} "
                 f"does not have (first: {extra[0]}): they are ignored"
             )
-

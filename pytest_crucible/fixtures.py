@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -34,10 +34,10 @@ def crucible(request: pytest.FixtureRequest) -> Crucible:
     from pytest_crucible.session import SESSION
 
     session = request.config.stash[SESSION]
-    return session.crucible(request.node)  # type: ignore[no-any-return]
+    return session.crucible(request.node)
 
 
-def _inside_only(request: pytest.FixtureRequest, name: str) -> None | NoReturn:
+def _inside_only(request: pytest.FixtureRequest, name: str) -> None:
     """Experiments replace the value; anywhere else asking for it is a mistake."""
     if request.node.get_closest_marker("crucible") is None:
         pytest.fail(
@@ -45,4 +45,4 @@ def _inside_only(request: pytest.FixtureRequest, name: str) -> None | NoReturn:
             "or use the `crucible` fixture in an ordinary test",
             pytrace=False,
         )
-    return None
+    return

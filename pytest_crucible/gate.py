@@ -115,7 +115,11 @@ def _target_reason(result: TargetResult, state: State, proven: bool) -> str:
         return f"none in these n={result.estimate.n}{rate}"
     if proven:
         return _proof(result, state)
-    needed = f"proof needs about n={result.needed:,} at this estimate" if result.needed else "no n would prove it at this estimate"
+    needed = (
+        f"proof needs about n={result.needed:,} at this estimate"
+        if result.needed
+        else "no n would prove it at this estimate"
+    )
     return f"unproven; {needed}" if state != "undecided" else f"not proven either way; {needed}"
 
 
@@ -220,17 +224,20 @@ def _comparison_verdict(analysis: Analysis, one: Comparison, family: _Family) ->
         kind="comparison",
         state=state,
         proven=proven,
-        reason=caveat or _comparison_reason(one, state, proven),
+        reason=caveat or _comparison_reason(one, state, proven, family.alpha),
     )
 
 
-def _comparison_reason(one: Comparison, state: State, proven: bool) -> str:
+def _comparison_reason(one: Comparison, state: State, proven: bool, alpha: float) -> str:
     if one.difference is None or one.p_value is None:
         return one.note or "too few pairs"
     if one.contrast.margin is not None:
         return _margin_reason(one, state)
+    claim = "an improvement" if one.difference > 0 else "a regression"
     if proven:
-        return "an improvement is proven" if one.difference > 0 else "a regression is proven"
+        return f"{claim} is proven"
+    if one.p_adjusted is not None and one.p_adjusted <= alpha:
+        return f"{claim} is proven on what was observed, but not whatever the {one.lost} lost samples are"
     sees = "" if one.detectable is None else f"; n={one.pairs:,} shows differences from {one.detectable:.3g}"
     needed = "" if one.needed is None else f"; about n={one.needed:,} would decide at this difference"
     if state == "undecided":

@@ -45,7 +45,9 @@ def pytest_crucible_reporters(  # type: ignore[empty-body]
 
 
 @pytest.hookspec
-def pytest_crucible_observed(config: pytest.Config, nodeid: str, arm: str, sample: str, observation: Observation) -> None:
+def pytest_crucible_observed(
+    config: pytest.Config, nodeid: str, arm: str, sample: str, observation: Observation
+) -> None:
     """Called for each observation as it is made, on the sampling thread (under xdist: in the worker). Be quick."""
 
 

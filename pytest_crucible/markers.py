@@ -116,5 +116,3 @@ def _spec_error(sentence: str) -> Exception:
     from pytest_crucible.errors import SpecError
 
     return SpecError(sentence)
-
-

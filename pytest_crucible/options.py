@@ -84,7 +84,9 @@ def declare(parser: pytest.Parser) -> None:
         if option.command_line:
             _declare_flag(group, option)
         if option.key is not None:
-            parser.addini(f"crucible_{option.name}", f"{option.help} (default: {option.default})", option.key, default=None)
+            parser.addini(
+                f"crucible_{option.name}", f"{option.help} (default: {option.default})", option.key, default=None
+            )
 
 
 def read(config: pytest.Config) -> Settings:
@@ -125,6 +127,9 @@ def _value(config: pytest.Config, option: Option) -> Any:
 def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
     return (
         (settings.concurrency < 1, f"crucible_concurrency is {settings.concurrency}: at least 1 sample at a time"),
-        (not 0 < settings.alpha < 1, f"crucible_alpha is {settings.alpha:g}: an error rate between 0 and 1, such as 0.05"),
+        (
+            not 0 < settings.alpha < 1,
+            f"crucible_alpha is {settings.alpha:g}: an error rate between 0 and 1, such as 0.05",
+        ),
         (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
     )

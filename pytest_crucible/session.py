@@ -137,7 +137,7 @@ class CrucibleSession:
 
     def _announce(self) -> None:
         """One line an experiment: what it will ask, and what it can show."""
-        plans = [one.plan for one in (*self._experiments.values(), *self._joined.values())]
+        plans = self._plans()
         questions = sum(len(plan.contrasts) for plan in plans)
         for plan in plans:
             foresight = foresee(plan, alpha=self.settings.alpha, questions=questions)
@@ -148,7 +148,7 @@ class CrucibleSession:
 
     def _begin(self) -> None:
         """Open the run store and enter the run, unless nothing will be asked."""
-        plans = [one.plan for one in (*self._experiments.values(), *self._joined.values())]
+        plans = self._plans()
         if not plans or self.config.option.collectonly or self.settings.sample is not None:
             return
         store = self._resources.store
@@ -160,6 +160,9 @@ class CrucibleSession:
             samples = [Sample(id=name, input=name) for name in joined.positions]
             key = store.add_experiment(self.run, joined.plan, samples)
             joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+
+    def _plans(self) -> list[Plan]:
+        return [one.plan for one in self._experiments.values()] + [one.plan for one in self._joined.values()]
 
     def _check_reports(self) -> None:
         """A report that cannot be written is found out now, not after an hour of sampling."""
@@ -236,7 +239,9 @@ class CrucibleSession:
             report.crucible = {"run": self.run, "line": line, "problems": self._problems}  # type: ignore[attr-defined]
         return report
 
-    def _observe(self, item: pytest.Item, joined: Joined, call: pytest.CallInfo[Any], report: pytest.TestReport) -> None:
+    def _observe(
+        self, item: pytest.Item, joined: Joined, call: pytest.CallInfo[Any], report: pytest.TestReport
+    ) -> None:
         """Settle at the end of each phase, store once at the last: with subtests a phase is reported more than once."""
         outcome = self._outcome(item)
         if call.excinfo is not None and call.when != "teardown":

@@ -6,9 +6,9 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Record = TypeVar("Record")
 
@@ -30,12 +30,12 @@ def to_plain(value: Any) -> Any:
 
 def from_plain(kind: type[Record], plain: Any) -> Record:
     """Build a record of that class from what `to_plain` made of it."""
-    return typing.cast(Record, _build(kind, plain))
+    return cast(Record, _build(kind, plain))
 
 
 def _build(kind: Any, plain: Any) -> Any:
     if dataclasses.is_dataclass(kind):
-        types_of = _field_types(kind)
+        types_of = _field_types(cast(Hashable, kind))
         return kind(**{name: _build(types_of[name], item) for name, item in plain.items() if name in types_of})  # type: ignore[operator]
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.questions import Clusters
+from pytest_crucible.analyse.questions import Clusters, numeric
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.records import Comparison, Contrast, Evidence, MetricFacts, Reading
 
@@ -71,7 +71,7 @@ def _compared(
     if not len(candidate):
         return None
     bounds = (facts.low, facts.high)
-    kind = facts.kind or "binary"
+    kind = numeric(facts.kind)
     return stats.compare_paired(candidate, baseline, kind=kind, bounds=bounds, clusters=clusters, level=1 - alpha)
 
 
@@ -84,7 +84,7 @@ def _reading(
         return Reading(value=None, lower=None, upper=None)  # a lost value without bounds could be anything
     compared = _compared(facts, candidate, baseline, clusters, alpha)
     bounds = stats.difference_bounds(
-        candidate, baseline, kind=facts.kind or "binary", bounds=(facts.low, facts.high), clusters=clusters, alpha=alpha
+        candidate, baseline, kind=numeric(facts.kind), bounds=(facts.low, facts.high), clusters=clusters, alpha=alpha
     )
     p_value = compared.p_value if compared else None
     return Reading(

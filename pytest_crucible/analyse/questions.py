@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.records import Interval, Kind, MetricFacts, Reading, Target
 
+NumericKind = Literal["binary", "bounded", "unbounded"]
 Clusters = npt.NDArray[np.int64]
 
 RELATIONS: dict[str, Callable[[Any, float], Any]] = {
@@ -38,16 +39,16 @@ class Question:
     total: bool = False
     """A count: the mean, times the number of samples."""
 
-    @property
-    def stats_kind(self) -> stats.Kind:
-        """The kind, for a metric that is not text."""
-        return "binary" if self.kind == "text" else self.kind
-
     def prepare(self, values: Floats) -> Floats:
         """Values as they are, or whether each satisfies the condition of a rate."""
         if self.relation is None:
             return values
         return RELATIONS[self.relation](values, self.threshold).astype(np.float64)  # type: ignore[no-any-return]
+
+
+def numeric(kind: Kind | None) -> NumericKind:
+    """The kind as statistics know it. Text is never judged; nothing seen is as good as binary."""
+    return "binary" if kind is None or kind == "text" else kind
 
 
 def mean_of(facts: MetricFacts) -> Question:
@@ -94,9 +95,9 @@ def measure(question: Question, values: Floats, clusters: Clusters | None, *, le
         interval = stats.quantile_interval(prepared, question.quantile, level=level)
         return Measured(_quantile(prepared, question.quantile), interval, None, interval.method)
     bounds = (question.low, question.high)
-    mean = stats.estimate_mean(prepared, kind=question.stats_kind, bounds=bounds, clusters=clusters, level=level)
+    mean = stats.estimate_mean(prepared, kind=numeric(question.kind), bounds=bounds, clusters=clusters, level=level)
     scale = len(prepared) if question.total else 1
-    return Measured(mean.value * scale, _scaled(mean.interval, scale), mean.clusters, mean.method)
+    return Measured(_times(mean.value, scale), _scaled(mean.interval, scale), mean.clusters, mean.method)
 
 
 def read(question: Question, values: Floats, clusters: Clusters | None, *, alpha: float) -> tuple[Reading, str]:
@@ -109,7 +110,7 @@ def read(question: Question, values: Floats, clusters: Clusters | None, *, alpha
     scale = len(prepared) if question.total else 1
     if not np.isfinite(prepared).all():
         return Reading(value=float(np.sum(prepared)), lower=None, upper=None), "unbounded"
-    kind, bounds = question.stats_kind, (question.low, question.high)
+    kind, bounds = numeric(question.kind), (question.low, question.high)
     if question.total and not prepared.any():  # nothing was counted: what is bounded is the share of samples that count
         kind, bounds = "binary", (0.0, 1.0)
     lower, upper = (

@@ -46,7 +46,7 @@ def resolve(facts: MetricFacts, arms: Iterable[Answers], known: Mapping[str, str
     seen: list[Kind] = [_seen_kind(arm, facts) for arm in arms if facts.name in arm.scores or facts.name in arm.labels]
     earlier = known.get(facts.name)
     kinds = [*seen, earlier] if earlier in _WIDTH else seen
-    kind: Kind = max(kinds, key=lambda one: _WIDTH[one], default="binary")  # type: ignore[arg-type,index]
+    kind: Kind = max(kinds, key=lambda one: _WIDTH[one], default="binary")
     return replace(facts, kind=kind, low=0.0, high=1.0) if kind == "binary" else replace(facts, kind=kind)
 
 
@@ -82,7 +82,9 @@ def _means(
     missing = (lost & applies).reshape(shape).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = total / counted  # 0/0 is NaN: no repeat was scored
-        low, high = (np.where(missing, total + missing * end, total) / (counted + missing) for end in (facts.low, facts.high))
+        low, high = (
+            np.where(missing, total + missing * end, total) / (counted + missing) for end in (facts.low, facts.high)
+        )
     return Scores(means, low, high, missing > 0, (counted + missing) == 0)
 
 
@@ -111,7 +113,7 @@ def _broken(metric: str, arm: Answers, size: int, epochs: int) -> Flags:
     broken = np.zeros(size, dtype=bool)
     ours = [(one.position, one.epoch) for one in arm.lost if one.metric == metric]
     if ours:
-        broken[_index(*zip(*ours, strict=True), epochs)] = True  # type: ignore[call-arg,arg-type,misc]
+        broken[_index(*zip(*ours, strict=True), epochs)] = True  # type: ignore[call-arg,arg-type]
     return broken
 
 

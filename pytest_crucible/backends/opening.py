@@ -37,5 +37,5 @@ BUILT_IN: dict[str, Callable[[Adapter, Path], Backend]] = {"recorded": open_reco
 def _option(adapter: Adapter, name: str) -> str:
     value = adapter.options.get(name)
     if not isinstance(value, str):
-        raise SpecError(f"adapter {adapter.name!r} has backend {adapter.backend!r} but no {name!r}: add {name} = \"...\"")
+        raise SpecError(f'adapter {adapter.name!r} has backend {adapter.backend!r} but no {name!r}: add {name} = "..."')
     return value

@@ -79,5 +79,7 @@ def _checked(row: dict[str, Any], path: Path, line: int) -> dict[str, Any]:
         if wanted not in row:
             raise DatasetError(f"line {line} of {path} has no {wanted!r}: recorded answers need 'sample_id' and 'text'")
     if not isinstance(row["text"], str):
-        raise DatasetError(f"line {line} of {path} has a 'text' of type {type(row['text']).__name__}: it must be a string")
+        raise DatasetError(
+            f"line {line} of {path} has a 'text' of type {type(row['text']).__name__}: it must be a string"
+        )
     return row

@@ -61,7 +61,9 @@ def _given(folder: Path, name: str) -> Path:
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
-    raise DatasetError(f"CRUCIBLE_DATA is {str(folder)!r}, which has no {name!r}: put the file there, or unset it to download")
+    raise DatasetError(
+        f"CRUCIBLE_DATA is {str(folder)!r}, which has no {name!r}: put the file there, or unset it to download"
+    )
 
 
 def _copy(url: str, part: IO[bytes], show: Callable[[int, int], None]) -> str:

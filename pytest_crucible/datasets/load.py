@@ -57,7 +57,9 @@ def _sample(where: str, fallback: str, row: Any, names: Mapping[str, str]) -> tu
     if isinstance(row, Sample):
         return row, True
     if not isinstance(row, Mapping):
-        raise DatasetError(f"{where} is a {type(row).__name__}: a sample is a mapping with 'id' and 'input', or a Sample")
+        raise DatasetError(
+            f"{where} is a {type(row).__name__}: a sample is a mapping with 'id' and 'input', or a Sample"
+        )
     if names["input"] not in row:
         raise DatasetError(
             f"{where} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "

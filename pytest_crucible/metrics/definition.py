@@ -88,7 +88,9 @@ def declared_facts(
         raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
     low, high = (0.0, 1.0) if kind == "binary" else bounds or (-math.inf, math.inf)
     if not low < high:
-        raise SpecError(f"metric {name!r} has bounds ({low:g}, {high:g}): write the lower one first, for example (0, 1)")
+        raise SpecError(
+            f"metric {name!r} has bounds ({low:g}, {high:g}): write the lower one first, for example (0, 1)"
+        )
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
     return MetricFacts(name=name, kind=kind, direction=direction, low=low, high=high, version=version)

@@ -20,7 +20,7 @@ def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_js
     """
     from jsonschema.validators import validator_for  # 60 ms, and most suites check no schema
 
-    validator_class = validator_for(schema)
+    validator_class: Any = validator_for(schema)
     try:
         validator_class.check_schema(schema)
     except Exception as error:

@@ -1,9 +1,9 @@
 """The adapters of a project: the table `[adapters]` of crucible.toml, or `[tool.crucible.adapters]` of pyproject.toml.
 
-    [adapters.v2]
-    backend = "recorded"
-    path = "answers/v2.jsonl"
-    parameters = { temperature = 0.0 }
+[adapters.v2]
+backend = "recorded"
+path = "answers/v2.jsonl"
+parameters = { temperature = 0.0 }
 """
 
 from __future__ import annotations
@@ -73,5 +73,5 @@ def _adapter(name: str, table: Any, source: Path) -> Adapter:
     options = dict(table) if isinstance(table, dict) else {}
     backend, parameters = options.pop("backend", None), options.pop("parameters", {})
     if not isinstance(backend, str) or not isinstance(parameters, dict):
-        raise SpecError(f"adapter {name!r} in {source} needs backend = \"...\" and, if any, parameters = {{ ... }}")
+        raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
     return Adapter(name=name, backend=backend, options=options, parameters=parameters)

@@ -34,7 +34,12 @@ def metric_version(metric: Metric) -> str:
 
 def differences(one: Fingerprint, other: Fingerprint) -> list[str]:
     """The parts in which two fingerprints differ, in words."""
-    words = {"dataset": "dataset rows", "function": "test function", "metrics": "metrics", "sampling": "sampling parameters"}
+    words = {
+        "dataset": "dataset rows",
+        "function": "test function",
+        "metrics": "metrics",
+        "sampling": "sampling parameters",
+    }
     return [word for part, word in words.items() if getattr(one, part) != getattr(other, part)]
 
 
@@ -80,7 +85,8 @@ def _source(function: Callable[..., Any]) -> str:
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
-        return repr(getattr(function, "__code__", function).co_code) if hasattr(function, "__code__") else repr(function)
+        code = getattr(function, "__code__", None)
+        return repr(function if code is None else (code.co_code, code.co_consts))
 
 
 def _sha(value: Any) -> str:

@@ -44,10 +44,10 @@ def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, questions
         deviation, unit, assumption = math.nan, "sd", "in units of the differences' spread"
         detectable = _detectable(n, 1.0, shared)
     margin = contrast.margin
-    needed = None if margin is None or math.isnan(deviation) else stats.samples_for_margin(margin, deviation, alpha=alpha)
-    return Foresight(
-        contrast=contrast, detectable=detectable, unit=unit, assumption=assumption, needed=needed
+    needed = (
+        None if margin is None or math.isnan(deviation) else stats.samples_for_margin(margin, deviation, alpha=alpha)
     )
+    return Foresight(contrast=contrast, detectable=detectable, unit=unit, assumption=assumption, needed=needed)
 
 
 def _detectable(n: int, deviation: float, alpha: float) -> float | None:

@@ -1,9 +1,9 @@
 """The grammar of quality targets: `[statistic(]metric[)] relation value`.
 
-    accuracy >= 0.80                    the mean
-    rate(entailment >= 0.75) >= 0.45    the share of samples for which something holds
-    count(high_flags) == 0              the sum over samples
-    p95(latency_s) <= 2                 a quantile
+accuracy >= 0.80                    the mean
+rate(entailment >= 0.75) >= 0.45    the share of samples for which something holds
+count(high_flags) == 0              the sum over samples
+p95(latency_s) <= 2                 a quantile
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def parse_target(text: str, *, decide: Decision = "point") -> Target:
         raise SpecError(f"target {text!r} cannot be read: {_EXAMPLE}")
     statistic = "quantile" if match["percent"] else match["statistic"] or "mean"
     if (match["inner_relation"] is not None) != (statistic == "rate") and statistic != "count":
-        raise SpecError(f"target {text!r} cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'")
+        raise SpecError(
+            f"target {text!r} cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
+        )
     inner = match["inner_value"]
     return Target(
         text=" ".join(text.split()),
@@ -55,5 +57,7 @@ def parse_target(text: str, *, decide: Decision = "point") -> Target:
 
 def checked_decision(text: str, decide: str) -> Decision:
     if decide not in ("point", "bound"):
-        raise SpecError(f"target {text!r} has decide={decide!r}: write 'point' (the estimate decides) or 'bound' (proof decides)")
+        raise SpecError(
+            f"target {text!r} has decide={decide!r}: write 'point' (the estimate decides) or 'bound' (proof decides)"
+        )
     return cast(Decision, decide)

@@ -11,7 +11,11 @@ from pytest_crucible.records import Analysis, Comparison, Estimate, Run, TargetR
 from pytest_crucible.report.numbers import p_value, with_interval
 
 Markup = dict[str, bool]
-_COLOURS: dict[str, Markup] = {"met": {"green": True}, "missed": {"red": True, "bold": True}, "undecided": {"yellow": True}}
+_COLOURS: dict[str, Markup] = {
+    "met": {"green": True},
+    "missed": {"red": True, "bold": True},
+    "undecided": {"yellow": True},
+}
 
 
 @dataclass(frozen=True, slots=True)

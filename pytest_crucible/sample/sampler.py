@@ -38,7 +38,9 @@ class Sampler:
         started = time.perf_counter()
         reply = await self._backend.generate(request)
         if not isinstance(reply, Reply):
-            raise BackendError(f"the backend of {self._arm.name!r} answered a {type(reply).__name__}: it must be a Reply")
+            raise BackendError(
+                f"the backend of {self._arm.name!r} answered a {type(reply).__name__}: it must be a Reply"
+            )
         if reply.latency_s is None:
             reply = dataclasses.replace(reply, latency_s=time.perf_counter() - started)
         return reply

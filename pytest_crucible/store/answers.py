@@ -65,7 +65,9 @@ def group_names(store: RunStore, dataset: str) -> list[str | None]:
 def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
     """The ids of a few samples, by position."""
     table = schema.samples
-    query = select(table.c.position, table.c.sample_id).where(table.c.dataset == dataset, table.c.position.in_(positions))
+    query = select(table.c.position, table.c.sample_id).where(
+        table.c.dataset == dataset, table.c.position.in_(positions)
+    )
     with explained(store.location), store.engine.connect() as connection:
         return {position: name for position, name in connection.execute(query)}
 
@@ -104,7 +106,9 @@ def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, 
 def reused_runs(store: RunStore, experiment: int) -> dict[str, str]:
     """Arm name -> the run whose answers stood in for it."""
     table = schema.arms
-    query = select(table.c.name, table.c.reused_from).where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
+    query = select(table.c.name, table.c.reused_from).where(
+        table.c.experiment == experiment, table.c.reused_from.is_not(None)
+    )
     with explained(store.location), store.engine.connect() as connection:
         return {name: run for name, run in connection.execute(query)}
 
@@ -123,7 +127,7 @@ def _unit_query(replies: Table) -> Select[Any]:
     return select(replies.c.position, replies.c.epoch, replies.c.failure, replies.c.skipped)
 
 
-def _scores(connection: Any, arm: int, metrics: Iterable[str]) -> dict[str, ScoreColumns]:
+def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, ScoreColumns]:
     table = schema.observations
     found = {}
     for metric in metrics:

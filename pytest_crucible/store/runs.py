@@ -57,14 +57,14 @@ class RunStore:
         self.enter_plan(run, plan)
         self._add_samples(plan.dataset_sha256, samples)
         table = schema.experiments
-        return self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid))
+        return int(self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
 
     def add_arm(self, experiment: int, number: int, name: str, fingerprint: str) -> int:
         """Enter an arm of an experiment; its key. Safe to call again."""
         row = {"experiment": experiment, "number": number, "name": name, "fingerprint": fingerprint}
         self._insert_once(schema.arms, row)
         table = schema.arms
-        return self._scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number))
+        return int(self._scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
 
     def has_arms(self, experiment: int) -> bool:
         """Did the experiment begin? One that was skipped or whose fixtures failed has a plan and no arms."""
@@ -75,7 +75,7 @@ class RunStore:
         self._execute(update(table).where(table.c.id == experiment).values(finished=True))
 
     def experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
-        """(key, plan, whether all its samples were asked) of each experiment of a run, in the order they were entered."""
+        """(key, plan, whether all its samples were asked) of each experiment of a run, as they were entered."""
         table = schema.experiments
         query = select(table.c.id, table.c.plan, table.c.finished).where(table.c.run == run).order_by(table.c.id)
         with explained(self.location), self.engine.connect() as connection:
@@ -104,7 +104,7 @@ class RunStore:
             self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": one.reason})
 
     def stored_candidate(self, run: str, nodeid: str) -> tuple[int, str, Plan]:
-        """Arm key, full run id and plan of what a run (named by its id or the id's beginning) judged. Raises SpecError."""
+        """Arm key, full run id and plan of what a run (its id, or the beginning of it) judged. Raises SpecError."""
         table, arms = schema.experiments, schema.arms
         query = (
             select(arms.c.id, table.c.run, table.c.plan)
@@ -115,7 +115,9 @@ class RunStore:
             found = connection.execute(query).all()
         if len(found) != 1:
             problem = f"names {len(found)} runs" if found else "has no answers"
-            raise SpecError(f"--compare=run:{run} {problem} to {nodeid} in {self.location!r}: give the id of a run that has them")
+            raise SpecError(
+                f"--compare=run:{run} {problem} to {nodeid} in {self.location!r}: give the id of a run that has them"
+            )
         return found[0][0], found[0][1], from_plain(Plan, found[0][2])
 
     # -- private ------------------------------------------------------------------------------------------------

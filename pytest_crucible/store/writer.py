@@ -38,7 +38,7 @@ class Writer:
         self._thread.start()
 
     def add(self, outcome: Outcome, arm: int, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
-        """Remember what became of one unit; `arm` is the arm's key in the store. Raises StoreError if writing failed."""
+        """Remember what became of one unit; `arm` is the arm's key. Raises StoreError if an earlier write failed."""
         if self._failure:
             raise self._failure
         with self._lock:
@@ -133,5 +133,3 @@ def _lost_row(one: Lost, arm: int) -> Row:
         "reason": one.reason,
         "detail": one.detail or None,
     }
-
-
