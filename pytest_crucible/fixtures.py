@@ -37,7 +37,7 @@ def crucible(request: pytest.FixtureRequest) -> Crucible:
     return session.crucible(request.node)
 
 
-def _inside_only(request: pytest.FixtureRequest, name: str) -> None:
+def _inside_only(request: pytest.FixtureRequest, name: str) -> object:
     """Experiments replace the value; anywhere else asking for it is a mistake."""
     if request.node.get_closest_marker("crucible") is None:
         pytest.fail(

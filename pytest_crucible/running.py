@@ -173,8 +173,7 @@ class Runner:
             source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=False)
         if source is None:
             return set()
-        done = copy_answers(self.store, source[0], target, source_run=source[1], epochs=plan.epochs)
-        return done
+        return copy_answers(self.store, source[0], target, source_run=source[1], epochs=plan.epochs)
 
     # -- asking -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from decimal import Decimal, InvalidOperation
 
 from pytest_crucible.metrics.definition import NotApplicable, metric
@@ -28,10 +29,8 @@ def final_number(text: str) -> Decimal | None:
     >>> final_number("She makes 9 * 2 = $18.00 a day"), final_number("16-3"), final_number("it fell to -1,250.5")
     (Decimal('18.00'), Decimal('3'), Decimal('-1250.5'))
     """
-    last = None
-    for last in _NUMBER.finditer(text):
-        pass
-    return None if last is None else _exact(last.group())
+    written = deque(_NUMBER.finditer(text), maxlen=1)
+    return _exact(written[0].group()) if written else None
 
 
 def _exact(written: str) -> Decimal | None:

@@ -11,20 +11,15 @@ from pytest_crucible.records import Arm
 
 def check_arms(arms: Sequence[Arm]) -> None:
     """Refuse two arms with one name, and two names for one checkpoint: their difference would be noise by construction."""
-    candidate, *baselines = arms
-    for k, baseline in enumerate(baselines, start=1):
+    for k, baseline in enumerate(arms):
         for other in arms[:k]:
             if other.name == baseline.name:
                 raise SpecError(f"{baseline.name!r} is asked for twice: compare an adapter with another one")
             if (other.identity, dict(other.parameters)) == (baseline.identity, dict(baseline.parameters)):
                 raise SpecError(
                     f"adapters {other.name!r} and {baseline.name!r} are the same checkpoint "
-                    f"({candidate_identity(baseline)}): compare two that differ"
+                    f"({baseline.identity[:12]}): compare two that differ"
                 )
-
-
-def candidate_identity(arm: Arm) -> str:
-    return arm.identity[:12]
 
 
 def interleaved(samples: int, arms: Sequence[int], epochs: int, *, seed: int) -> Iterator[tuple[int, int, int]]:

@@ -69,7 +69,7 @@ def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[
         table.c.dataset == dataset, table.c.position.in_(positions)
     )
     with explained(store.location), store.engine.connect() as connection:
-        return {position: name for position, name in connection.execute(query)}
+        return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -> tuple[int, str] | None:
@@ -110,7 +110,7 @@ def reused_runs(store: RunStore, experiment: int) -> dict[str, str]:
         table.c.experiment == experiment, table.c.reused_from.is_not(None)
     )
     with explained(store.location), store.engine.connect() as connection:
-        return {name: run for name, run in connection.execute(query)}
+        return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def _copy(table: Any, source: int, target: int, epochs: int) -> Any:
