@@ -46,3 +46,4 @@ def _inside_only(request: pytest.FixtureRequest, name: str) -> object:
             pytrace=False,
         )
     return
+    return None

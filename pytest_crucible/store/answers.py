@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Select, Table, and_, insert, literal, select, update
+from sqlalchemy import Select, Table, insert, literal, select, update
 
 from pytest_crucible.records import Answers, Lost, ScoreColumns
 from pytest_crucible.store import schema
@@ -73,21 +73,26 @@ def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[
 
 
 def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -> tuple[int, str] | None:
-    """(key, run) of the latest arm of another run with this fingerprint.
+    """(key, run) of the arm of another run with this fingerprint whose answers may stand in.
 
-    With `unfinished`, only of runs that were cut short; otherwise an arm whose experiment is complete is preferred.
+    That is the latest one whose experiment is complete, or else the latest. With `unfinished` it is the latest one, and
+    only if its run was cut short: what was finished since is not gone on with.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
-    conditions = [schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run]
-    if unfinished:
-        conditions.append(schema.runs.c.status != "finished")
-    query = select(schema.arms.c.id, schema.runs.c.id.label("run")).select_from(joined).where(and_(*conditions))
     newest = schema.arms.c.id.desc()
-    order = (newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)
+    query = (
+        select(schema.arms.c.id, schema.runs.c.id.label("run"), schema.runs.c.status)
+        .select_from(joined)
+        .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
+        .order_by(*((newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)))
+        .limit(1)
+    )
     with explained(store.location), store.engine.connect() as connection:
-        row = connection.execute(query.order_by(*order).limit(1)).first()
-    return None if row is None else (row[0], row[1])
+        row = connection.execute(query).first()
+    if row is None or (unfinished and row.status == "finished"):
+        return None
+    return row.id, row.run
 
 
 def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:
