@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def sample(request: pytest.FixtureRequest) -> object:
+def sample(request: pytest.FixtureRequest) -> None:
     """The sample that is asked: id, input, expected, group, metadata. In functions marked `crucible`."""
-    return _inside_only(request, "sample")
+    _inside_only(request, "sample")
 
 
 @pytest.fixture
-def sampler(request: pytest.FixtureRequest) -> object:
+def sampler(request: pytest.FixtureRequest) -> None:
     """Asks the arm: `await sampler.generate(sample.input)`, without await in a plain `def`. In functions marked `crucible`."""
-    return _inside_only(request, "sampler")
+    _inside_only(request, "sampler")
 
 
 @pytest.fixture
-def score(request: pytest.FixtureRequest) -> object:
+def score(request: pytest.FixtureRequest) -> None:
     """Scores what no metric can: `score(steps=3, solved=True)`. In functions marked `crucible`."""
-    return _inside_only(request, "score")
+    _inside_only(request, "score")
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def crucible(request: pytest.FixtureRequest) -> Crucible:
     return session.crucible(request.node)
 
 
-def _inside_only(request: pytest.FixtureRequest, name: str) -> object:
+def _inside_only(request: pytest.FixtureRequest, name: str) -> None:
     """Experiments replace the value; anywhere else asking for it is a mistake."""
     if request.node.get_closest_marker("crucible") is None:
         pytest.fail(
@@ -45,5 +45,3 @@ def _inside_only(request: pytest.FixtureRequest, name: str) -> object:
             "or use the `crucible` fixture in an ordinary test",
             pytrace=False,
         )
-    return
-    return None
