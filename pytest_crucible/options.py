@@ -24,6 +24,8 @@ class Option:
     alias: str | None = None
     choices: tuple[str, ...] | None = None
     command_line: bool = True
+    environment: str | None = None
+    """A variable that says the same, below the command line and above the configuration."""
 
 
 OPTIONS = (
@@ -39,7 +41,14 @@ OPTIONS = (
     Option("timeout", "seconds until a sample is failed (0: never)", 300.0, key="float", type=float, metavar="S"),
     Option("seed", "seed of everything that is drawn", 0, key="int", type=int, metavar="N"),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
-    Option("store", "run store: a path or a database URL", ".crucible/crucible.db", key="string", metavar="WHERE"),
+    Option(
+        "store",
+        "run store: a path below pytest's root directory, or a database URL",
+        ".crucible/crucible.db",
+        key="string",
+        metavar="WHERE",
+        environment="CRUCIBLE_STORE",
+    ),
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
     Option("fresh", "ask the baselines anew, even where stored answers would do", False, flag=True),
     Option("resume", "go on with a run that was cut short", False, flag=True),
@@ -113,8 +122,8 @@ def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
 
 def _value(config: pytest.Config, option: Option) -> Any:
     given = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
-    if given is None and option.name == "store":
-        given = os.environ.get("CRUCIBLE_STORE")
+    if given is None and option.environment is not None:
+        given = os.environ.get(option.environment)
     if given is None and option.key is not None:
         given = config.getini(f"crucible_{option.name}")
     if given is None:

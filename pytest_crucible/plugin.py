@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(builtin, "crucible-builtin")
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    options.read(config)  # a mistake is told here, where it reads the same plain and under xdist
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -76,7 +76,12 @@ class CrucibleSession:
         self._contenders: tuple[Contender, ...] = ()
         self._lines: dict[str, str] = {}
         self._told: list[str] = []
-        self._resources = Resources(self.settings.store)
+        self._resources = Resources(self._location())
+
+    def _location(self) -> str:
+        """The run store: paths count from pytest's root directory, so that every way to call pytest finds the same one."""
+        where = self.settings.store
+        return where if "://" in where else str(self.config.rootpath / where)
 
     # -- collection ---------------------------------------------------------------------------------------------
 
