@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,9 +13,10 @@ from pytest_crucible.errors import SpecError
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.adapters import find_adapter, read_adapters
 from pytest_crucible.plan.arms import check_arms
-from pytest_crucible.records import Arm, Role
+from pytest_crucible.records import Adapter, Arm, Role
 
 STORED = "run:"
+URI_SCHEMES = ("recorded",)
 NAMELESS = "candidate"
 """The arm of a session without an adapter: tests that ask their own model need none."""
 
@@ -54,7 +55,9 @@ class Opener:
     def contender(self, name: str, role: Role) -> Contender:
         if name.startswith(STORED):
             return _stored(name, role)
-        adapter = find_adapter(name, self._adapters, tuple(BUILT_IN))
+        adapter = find_adapter(name, self._adapters, URI_SCHEMES)
+        if name not in self._adapters:
+            adapter = self._from_here(adapter)
         backend = self._open(config=self._config, adapter=adapter)
         if backend is None:
             raise SpecError(
@@ -70,6 +73,11 @@ class Opener:
             simulated=backend.simulated,
         )
         return Contender(arm, backend)
+
+    def _from_here(self, adapter: Adapter) -> Adapter:
+        """A path that was typed counts from where it was typed, one in the configuration from the configuration."""
+        path = self._config.invocation_params.dir / adapter.options["path"]
+        return replace(adapter, options={"path": str(path)})
 
 
 def _stored(name: str, role: Role) -> Contender:

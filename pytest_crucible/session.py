@@ -264,11 +264,14 @@ class CrucibleSession:
         if terminal is None or self.is_worker or not terminal.isatty or self.config.get_verbosity() < 0:
             return lambda _: None
 
+        writer = terminal._tw
+
         def write(text: str) -> None:
             with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-                terminal._tw.write(text, flush=True)
+                writer._file.write(text)  # past the writer, which would count it to pytest's own line
+                writer._file.flush()
 
-        line = ProgressLine(write, terminal._tw.fullwidth)
+        line = ProgressLine(write, width=writer.fullwidth, column=writer.width_of_current_line)
         name = plan.nodeid.rpartition("::")[2]
 
         def show(progress: Progress | None) -> None:

@@ -29,20 +29,25 @@ def _duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """Rewrites one terminal line, at most a few times a second."""
+    """Rewrites the line below the cursor, and puts the cursor back when it is done: what pytest had written stays.
 
-    def __init__(self, write: Callable[[str], None], width: int) -> None:
+    `column` is where the cursor stands on pytest's own line.
+    """
+
+    def __init__(self, write: Callable[[str], None], *, width: int, column: int) -> None:
         self._write = write
-        self._width = width
+        self._width = width - 1
+        self._column = column
         self._started = time.perf_counter()
         self._shown = False
 
     def show(self, name: str, done: int, total: int, lost: int) -> None:
         text = progress_text(name, done, total, lost, time.perf_counter() - self._started)
-        self._write(f"\r{text[: self._width - 1]:<{self._width - 1}}\r")
+        below = "" if self._shown else "\n"
+        self._write(f"{below}\r{text[: self._width]:<{self._width}}")
         self._shown = True
 
     def clear(self) -> None:
         if self._shown:
-            self._write("\r" + " " * (self._width - 1) + "\r")
+            self._write(f"\r{'':<{self._width}}\x1b[1A\x1b[{self._column + 1}G")  # one line up, to where pytest was
             self._shown = False

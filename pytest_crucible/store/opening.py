@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, Table, create_engine, event, insert, select
+from sqlalchemy import URL, Engine, Table, create_engine, event, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
@@ -71,7 +73,7 @@ def _explanation(error: SQLAlchemyError) -> str:
     return f"cannot be used: {said}"
 
 
-def _sqlite_url(path: Path) -> str:
+def _sqlite_url(path: Path) -> URL:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         ignore = path.parent / ".gitignore"
@@ -79,28 +81,41 @@ def _sqlite_url(path: Path) -> str:
             ignore.write_text("*\n", encoding="utf-8")  # answers and prompts do not belong into commits
     except OSError as error:
         raise StoreError(f"run store {str(path)!r} cannot be made: {error}") from error
-    return f"sqlite:///{path}"
+    return URL.create("sqlite", database=str(path))
 
 
-def _engine(url: str, busy_s: float) -> Engine:
+def _engine(url: str | URL, busy_s: float) -> Engine:
     if make_url(url).get_backend_name() != "sqlite":
         return create_engine(url)
     engine = create_engine(url, connect_args={"timeout": busy_s})
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
+        _use_wal(connection, busy_s)
         # Durable against kill -9; only a power cut can take the last commits. https://sqlite.org/pragma.html#pragma_synchronous
         connection.execute("PRAGMA synchronous=NORMAL")
 
     return engine
 
 
+def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:
+    """Several workers may open a new file at once, and here SQLite does not wait by itself."""
+    deadline = time.monotonic() + busy_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+
+
 def _prepare(engine: Engine, location: str) -> None:
-    with engine.connect() as connection:
-        if not engine.dialect.has_table(connection, schema.store_format.name):
-            _make(engine)
-        found = connection.execute(select(schema.store_format.c.version)).scalar()
+    found = _format(engine)
+    if found is None:
+        _make(engine)
+        found = _format(engine)
     if found is not None and found > schema.FORMAT:
         raise StoreError(
             f"run store {location!r} has format {found}, this version writes format {schema.FORMAT}: "
@@ -109,13 +124,28 @@ def _prepare(engine: Engine, location: str) -> None:
     _try_to_write(engine)
 
 
+def _format(engine: Engine) -> int | None:
+    """None where nobody has finished to make the tables: their format is the last to be written."""
+    if not inspect(engine).has_table(schema.store_format.name):
+        return None
+    with engine.connect() as connection:
+        return connection.execute(select(schema.store_format.c.version)).scalar()
+
+
 def _make(engine: Engine) -> None:
-    """Several workers may come here at once; the one that is late finds the tables made."""
-    with contextlib.suppress(DatabaseError), engine.begin() as connection:
-        schema.metadata.create_all(connection)
-        connection.execute(insert(schema.store_format).values(version=schema.FORMAT))
+    """All tables or none. Several workers may come here at once; one that is late finds the tables made."""
+    with contextlib.suppress(DatabaseError):
+        _make_tables(engine)
+        return
+    _make_tables(engine)
+
+
+def _make_tables(engine: Engine) -> None:
     with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # the driver begins none for CREATE TABLE
         schema.metadata.create_all(connection)
+        connection.execute(insert_once(engine, schema.store_format).values(version=schema.FORMAT))
 
 
 def _try_to_write(engine: Engine) -> None:
