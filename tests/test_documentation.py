@@ -1,0 +1,408 @@
+"""The documentation is real: its files are written, its Python runs, its commands print what it says they print.
+
+Within one page the blocks share one directory. A block with a title is a file in it; an untitled python block runs there,
+all of a page in one namespace (as a doctest where it has prompts); in a console block each line after `$` is a command.
+The lines below a command occur in its output in this order, side by side but for a line `...`; `# exit 1` asserts the
+exit status. What differs from run to run (ids, times, versions, paths) is not compared.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import itertools
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_crucible import hookspecs, metrics
+from pytest_crucible.builtin import METRICS
+from pytest_crucible.markers import ALTERNATIVES, MARKERS
+from pytest_crucible.options import OPTIONS, Option
+from pytest_crucible.stats.choose import TABLE
+from pytest_crucible.store import schema
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+DATA_SUITE = "example_suites/gsm8k"
+"""Needs files that are not in the repository."""
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+_NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
+"""Commands that need the network, an installation or a shell of their own."""
+LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block, with the line of its page that it starts on."""
+
+    language: str
+    title: str | None
+    body: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a console block, and what the page says that it does."""
+
+    text: str
+    shown: tuple[str, ...]
+    exit_status: int | None
+    line: int
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for fence in _FENCE.finditer(text):
+        language, _, rest = fence["info"].strip().partition(" ")
+        title = _TITLE.search(rest)
+        line = text.count("\n", 0, fence.start()) + 1
+        yield Block(language, title[1] if title else None, textwrap.dedent(fence["body"]), line)
+
+
+def commands(block: Block) -> Iterator[Command]:
+    """The commands of a console block, each with the lines below it."""
+    found: list[tuple[str, list[str], int]] = []
+    for number, line in enumerate(block.body.splitlines(), start=block.line + 1):
+        if line.startswith("$ "):
+            found.append((line[2:], [], number))
+        elif found:
+            found[-1][1].append(line.rstrip())
+    for text, shown, number in found:
+        status = re.fullmatch(r"# exit (\d+)", shown[-1]) if shown else None
+        yield Command(text, tuple(shown[:-1] if status else shown), int(status[1]) if status else None, number)
+
+
+def needs_data(page: Path) -> bool:
+    return any(DATA_SUITE in block.body for block in blocks(page) if block.language == "console")
+
+
+# -- running a page -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_blocks_of_a_page_are_real(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    try:
+        for block in blocks(page):
+            if DATA_SUITE not in block.body:
+                _run(block, page, tmp_path, namespace)
+    finally:
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+                del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if needs_data(page)], ids=lambda page: page.name)
+def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path) -> None:
+    if "CRUCIBLE_DATA" not in os.environ:
+        pytest.skip(f"CRUCIBLE_DATA is not set: {DATA_SUITE} needs a directory with its files")
+    for block in blocks(page):
+        if DATA_SUITE in block.body:
+            _run(block, page, tmp_path, {})
+
+
+def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any]) -> None:
+    where = f"{page.relative_to(ROOT)}:{block.line}"
+    assert block.language in LANGUAGES, f"{where}: a block is one of {sorted(LANGUAGES)}"
+    if block.title is not None:
+        path = folder / block.title
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.body, encoding="utf-8")
+    elif block.language == "python":
+        _execute(block, where, namespace)
+    elif block.language == "json":
+        json.loads(block.body)
+    elif block.language == "sql":
+        with sqlite3.connect(folder / ".crucible" / "crucible.db") as connection:
+            assert connection.execute(block.body).fetchall(), f"{where}: the query finds nothing"
+    elif block.language == "console":
+        for command in commands(block):
+            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder)
+    else:
+        assert block.language == "text", f"{where}: a {block.language} block needs a title"
+
+
+def _execute(block: Block, where: str, namespace: dict[str, Any]) -> None:
+    if ">>> " not in block.body:
+        exec(compile(block.body, where, "exec"), namespace)
+        return
+    examples = doctest.DocTestParser().get_doctest(block.body, namespace, where, where, block.line)
+    told: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=told.append, clear_globs=False)
+    assert not told, "".join(told)
+    namespace |= examples.globs
+
+
+def _run_command(command: Command, where: str, folder: Path) -> None:
+    if _NOT_RUN.search(command.text):
+        return
+    in_repository = "example_suites/" in command.text
+    done = subprocess.run(
+        ["sh", "-c", _with_this_python(_with_real_run(command.text, folder))],
+        cwd=ROOT if in_repository else folder,
+        env=_environment(folder, in_repository),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = _normal((done.stdout + done.stderr).splitlines(), folder)
+    wanted = (command.exit_status,) if command.exit_status is not None else (0, 1)
+    assert done.returncode in wanted, f"{where}: exit {done.returncode}\n" + "\n".join(said)
+    _assert_shown(_normal(command.shown, folder), said, where)
+
+
+def _with_this_python(text: str) -> str:
+    """`pytest` and `python` are those that run this test; what other plugins are installed does not matter."""
+    plugins = ["-p crucible"]
+    plugins += ["-p xdist"] if " -n " in text else []
+    plugins += [] if "--lf" in text else ["-p no:cacheprovider"]
+    text = re.sub(r"(?<![\w.\-/])pytest(?= |$)", f"{sys.executable} -m pytest {' '.join(plugins)}", text)
+    return re.sub(r"(?<![\w.\-/])python(?= )", sys.executable, text)
+
+
+def _with_real_run(text: str, folder: Path) -> str:
+    """A run's id on a page stands for the latest run of that page."""
+    if not re.search(r"run:[0-9a-f]{4,}", text):
+        return text
+    with sqlite3.connect(folder / ".crucible" / "crucible.db") as connection:
+        [latest] = connection.execute("SELECT id FROM runs ORDER BY started DESC LIMIT 1").fetchone()
+    return re.sub(r"run:[0-9a-f]{4,}", f"run:{latest}", text)
+
+
+def _environment(folder: Path, in_repository: bool) -> dict[str, str]:
+    ours = ("PYTEST_", "CRUCIBLE_", "COV_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    kept |= {"COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    if in_repository:
+        kept["CRUCIBLE_STORE"] = str(folder / "crucible.db")  # the checkout stays as it is
+        kept |= {name: os.environ[name] for name in ("CRUCIBLE_DATA",) if name in os.environ}
+    return kept
+
+
+_CHANGING = (
+    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b"), "RUN"),
+    (re.compile(r"\d+\.\d+ ?s\b( \([\d:]+\))?"), "TIME"),
+    (re.compile(r"^(platform|plugins:|rootdir:|configfile:|cachedir:).*"), r"\1"),
+    (re.compile(r"={2,}"), "=="),
+    (re.compile(r"_{3,}"), "__"),
+    (re.compile(r" {3,}(?=\[ *\d+%\]$)"), "  "),
+)
+
+
+def _normal(lines: Sequence[str], folder: Path) -> list[str]:
+    """Lines without what differs from run to run; empty ones do not count."""
+    found = []
+    for line in lines:
+        normal = line.rstrip().replace(f"{folder}/", "").replace(str(folder), ".")
+        for changing, constant in _CHANGING:
+            normal = changing.sub(constant, normal)
+        if normal:
+            found.append(normal)
+    return found
+
+
+def _assert_shown(shown: list[str], said: list[str], where: str) -> None:
+    """Each run of shown lines occurs, side by side and after the one before; `...` parts them."""
+    start = 0
+    for part in _parts(shown):
+        places = range(start, len(said) - len(part) + 1)
+        found = next((k for k in places if said[k : k + len(part)] == part), None)
+        output = "\n".join(said)
+        assert found is not None, f"{where}: the output has not\n\n" + "\n".join(part) + f"\n\nbut is\n\n{output}"
+        start = found + len(part)
+
+
+def _parts(shown: list[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    for line in [*shown, "..."]:
+        if line.strip() != "...":
+            part.append(line)
+        elif part:
+            yield part
+            part = []
+
+
+# -- pages that must say what the source says ---------------------------------------------------------------------
+
+
+def table_rows(page: str) -> list[list[str]]:
+    """The cells of all rows of all tables of a page, without heads and rules."""
+    rows = []
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    for above, line in itertools.pairwise(lines):
+        if (
+            line.startswith("|")
+            and above.startswith("|")
+            and not line.startswith("|--")
+            and not line.startswith("| --")
+        ):
+            rows.append([cell.strip().replace("\\|", "|") for cell in line.strip("|").split("|")])
+    return rows
+
+
+def option_row(option: Option) -> list[str]:
+    """One row of the table of options, as the page writes it."""
+    flag = f"--crucible-{option.name}" + ("" if option.flag else f"={option.metavar}")
+    spelled = f"`{flag}`" + (f" or `{option.alias}={option.metavar}`" if option.alias else "")
+    key = f"`crucible_{option.name}` ({option.key})" if option.key else "-"
+    default = "-" if option.default is None or (option.flag and option.default is False) else f"`{option.default}`"
+    return [spelled if option.command_line else "-", key, default, option.help]
+
+
+def test_the_table_of_options_is_the_source() -> None:
+    page = (DOCS / "reference" / "options.md").read_text(encoding="utf-8")
+    written = [row for row in table_rows("reference/options.md") if len(row) == 4]
+
+    assert written == [option_row(option) for option in OPTIONS]
+    assert all(f"`{option.environment}`" in page for option in OPTIONS if option.environment)
+
+
+def test_the_table_of_methods_is_the_source() -> None:
+    written = [row for row in table_rows("explanation/statistics.md") if len(row) == 4]
+
+    assert written == [[row.question, row.kind, "yes" if row.clustered else "no", row.method] for row in TABLE]
+
+
+@pytest.mark.parametrize("name", sorted(set(metrics.__all__) - {"Metric", "NotApplicable", "metric"}))
+def test_the_page_of_metrics_names_every_metric(name: str) -> None:
+    page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
+
+    assert f"`{name}" in page
+    assert set(METRICS) <= set(metrics.__all__)
+
+
+def test_the_page_of_hooks_names_every_hook_with_its_arguments() -> None:
+    page = (DOCS / "reference" / "hooks.md").read_text(encoding="utf-8")
+    hooks = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("pytest_crucible_")}
+
+    for name, hook in hooks.items():
+        assert f"`{name}({', '.join(inspect.signature(hook).parameters)})`" in page
+    assert set(re.findall(r"pytest_crucible_\w+", page)) == set(hooks)
+
+
+def test_the_page_of_markers_has_every_argument() -> None:
+    page = (DOCS / "reference" / "markers.md").read_text(encoding="utf-8")
+
+    for marker in MARKERS:
+        assert f"`{marker.partition(':')[0]}`" in page
+    for alternative in ALTERNATIVES:
+        assert f"`{alternative}`" in page
+
+
+def test_the_page_of_the_run_store_has_every_table_and_column() -> None:
+    page = (DOCS / "reference" / "run-store.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+
+    assert set(sections) == set(schema.metadata.tables)
+    for name, table in schema.metadata.tables.items():
+        written = {
+            cell for cells in re.findall(r"^\| (`.*?`) \|", sections[name], re.MULTILINE) for cell in cells.split(", ")
+        }
+        assert written == {f"`{column.name}`" for column in table.columns}
+    assert f"format {schema.FORMAT}" in page
+
+
+def json_keys(value: Any, path: str = "") -> Iterator[str]:
+    """Every key of a document as `experiments[].arms[].name`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from json_keys(item, f"{path}[]")
+    elif isinstance(value, dict) and path not in FREE:
+        for key, item in value.items():
+            name = f"{path}.{key}" if path else key
+            yield name
+            yield from json_keys(item, name)
+
+
+FREE = {
+    "run.environment.packages",
+    "run.git",
+    "experiments[].arms[].parameters",
+    "experiments[].arms[].lost",
+    "experiments[].arms[].failures",
+}
+"""Mappings whose keys are the user's, or that are described as a whole."""
+
+
+def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
+    """Both ways: the page has no key that a run has not, either."""
+    document = _document(pytester)
+    written = [row[0].strip("`") for row in table_rows("reference/json.md")]
+
+    assert len(written) == len(set(written))
+    assert set(written) == set(json_keys(document))
+    format_line = f"This is format {document['format']}."
+    assert format_line in (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
+
+
+def _document(pytester: pytest.Pytester) -> Any:
+    """The JSON of a small run that has a target, a comparison and a rate."""
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.crucible(dataset=[{"id": "a", "input": "1"}, {"id": "b", "input": "2"}])
+        @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
+        @pytest.mark.ab_compare("passed")
+        async def test_it(sample, sampler):
+            return await sampler.generate(sample.input)
+        """)
+    for name in ("one", "two"):
+        lines = [json.dumps({"sample_id": sample, "text": name}) for sample in "ab"]
+        (pytester.path / f"{name}.jsonl").write_text("\n".join(lines))
+    arms = ("--crucible-adapter=recorded:one.jsonl", "--compare=recorded:two.jsonl")
+    result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
+    assert result.ret == 0
+    return json.loads((pytester.path / "out.json").read_text())
+
+
+def test_every_option_and_key_that_a_page_names_exists() -> None:
+    flags = {f"--crucible-{option.name}" for option in OPTIONS if option.command_line}
+    keys = {f"crucible_{option.name}" for option in OPTIONS if option.key}
+    for page in (*PAGES, ROOT / "CHANGELOG.md"):
+        text = page.read_text(encoding="utf-8")
+        assert set(re.findall(r"--crucible-[a-z]+", text)) <= flags, page
+        in_settings = re.findall(r"^(crucible_\w+) =", text, re.MULTILINE)
+        assert set(in_settings) <= keys, page
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """mkdocstrings builds these pages: what it is pointed at must be there."""
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+
+    for name in re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE):
+        module, _, attribute = name.rpartition(".")
+        assert _imported(name) or hasattr(importlib.import_module(module), attribute), name
+
+
+def _imported(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in (*PAGES, ROOT / "CHANGELOG.md"):
+        for target in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
