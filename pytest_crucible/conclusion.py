@@ -114,6 +114,13 @@ def verdict_reports(verdict: Verdict, analysis: Analysis, *, undecided_fails: bo
     return [_report(verdict, analysis, when, undecided_fails) for when in ("setup", "call", "teardown")]
 
 
+def again(nodeid: str) -> pytest.TestReport:
+    """What pytest's --lf has to hear, so that it runs an item again which passed but whose verdict failed."""
+    return pytest.TestReport(
+        nodeid=nodeid, location=("", None, ""), keywords={}, outcome="failed", longrepr=None, when="call"
+    )
+
+
 def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bool) -> pytest.TestReport:
     plan, said = analysis.plan, sentence(verdict, analysis)
     outcome: Any = _outcome(verdict, undecided_fails) if when == "call" else "passed"

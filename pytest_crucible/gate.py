@@ -95,7 +95,10 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
     def rule(reading: Reading) -> Ruling:
         return target_ruling(result.target, reading, strict=strict)
 
-    state, proven, caveat = _settle(analysis, result.evidence, result.estimate.lost, rule)
+    observed, lost = result.evidence.observed, result.estimate.lost
+    state, proven, caveat = _settle(analysis, observed, _possible(result.target, result.evidence), lost, rule)
+    if not proven and not caveat and rule(observed)[1]:
+        caveat = f"proven on what was observed, but not whatever the {lost} lost samples are"
     return Verdict(
         nodeid=analysis.plan.nodeid,
         subject=result.target.text,
@@ -104,6 +107,15 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
         proven=proven,
         reason=caveat or _target_reason(result, state, proven),
     )
+
+
+def _possible(target: Target, evidence: Evidence) -> list[Reading]:
+    """The extremes; and where they lie on both sides of a value that is asked for, that value."""
+    worst, best = evidence.worst, evidence.best
+    if target.relation != "==" or worst.value is None or best.value is None:
+        return [worst, best]
+    between = min(worst.value, best.value) < target.value < max(worst.value, best.value)
+    return [worst, best, *([Reading(value=target.value, lower=None, upper=None)] if between else [])]
 
 
 def _target_reason(result: TargetResult, state: State, proven: bool) -> str:
@@ -217,7 +229,8 @@ def _comparison_verdict(analysis: Analysis, one: Comparison, family: _Family) ->
         adjusted = family.adjusted(one.p_value, reading.p_value)
         return comparison_ruling(one.contrast, reading, adjusted, alpha=family.alpha)
 
-    state, proven, caveat = _settle(analysis, one.evidence, one.lost, rule)
+    evidence = one.evidence
+    state, proven, caveat = _settle(analysis, evidence.observed, [evidence.worst, evidence.best], one.lost, rule)
     return Verdict(
         nodeid=analysis.plan.nodeid,
         subject=one.contrast.subject(one.candidate),
@@ -260,7 +273,7 @@ def _margin_reason(one: Comparison, state: State) -> str:
 
 
 def _settle(
-    analysis: Analysis, evidence: Evidence, lost: int, rule: Callable[[Reading], Ruling]
+    analysis: Analysis, observed: Reading, possible: Sequence[Reading], lost: int, rule: Callable[[Reading], Ruling]
 ) -> tuple[State, bool, str]:
     """The ruling on what was observed, unless the selection, an interruption or the lost samples forbid one."""
     plan = analysis.plan
@@ -268,10 +281,10 @@ def _settle(
         return "undecided", False, f"only {plan.selected} of {plan.planned} samples were selected"
     if not analysis.finished:
         return "undecided", False, "interrupted; --crucible-resume goes on"
-    state, proven = rule(evidence.observed)
-    if not lost or evidence.observed.value is None:
+    state, proven = rule(observed)
+    if not lost or observed.value is None:
         return state, proven, ""
-    extremes = [rule(evidence.worst), rule(evidence.best)]
+    extremes = [rule(reading) for reading in possible]
     if any(other != state for other, _ in extremes):
         others = " or ".join(sorted({other for other, _ in extremes} - {state}))
         return "undecided", False, f"{state} on what was observed, but {lost} lost samples could make it {others}"

@@ -98,6 +98,22 @@ def declare(parser: pytest.Parser) -> None:
             )
 
 
+def declare_aliases(parser: pytest.Parser) -> None:
+    """Register `--compare`, unless somebody else has it: ours is always reachable by its long name."""
+    group = parser.getgroup("crucible")
+    for option in OPTIONS:
+        if option.alias is not None and _is_free(parser, option.alias):
+            shape = {"dest": f"crucible_{option.name}", "action": "append", "metavar": option.metavar}
+            group.addoption(option.alias, help=f"short for --crucible-{option.name}", **shape)
+
+
+def _is_free(parser: pytest.Parser, name: str) -> bool:
+    try:
+        return name in parser.parse_known_and_unknown_args([name])[1]
+    except pytest.UsageError:  # it is known, and needs a value
+        return False
+
+
 def read(config: pytest.Config) -> Settings:
     """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
     settings = Settings(**{option.name: _value(config, option) for option in OPTIONS})
@@ -108,16 +124,12 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
-    names = [f"--crucible-{option.name}"]
     shape: dict[str, Any] = {"dest": f"crucible_{option.name}", "default": None, "help": option.help}
     if option.flag:
         shape["action"] = "store_true"
     else:
         shape |= {"metavar": option.metavar, "type": option.type, "action": "append" if option.repeats else "store"}
-    try:
-        group.addoption(*names, *([option.alias] if option.alias else []), **shape)
-    except ValueError:  # another plugin has `--compare` already: ours stays reachable by its long name
-        group.addoption(*names, **shape)
+    group.addoption(f"--crucible-{option.name}", **shape)
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

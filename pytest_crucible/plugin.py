@@ -24,6 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.declare(parser)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, object, object]:
+    """Offer the short name of an option only when conftests have had their say: theirs would clash with it."""
+    result = yield
+    options.declare_aliases(parser)
+    return result
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -33,14 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     options.read(config)  # a mistake is told here, where it reads the same plain and under xdist
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """With --lf or --ff, experiments whose verdict failed count as failed tests."""
-    last_failed = session.config.pluginmanager.get_plugin("lfplugin")
-    if last_failed is not None and last_failed.active and session.config.cache is not None:
-        for nodeid in session.config.cache.get("crucible/lastfailed", []):
-            last_failed.lastfailed.setdefault(nodeid, True)
 
 
 @pytest.hookimpl(trylast=True)

@@ -196,6 +196,7 @@ class Runner:
                 arms=tuple(arm.name for arm in plan.arms),
                 planned=planned,
                 progress=progress,
+                behind=self.writer.behind,
             )
         )
         _wait(future, lambda: show(progress))

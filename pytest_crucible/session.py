@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible import builtin
-from pytest_crucible.conclusion import conclude, now, verdict_reports
+from pytest_crucible.conclusion import again, conclude, now, verdict_reports
 from pytest_crucible.contenders import Contender, contenders
 from pytest_crucible.environment import environment, git_commit
 from pytest_crucible.errors import CrucibleError, SpecError
@@ -35,8 +35,6 @@ from pytest_crucible.sample.engine import Progress
 SESSION = pytest.StashKey["CrucibleSession"]()
 JOINED_OUTCOME = pytest.StashKey[Outcome]()
 # What an item of a joined test has shown so far.
-LAST_FAILED = "crucible/lastfailed"
-# pytest's cache: experiments with a verdict that failed, so that --lf runs them again.
 
 
 def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSession:
@@ -73,6 +71,9 @@ class CrucibleSession:
         self._joined_ids: dict[str, list[str]] = {}
         self._experiments: dict[str, Experiment] = {}
         self._joined: dict[str, Joined] = {}
+        self._items: dict[str, list[str]] = {}
+        """Nodeids of the items that ran, by the experiment that they belong to."""
+        self._begun = False
         self._contenders: tuple[Contender, ...] = ()
         self._lines: dict[str, str] = {}
         self._told: list[str] = []
@@ -105,6 +106,9 @@ class CrucibleSession:
         return [] if self.config.get_verbosity() < 0 else list(self._lines.values())
 
     def _plan(self, items: Sequence[pytest.Item]) -> None:
+        joined = gather(items)
+        if not (joined or any(item.nodeid in self._functions for item in items)):
+            return
         self._check_reports()
         self._contenders = contenders(self.config, self.settings)
         library = Library(self.config, self.settings, self._contenders)
@@ -112,7 +116,7 @@ class CrucibleSession:
             if item.nodeid in self._functions and isinstance(item, pytest.Function):
                 with self._mistakes(item.nodeid):
                     self._plan_experiment(item, library)
-        for nodeid, group in gather(items).items():
+        for nodeid, group in joined.items():
             with self._mistakes(nodeid):
                 ids = self._joined_ids[nodeid]
                 plan = library.joined(group, ids, len(unique_ids(group)))
@@ -156,6 +160,7 @@ class CrucibleSession:
         plans = self._plans()
         if not plans or self.config.option.collectonly or self.settings.sample is not None:
             return
+        self._begun = True
         store = self._resources.store
         facts = {"started": now(), "seed": self.settings.seed, "alpha": self.settings.alpha, "correction": "holm"}
         store.begin_run(self.run, **facts, git=git_commit(self.config.rootpath), environment=environment())
@@ -199,7 +204,7 @@ class CrucibleSession:
         try:
             self._runner()(pyfuncitem, experiment, self._progress(experiment.plan))
         except CrucibleError as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         return True
 
     def crucible(self, item: pytest.Item) -> Crucible:
@@ -239,9 +244,12 @@ class CrucibleSession:
         joined = self._joined.get(item.nodeid.split("[")[0])
         if joined is not None and not self._problems:
             self._observe(item, joined, call, report)
-        if self.is_worker and (joined is not None or item.nodeid in self._functions):
-            line = self._lines.pop(item.nodeid.split("[")[0] if joined else item.nodeid, None)
-            report.crucible = {"run": self.run, "line": line, "problems": self._problems}  # type: ignore[attr-defined]
+        if joined is not None or item.nodeid in self._functions:
+            nodeid = item.nodeid.split("[")[0] if joined else item.nodeid
+            self._items.setdefault(nodeid, []).append(item.nodeid)
+            if self.is_worker:
+                facts = {"nodeid": nodeid, "line": self._lines.pop(nodeid, None), "problems": self._problems}
+                report.crucible = {"run": self.run, "item": item.nodeid, **facts}  # type: ignore[attr-defined]
         return report
 
     def _observe(
@@ -286,6 +294,8 @@ class CrucibleSession:
 
     def receive(self, message: dict[str, Any]) -> None:
         """What a worker's report tells the controller: what is being asked, or why nothing is."""
+        self._begun = True
+        self._items.setdefault(message["nodeid"], []).append(message["item"])
         if message["problems"]:
             self._problems = message["problems"]
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
@@ -297,7 +307,7 @@ class CrucibleSession:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
         if self._problems:
             raise pytest.UsageError("\n".join(self._problems))
-        if self.is_worker or self.settings.sample is not None or self.config.option.collectonly:
+        if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
             self._resources.close_writer()
@@ -323,8 +333,10 @@ class CrucibleSession:
                 self.config.hook.pytest_runtest_logreport(report=report)
                 if report.failed:
                     failed.add(verdict.nodeid)
-        if hasattr(self.config, "cache") and self.config.cache is not None:
-            self.config.cache.set(LAST_FAILED, sorted(failed))
+        last_failed = self.config.pluginmanager.get_plugin("lfplugin")
+        if last_failed is not None:  # --lf is to run the whole experiment again: a verdict alone cannot be
+            for nodeid in {item for experiment in failed for item in self._items.get(experiment, ())}:
+                last_failed.pytest_runtest_logreport(report=again(nodeid))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write what was asked for: the exit status is known only now."""

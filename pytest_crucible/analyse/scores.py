@@ -59,12 +59,15 @@ def _seen_kind(arm: Answers, facts: MetricFacts) -> Kind:
 
 
 def scores(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Scores:
-    """Sample means of one metric in one arm. A failed unit that was not scored gets the worst value that exists."""
+    """Sample means of one metric in one arm. A failed unit that was not scored gets the worst value that exists.
+
+    One that was scored, perhaps with "does not apply", before it failed keeps that.
+    """
     values, applies = _units(arm.scores.get(facts.name), samples * epochs, epochs)
     status = _status(arm, samples * epochs, epochs)
     scored = ~np.isnan(values)
     worst = facts.low if facts.direction == "higher" else facts.high
-    fails = (status == _FAILED) & ~scored
+    fails = (status == _FAILED) & ~scored & applies
     if np.isfinite(worst):
         values[fails] = worst
         scored |= fails

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 
@@ -44,8 +45,9 @@ def judge_target(
     observed, method = read(question, scores.values[seen], _of(clusters, seen), alpha=alpha)
     worst = best = observed
     if scores.lost.any():
-        worst, _ = read(question, scores.low[known], _of(clusters, known), alpha=alpha)
-        best, _ = read(question, scores.high[known], _of(clusters, known), alpha=alpha)
+        low, high = _extremes(question, scores)
+        worst, _ = read(question, low[known], _of(clusters, known), alpha=alpha)
+        best, _ = read(question, high[known], _of(clusters, known), alpha=alpha)
     return TargetResult(
         target=target,
         estimate=estimate(question, facts, arm, scores, clusters, level=1 - alpha),
@@ -57,6 +59,14 @@ def judge_target(
 def failures(answers: Answers) -> Mapping[str, int]:
     """How often the arm failed a sample by itself, by kind."""
     return dict(Counter(kind for kind in answers.failures if kind is not None))
+
+
+def _extremes(question: Question, scores: Scores) -> tuple[Floats, Floats]:
+    """Values between which all others lie; where one value is counted, the lost may have it or not."""
+    if question.relation != "==":
+        return scores.low, scores.high
+    could = scores.lost & (scores.low <= question.threshold) & (question.threshold <= scores.high)
+    return np.where(scores.lost, np.inf, scores.low), np.where(could, question.threshold, scores.high)
 
 
 def _of(clusters: Clusters | None, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Clusters | None:
@@ -78,5 +88,7 @@ def _needed(question: Question, target: Target, values: Floats, alpha: float) ->
         return None
     prepared = question.prepare(values)
     if question.kind == "binary" and np.isin(prepared, (0.0, 1.0)).all():
-        return stats.samples_to_prove_proportion(float(prepared.mean()), target.value, alpha=alpha)
+        rate = float(prepared.mean())
+        side: Literal["lower", "upper"] = "lower" if rate > target.value else "upper"
+        return stats.samples_to_prove_proportion(rate, target.value, alpha=alpha, side=side)
     return stats.samples_to_prove_mean(float(prepared.mean()), float(prepared.std(ddof=1)), target.value, alpha=alpha)

@@ -49,14 +49,19 @@ def recorded(path: Path) -> RecordedBackend:
     Raises DatasetError, with the line, for a file that is missing, empty or malformed.
     """
     rows = read_rows(path, what="recorded answers")
-    return recorded_rows((_checked(row, path, line) for line, row in rows), name=path.name)
+    return _recorded(((f"line {line} of {path}", row) for line, row in rows), path.name)
 
 
 def recorded_rows(rows: Iterable[Mapping[str, Any]], *, name: str) -> RecordedBackend:
     """The same from rows in memory: `{"sample_id", "text", ...}`."""
+    return _recorded(((f"row {k} of {name}", row) for k, row in enumerate(rows, start=1)), name)
+
+
+def _recorded(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> RecordedBackend:
     replies: dict[str, list[Reply]] = defaultdict(list)
     digest = hashlib.sha256()
-    for row in rows:
+    for where, row in rows:
+        _check(where, row)
         replies[str(row["sample_id"])].append(_reply(row))
         digest.update(json.dumps(row, sort_keys=True, default=str).encode())
     return RecordedBackend(
@@ -74,12 +79,9 @@ def _reply(row: Mapping[str, Any]) -> Reply:
     )
 
 
-def _checked(row: dict[str, Any], path: Path, line: int) -> dict[str, Any]:
+def _check(where: str, row: Mapping[str, Any]) -> None:
     for wanted in ("sample_id", "text"):
-        if wanted not in row:
-            raise DatasetError(f"line {line} of {path} has no {wanted!r}: recorded answers need 'sample_id' and 'text'")
+        if row.get(wanted) is None:
+            raise DatasetError(f"{where} has no {wanted!r}: recorded answers need 'sample_id' and 'text'")
     if not isinstance(row["text"], str):
-        raise DatasetError(
-            f"line {line} of {path} has a 'text' of type {type(row['text']).__name__}: it must be a string"
-        )
-    return row
+        raise DatasetError(f"{where} has a 'text' of type {type(row['text']).__name__}: it must be a string")

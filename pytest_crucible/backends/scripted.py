@@ -7,6 +7,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 
+from pytest_crucible.errors import BackendError
 from pytest_crucible.records import Reply, Request
 
 
@@ -29,6 +30,8 @@ class ScriptedBackend:
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
         answer = self._script(request)
+        if not isinstance(answer, str | Reply):
+            raise BackendError(f"the script answered a {type(answer).__name__}: return a str or a Reply")
         return answer if isinstance(answer, Reply) else Reply(text=answer)
 
 

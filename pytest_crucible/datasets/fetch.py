@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import sys
 import tempfile
@@ -48,7 +49,9 @@ def download(url: str, target: Path, *, sha256: str) -> None:
                 raise DatasetError(f"{url} has checksum {found[:12]}..., not {sha256[:12]}...: the file has changed")
             part.close()
             os.replace(part.name, target)
-        except (OSError, urllib.error.URLError, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # it is the server's answer as well, and holds the connection
             raise DatasetError(
                 f"{target.name} is not here and cannot be downloaded from {url} ({error}): "
                 "connect this machine, or set CRUCIBLE_DATA to a directory that has it"

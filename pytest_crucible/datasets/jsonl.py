@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,20 +30,21 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     opener = gzip.open if path.suffix == ".gz" else open
     line = 0
     try:
-        with opener(path, "rt", encoding="utf-8-sig") as file:
-            for line, text in enumerate(file, start=1):
+        with opener(path, "rb") as file:
+            for line, raw in enumerate(file, start=1):
+                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")  # line by line: only so is the number exact
                 if text.strip():
                     yield line, text
     except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not UTF-8 after line {line} ({error.reason}): save it as UTF-8") from error
-    except (OSError, EOFError) as error:
+        raise DatasetError(f"line {line} of {path} is not UTF-8 ({error.reason}): save the file as UTF-8") from error
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
 
 
 def _row(text: str, path: Path, line: int) -> dict[str, Any]:
     try:
         row = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetError(f"line {line} of {path} is not JSON ({error})") from error
     if not isinstance(row, dict):
         raise DatasetError(f"line {line} of {path} is a JSON {type(row).__name__}: write one object a line")

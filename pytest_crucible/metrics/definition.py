@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
@@ -86,11 +86,15 @@ def declared_facts(
     """Check a declaration and complete it: finite bounds make a bounded score, `binary` is bounded by 0 and 1."""
     if direction not in ("higher", "lower"):
         raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
+    if kind is not None and kind not in get_args(Kind):
+        raise SpecError(f"metric {name!r} has kind {kind!r}: write one of {', '.join(map(repr, get_args(Kind)))}")
     low, high = (0.0, 1.0) if kind == "binary" else bounds or (-math.inf, math.inf)
     if not low < high:
         raise SpecError(
             f"metric {name!r} has bounds ({low:g}, {high:g}): write the lower one first, for example (0, 1)"
         )
+    if kind == "bounded" and bounds is None:
+        raise SpecError(f"metric {name!r} is bounded but has no bounds: add them, for example bounds=(0, 1)")
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
     return MetricFacts(name=name, kind=kind, direction=direction, low=low, high=high, version=version)

@@ -14,7 +14,7 @@ from pytest_crucible.records import Reply, Sample
 # Thousands are groups of exactly three digits, so "1,2" is two numbers.
 _NUMBER = re.compile(
     r"""(?<![\w.])                          # not inside a word or a number
-        (?:(?<![\d)%])(?<![\d)%]\s)[-+\u2212])?   # a sign, unless it is a binary operator
+        (?:(?<![\d)%])(?<![\d)%][^\S\n])[-+\u2212])?   # a sign, unless it is a binary operator on this line
         [$\u20ac\u00a3]?
         (\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))   # digits, perhaps grouped
         (\.\d+)?

@@ -31,8 +31,12 @@ def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_js
     @metric(name=name, kind="binary", version=f"1:{identity}")
     def valid(reply: Reply, sample: Sample) -> bool:
         try:
-            return bool(validator.is_valid(json.loads(reply.text)))
+            return bool(validator.is_valid(json.loads(reply.text, parse_constant=_refuse)))
         except (ValueError, RecursionError):
             return False
 
     return valid
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON, though Python reads it")

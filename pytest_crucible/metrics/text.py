@@ -48,7 +48,7 @@ def contains_expected(reply: Reply, sample: Sample) -> bool | NotApplicable:
 def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
     """A metric that is true when the regular expression is found anywhere in the reply.
 
-    >>> matches(r"^yes\\\\b", flags=re.IGNORECASE)(Reply(text="Yes."), Sample(id="1", input=""))
+    >>> matches(r"^yes\\b", flags=re.IGNORECASE)(Reply(text="Yes."), Sample(id="1", input=""))
     True
     """
     compiled = re.compile(pattern, flags)

@@ -51,9 +51,10 @@ def _tables(root: Path) -> Iterable[tuple[Path, Mapping[str, Any]]]:
     """crucible.toml wins over pyproject.toml, whole: two files that add up would hide which one is meant."""
     own, project = root / "crucible.toml", root / "pyproject.toml"
     if own.is_file():
-        yield own, _table(_toml(own).get("adapters", {}), own)
+        yield own, _table(_toml(own), "adapters", own)
     elif project.is_file():
-        yield project, _table(_toml(project).get("tool", {}).get("crucible", {}).get("adapters", {}), project)
+        crucible = _table(_toml(project).get("tool", {}), "crucible", project)
+        yield project, _table(crucible, "adapters", project)
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -63,9 +64,10 @@ def _toml(path: Path) -> dict[str, Any]:
         raise SpecError(f"{path} cannot be read: {error}") from error
 
 
-def _table(value: Any, source: Path) -> Mapping[str, Any]:
+def _table(inside: Mapping[str, Any], name: str, source: Path) -> Mapping[str, Any]:
+    value = inside.get(name, {})
     if not isinstance(value, dict):
-        raise SpecError(f"{source} has adapters = {value!r}: write one table an adapter, as in [adapters.v2]")
+        raise SpecError(f"{source} has {name} = {value!r}: write one table an adapter, as in [adapters.v2]")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -50,20 +51,49 @@ def _sources(function: Callable[..., Any], seen: set[int] | None = None) -> Iter
     """
     seen = set() if seen is None else seen
     function = inspect.unwrap(function)
+    if isinstance(function, functools.partial):
+        yield _said((function.args, function.keywords))
+        yield from _sources(function.func, seen)
+        return
     code = getattr(function, "__code__", None)
-    if code is None or id(code) in seen:
+    if code is None:
+        yield from _called(function, seen)
+        return
+    if id(code) in seen:
         return
     seen.add(id(code))
     yield _source(function)
     for name, value in _names(function, code):
         if isinstance(value, _PLAIN):
-            yield f"{name}={value!r}"
+            yield f"{name}={_said(value)}"
         elif isinstance(value, types.FunctionType) and value.__module__ == function.__module__:
             yield from _sources(value, seen)
 
 
+def _called(instance: Any, seen: set[int]) -> Iterator[str]:
+    """An object that is called: its class says how, its plain attributes with what."""
+    plain = {name: value for name, value in getattr(instance, "__dict__", {}).items() if isinstance(value, _PLAIN)}
+    yield f"{getattr(instance, '__qualname__', type(instance).__qualname__)} {_said(plain)}"
+    call = inspect.getattr_static(instance, "__call__", None)
+    if isinstance(call, types.FunctionType):
+        yield from _sources(call, seen)
+
+
+def _said(value: Any) -> str:
+    """The repr, with sets in an order that is the same in every process."""
+    if isinstance(value, set | frozenset):
+        return f"{type(value).__name__}({sorted(map(_said, value))})"
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__}({[_said(item) for item in value]})"
+    if isinstance(value, dict):
+        return f"dict({[(_said(key), _said(item)) for key, item in value.items()]})"
+    return repr(value)
+
+
 def _names(function: Any, code: types.CodeType) -> Iterator[tuple[str, Any]]:
-    """Names that the function reads from its module or its closure, with their values."""
+    """Names that the function reads from its module or its closure, with their values, and its defaults."""
+    yield "defaults", function.__defaults__
+    yield "defaults by name", function.__kwdefaults__
     for name in sorted(set(_global_names(code))):
         if name in function.__globals__:
             yield name, function.__globals__[name]

@@ -19,7 +19,7 @@ _RELATION = r"(?:>=|<=|==|>|<)"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _INNER = rf"(?:\s*(?P<inner_relation>{_RELATION})\s*(?P<inner_value>{_NUMBER}))?"
 _TARGET = re.compile(
-    rf"\s*(?:(?P<statistic>mean|rate|count|p(?P<percent>\d{{1,2}}(?:\.\d+)?))\(\s*)?{_NAME}{_INNER}\s*(?P<close>\))?"
+    rf"\s*(?:(?P<statistic>mean|rate|count|p(?P<percent>\d+(?:\.\d+)?))\(\s*)?{_NAME}{_INNER}\s*(?P<close>\))?"
     rf"\s*(?P<relation>{_RELATION})\s*(?P<value>{_NUMBER})\s*"
 )
 _EXAMPLE = "write a metric, one of >=, <=, >, <, == and a number, for example 'accuracy >= 0.80'"
@@ -41,6 +41,11 @@ def parse_target(text: str, *, decide: Decision = "point") -> Target:
         raise SpecError(
             f"target {text!r} cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
         )
+    quantile = float(match["percent"]) / 100 if match["percent"] else None
+    if quantile is not None and not 0 < quantile < 1:
+        raise SpecError(
+            f"target {text!r} asks for p{match['percent']}: write a percentage between 0 and 100, as in 'p95(latency_s) <= 2'"
+        )
     inner = match["inner_value"]
     return Target(
         text=" ".join(text.split()),
@@ -48,7 +53,7 @@ def parse_target(text: str, *, decide: Decision = "point") -> Target:
         metric=match["metric"],
         relation=match["relation"],  # type: ignore[arg-type]
         value=float(match["value"]),
-        quantile=float(match["percent"]) / 100 if match["percent"] else None,
+        quantile=quantile,
         inner_relation=match["inner_relation"],  # type: ignore[arg-type]
         inner_value=None if inner is None else float(inner),
         decide=checked_decision(text, decide),

@@ -154,7 +154,7 @@ def _worst(run: Run) -> Iterator[str]:
     for analysis in run.experiments:
         for one in analysis.worst:
             was = "" if one.baseline_value is None else f", baseline {one.baseline_value:g}"
-            yield f"{analysis.plan.nodeid}  {one.sample}: {one.metric} = {one.value:g}{was}"
+            yield f"{analysis.plan.nodeid}  {_printable(one.sample)}: {one.metric} = {one.value:g}{was}"
             yield from (f"    {line}" for line in _printable(one.reply).splitlines()[:12])
 
 

@@ -6,11 +6,11 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from typing import Any, Literal
 
 from pytest_crucible.errors import BackendError, Refused
 from pytest_crucible.records import Outcome, Reply, Sample, Value
+from pytest_crucible.sample.threads import DaemonThreads
 
 Judgement = Literal["failed", "skipped", "lost", "stop"]
 Classify = Callable[[BaseException], Judgement]
@@ -33,7 +33,7 @@ async def ask_async(
         async with deadline:
             returned = await function(**arguments)
     except BaseException as error:
-        if isinstance(error, TimeoutError) and deadline.expired():
+        if deadline.expired() and isinstance(error, Exception):  # whatever it made of being cut short
             return _timed_out(outcome, timeout_s)
         return _raised(outcome, error, classify)
     return _returned(outcome, returned)
@@ -46,13 +46,19 @@ async def ask_in_thread(
     *,
     timeout_s: float | None,
     classify: Classify,
-    threads: Executor,
+    threads: DaemonThreads,
 ) -> Outcome:
     """Call a plain function in a thread. One that exceeds its deadline is left behind: threads cannot be killed."""
     outcome.started = time.time()
-    call = asyncio.get_running_loop().run_in_executor(threads, _caught, function, arguments)
-    done, _ = await asyncio.wait((call,), timeout=timeout_s)
+    running = threads.submit(_caught, function, arguments)
+    call = asyncio.wrap_future(running)
+    try:
+        done, _ = await asyncio.wait((call,), timeout=timeout_s)
+    finally:
+        call.cancel()  # of an answer that nobody waits for any more, the loop need not hear
     if not done:
+        if not running.cancel():
+            threads.leave_one()
         return _timed_out(outcome, timeout_s)
     returned, error = call.result()
     return _returned(outcome, returned) if error is None else _raised(outcome, error, classify)
@@ -83,7 +89,7 @@ def _timed_out(outcome: Outcome, timeout_s: float | None) -> Outcome:
 
 
 def _raised(outcome: Outcome, error: BaseException, classify: Classify) -> Outcome:
-    judgement = "stop" if isinstance(error, Refused | asyncio.CancelledError) else classify(error)
+    judgement = _judgement(error, classify)
     if judgement == "stop":
         raise error
     if judgement == "skipped":
@@ -93,6 +99,18 @@ def _raised(outcome: Outcome, error: BaseException, classify: Classify) -> Outco
     else:
         outcome.lost, outcome.detail = "error", _story(error)
     return outcome
+
+
+def _judgement(error: BaseException, classify: Classify) -> Judgement:
+    if isinstance(error, Refused):
+        return "stop"
+    if isinstance(error, asyncio.CancelledError):
+        # Passed on when it is meant for this unit. One that the function raised itself would end the worker without a word.
+        task = asyncio.current_task()
+        return "stop" if task is not None and task.cancelling() else "lost"
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return "lost"  # the function's own: on this thread it would end the loop, and the session would wait for ever
+    return classify(error)
 
 
 def _last_line(error: BaseException) -> str:

@@ -17,6 +17,8 @@ Unit = tuple[int, int, int]
 """(position, arm, epoch)"""
 ALL_LOST_AFTER = 20
 """An arm that lost this many samples and answered none is broken, not unlucky."""
+PAUSE_S = 0.02
+"""How long to wait before looking again whether the store has caught up."""
 
 
 class AllLost(CrucibleError):
@@ -66,11 +68,12 @@ async def run_units(
     arms: tuple[str, ...],
     planned: list[int],
     progress: Progress,
+    behind: Callable[[], bool] = lambda: False,
 ) -> None:
     """Ask all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
-    `planned` counts the units of each arm. Raises AllLost, or whatever `ask` and `keep` raise; then the units in
-    flight are cancelled. Cancellation does the same.
+    `planned` counts the units of each arm. While `behind()`, nothing more is asked: a model can be faster than a disk.
+    Raises AllLost, or whatever `ask` and `keep` raise; then the units in flight are cancelled. Cancellation does the same.
     """
     watch = _Watch(arms, planned, [0] * len(arms), [False] * len(arms))
 
@@ -80,6 +83,8 @@ async def run_units(
             _count(progress, outcome)
             keep(outcome)
             watch.see(outcome)
+            while behind():
+                await asyncio.sleep(PAUSE_S)
 
     try:
         async with asyncio.TaskGroup() as group:

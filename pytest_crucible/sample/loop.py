@@ -30,8 +30,17 @@ class BackgroundLoop:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=10)
         if not self._thread.is_alive():
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.run_until_complete(self._settle())
             self.loop.close()
+
+    async def _settle(self) -> None:
+        """Cancel what is still pending. What will not be cancelled is left after a second."""
+        pending = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in pending:
+            task.cancel()
+        if pending:
+            await asyncio.wait(pending, timeout=1)
+        await self.loop.shutdown_asyncgens()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

@@ -26,6 +26,10 @@ class DaemonThreads(Executor):
             threading.Thread(target=self._run, name=f"crucible-{self._started}", daemon=True).start()
         return future
 
+    def leave_one(self) -> None:
+        """A function hangs in one of the threads: let another take its place."""
+        self._most += 1
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let idle threads end. A hanging one is left behind, whatever `wait` says."""
         for _ in range(self._started):

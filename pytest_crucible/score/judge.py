@@ -31,7 +31,7 @@ def judge(
         return observations, lost
     if outcome.failure is None and outcome.reply is not None:
         _ask(metrics, outcome, outcome.reply, sample, observations, lost)
-    if passed:
+    if passed and all(one.metric != "passed" for one in observations):
         observations.append(_observed(outcome, "passed", outcome.failure is None))
     return observations, lost
 
@@ -70,6 +70,8 @@ def checked(given: Any, facts: MetricFacts) -> tuple[Value | None, str]:
         raise BadScore(f"returned the str {given!r:.60}: return bool, a number or None, or declare kind='text'")
     if not isinstance(given, int | float):
         raise BadScore(f"returned a {type(given).__name__}: return bool, a number or None")
+    if facts.kind == "binary" and given not in (0, 1):
+        raise BadScore(f"returned {given:g}: a binary metric is True or False; declare bounds for a graded one")
     return _within(float(given), facts), ""
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Select, Table, insert, literal, select, update
+from sqlalchemy import Result, Select, Table, insert, literal, select, update
 
 from pytest_crucible.records import Answers, Lost, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
+
+_PART = 10_000
+"""Rows that are read at a time."""
 
 
 def load_answers(store: RunStore, experiment: int, number: int) -> Answers:
@@ -147,5 +150,10 @@ def _metrics(connection: Any, query: Any) -> list[str]:
     return sorted(connection.execute(query.distinct()).scalars())
 
 
-def _columns(rows: Iterable[Any], width: int) -> Sequence[Any]:
-    return list(zip(*rows, strict=True)) or [()] * width
+def _columns(rows: Result[Any], width: int) -> Sequence[Any]:
+    """Rows to lists, a part at a time: all rows of a large arm at once would be most of what this program ever holds."""
+    columns: list[list[Any]] = [[] for _ in range(width)]
+    for part in rows.partitions(_PART):
+        for column, values in zip(columns, zip(*part, strict=True), strict=True):
+            column.extend(values)
+    return columns

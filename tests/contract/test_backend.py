@@ -1,0 +1,115 @@
+"""What every Backend promises. A new one joins by a row in OPENERS."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
+from pytest_crucible.backends import Listed, recorded_rows
+
+ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}
+Opener = Callable[[Mapping[str, str]], Backend]
+
+
+def open_recorded(answers: Mapping[str, str]) -> RecordedBackend:
+    return recorded_rows([{"sample_id": sample, "text": text} for sample, text in answers.items()], name="v2")
+
+
+def open_scripted(answers: Mapping[str, str]) -> ScriptedBackend:
+    def script(request: Request) -> str:
+        if request.sample not in answers:
+            raise BackendError(f"no answer to {request.sample!r}")
+        return answers[request.sample]
+
+    return ScriptedBackend(script, latency_s=0.001, identity=repr(answers))
+
+
+OPENERS: dict[str, Opener] = {"recorded": open_recorded, "scripted": open_scripted}
+
+
+@pytest.fixture(params=OPENERS.values(), ids=OPENERS.keys())
+def opener(request: pytest.FixtureRequest) -> Opener:
+    return request.param
+
+
+@pytest.fixture
+def backend(opener: Opener) -> Backend:
+    return opener(ANSWERS)
+
+
+def request_for(sample: str) -> Request:
+    return Request(input="?", sample=sample, epoch=0, parameters={"temperature": 0.0})
+
+
+def test_it_is_a_backend(backend):
+    assert isinstance(backend, Backend)
+    assert inspect.iscoroutinefunction(backend.generate)
+
+
+def test_it_says_whether_a_model_stands_behind_it(backend):
+    assert isinstance(backend.simulated, bool)
+
+
+@pytest.mark.parametrize("sample", ANSWERS)
+def test_it_answers_with_a_reply(backend, sample):
+    reply = asyncio.run(backend.generate(request_for(sample)))
+
+    assert isinstance(reply, Reply)
+    assert reply.text == ANSWERS[sample]
+
+
+def test_it_answers_many_at_one_time_each_its_own(backend):
+    samples = list(ANSWERS) * 20
+
+    async def all_at_once() -> list[Reply]:
+        return await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
+
+    assert [reply.text for reply in asyncio.run(all_at_once())] == [ANSWERS[sample] for sample in samples]
+
+
+def test_it_can_be_asked_from_one_loop_after_another(backend):
+    replies = [asyncio.run(backend.generate(request_for("a"))).text for _ in range(2)]
+
+    assert replies == ["4", "4"]
+
+
+def test_one_answer_that_cannot_be_had_is_no_reason_to_stop(backend):
+    with pytest.raises(BackendError) as caught:
+        asyncio.run(backend.generate(request_for("nowhere")))
+
+    assert not isinstance(caught.value, Refused)
+    assert "'nowhere'" in str(caught.value)
+
+
+def test_it_can_be_asked_again_after_an_answer_that_could_not_be_had(backend):
+    with pytest.raises(BackendError):
+        asyncio.run(backend.generate(request_for("nowhere")))
+
+    assert asyncio.run(backend.generate(request_for("a"))).text == "4"
+
+
+def test_its_identity_stays_while_the_answers_do(opener):
+    assert opener(ANSWERS).identity == opener(dict(ANSWERS)).identity != ""
+
+
+@pytest.mark.parametrize("changed", [{"a": "5"}, {"c": "1"}], ids=["answer", "sample"])
+def test_its_identity_changes_with_the_answers(opener, changed):
+    assert opener({**ANSWERS, **changed}).identity != opener(ANSWERS).identity
+
+
+def test_asking_does_not_change_its_identity(backend):
+    before = backend.identity
+    asyncio.run(backend.generate(request_for("a")))
+
+    assert backend.identity == before
+
+
+def test_one_that_knows_its_samples_knows_them_all(backend):
+    if not isinstance(backend, Listed):
+        pytest.skip("answers whatever it is asked")
+
+    assert backend.samples() == set(ANSWERS)

@@ -1,0 +1,95 @@
+"""Who may know whom: imports point down, stages do not know each other, and only the pytest side knows pytest."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_crucible
+
+LAYERS = {
+    "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
+    "environment resources session",
+    "stages": "plan sample score store analyse gate report",
+    "libraries": "stats backends datasets metrics",
+    "nouns": "records wire errors",
+}
+EXCEPTIONS = {("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl")}
+"""Recorded answers are read as datasets are: one reader, so that both complain alike."""
+WITHIN = {"pytest side", "nouns"}
+"""Layers whose rooms may know each other."""
+
+ROOT = Path(pytest_crucible.__file__).parent
+HEIGHT = {room: height for height, rooms in enumerate(reversed(LAYERS.values())) for room in rooms.split()}
+LAYER = {room: layer for layer, rooms in LAYERS.items() for room in rooms.split()}
+FILES = {
+    ".".join(("pytest_crucible", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+MODULES = [name for name in FILES if name != "pytest_crucible"]
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def imported(module: str, *, only_at_import: bool = False) -> Iterator[str]:
+    """All modules that a module imports: everywhere, or only what runs when it is itself imported."""
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    for node in _run_at_import(tree) if only_at_import else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ([name for name in inner if name in FILES] or [node.module or ""])
+
+
+def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        typing_only = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        if not typing_only and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from _run_at_import(child)
+
+
+def ours(module: str, *, only_at_import: bool = False) -> list[str]:
+    return [name for name in imported(module, only_at_import=only_at_import) if name.startswith("pytest_crucible.")]
+
+
+def test_every_room_has_a_layer():
+    assert {room(module) for module in MODULES} == set(LAYER)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down(module):
+    own = room(module)
+    wrong = [
+        name
+        for name in ours(module)
+        if room(name) != own
+        and HEIGHT[room(name)] >= HEIGHT[own]
+        and not (LAYER[room(name)] == LAYER[own] and LAYER[own] in WITHIN)
+        and (module, name) not in EXCEPTIONS
+    ]
+
+    assert not wrong, f"{module} ({LAYER[own]}) must not know {wrong}"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if LAYER[room(module)] != "pytest side"])
+def test_only_the_pytest_side_knows_pytest(module):
+    assert not [name for name in imported(module) if name.split(".")[0] in ("pytest", "_pytest", "pluggy", "xdist")]
+
+
+def test_no_module_imports_itself_in_a_circle():
+    graph = {module: set(ours(module, only_at_import=True)) for module in MODULES}
+
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) >= len(MODULES)
+
+
+def test_every_exception_is_needed():
+    assert {pair for pair in EXCEPTIONS if pair[1] in ours(pair[0])} == EXCEPTIONS

@@ -1,0 +1,131 @@
+"""Answers that already exist: what is read, and every way in which they can be wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible import BackendError, DatasetError, Reply, Request
+from pytest_crucible.backends import recorded, recorded_rows
+from pytest_crucible.backends.opening import open_recorded
+from pytest_crucible.records import Adapter
+
+ROWS = [
+    {"sample_id": "a", "text": "4", "output_tokens": 1, "input_tokens": 5, "latency_s": 0.25},
+    {"sample_id": "b", "text": "cut of", "finish": "length"},
+    {"sample_id": "a", "text": "four"},
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "v2.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return path
+
+
+def ask(backend, sample: str, epoch: int = 0) -> Reply:
+    return asyncio.run(backend.generate(Request(input="", sample=sample, epoch=epoch)))
+
+
+def complaint(load, *arguments, **options) -> str:
+    with pytest.raises(DatasetError) as caught:
+        load(*arguments, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sample", "epoch", "reply"),
+    [
+        ("a", 0, Reply(text="4", output_tokens=1, input_tokens=5, latency_s=0.25)),
+        ("a", 1, Reply(text="four")),
+        ("b", 0, Reply(text="cut of", finish="length")),
+    ],
+    ids=["first", "repeat", "cut"],
+)
+def test_an_answer_is_read_with_all_that_is_known_of_it(path, sample, epoch, reply):
+    assert ask(recorded(path), sample, epoch) == reply
+
+
+def test_a_gzipped_file_is_unpacked(path):
+    packed = path.with_name("v2.jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+
+    assert ask(recorded(packed), "b").text == "cut of"
+
+
+def test_rows_in_memory_are_the_same_backend_as_their_file(path):
+    assert recorded_rows(iter(ROWS), name="v2").identity == recorded(path).identity
+
+
+def test_a_sample_id_may_be_a_number():
+    assert ask(recorded_rows([{"sample_id": 7, "text": "4"}], name="v2"), "7").text == "4"
+
+
+def test_it_knows_which_samples_it_can_answer(path):
+    assert recorded(path).samples() == {"a", "b"}
+
+
+def test_the_name_of_the_file_is_no_part_of_its_identity(path):
+    copy = path.with_name("copy.jsonl")
+    copy.write_bytes(path.read_bytes())
+
+    assert recorded(copy).identity == recorded(path).identity
+
+
+@pytest.mark.parametrize(
+    ("sample", "epoch", "sentence"),
+    [
+        ("c", 0, "v2.jsonl has no answer to sample 'c'"),
+        ("a", 2, "v2.jsonl has 2 of the 3 answers to sample 'a' that were asked for"),
+    ],
+    ids=["sample", "repeat"],
+)
+def test_an_answer_that_is_not_there(path, sample, epoch, sentence):
+    with pytest.raises(BackendError) as caught:
+        ask(recorded(path), sample, epoch)
+
+    assert str(caught.value) == sentence
+
+
+def test_a_missing_file(tmp_path):
+    path = tmp_path / "v3.jsonl"
+
+    assert complaint(recorded, path) == (
+        f"recorded answers {str(path)!r} does not exist: give the path of a .jsonl file"
+    )
+
+
+def test_an_empty_file(tmp_path):
+    path = tmp_path / "v3.jsonl"
+    path.touch()
+
+    assert complaint(recorded, path) == f"recorded answers {str(path)!r} is empty: write one JSON object a line"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"text": "4"}, "has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
+        ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
+        ({"sample_id": "c"}, "has no 'text': recorded answers need 'sample_id' and 'text'"),
+        ({"sample_id": "c", "text": 4}, "has a 'text' of type int: it must be a string"),
+    ],
+    ids=["no-id", "null-id", "no-text", "text-number"],
+)
+def test_a_row_that_is_no_answer_is_named(path, row, said):
+    with path.open("a") as file:
+        file.write(f"{json.dumps(row)}\n")
+
+    assert complaint(recorded, path) == f"line 4 of {path} {said}"
+    assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {said}"
+
+
+def test_the_path_of_an_adapter_is_relative_to_its_configuration(path):
+    adapter = Adapter(name="v2", backend="recorded", options={"path": path.name})
+
+    assert ask(open_recorded(adapter, path.parent), "a").text == "4"

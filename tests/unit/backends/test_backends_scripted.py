@@ -1,0 +1,131 @@
+"""The backend for tests, and how configuration opens one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from pytest_crucible import BackendError, Reply, Request, ScriptedBackend, SpecError
+from pytest_crucible.backends.opening import open_recorded, open_scripted
+from pytest_crucible.records import Adapter
+
+REQUEST = Request(input="2 + 2", sample="a", epoch=0)
+
+
+def four(request):
+    return "4"
+
+
+def five(request):
+    return "5"
+
+
+def ask(backend) -> Reply:
+    return asyncio.run(backend.generate(REQUEST))
+
+
+def test_a_string_becomes_a_reply():
+    assert ask(ScriptedBackend(four)) == Reply(text="4")
+
+
+def test_a_reply_stays_as_it_is():
+    reply = Reply(text="4", output_tokens=1)
+
+    assert ask(ScriptedBackend(lambda request: reply)) is reply
+
+
+def test_the_script_sees_the_request():
+    assert ask(ScriptedBackend(lambda request: f"{request.sample}: {request.input}")).text == "a: 2 + 2"
+
+
+def test_what_the_script_raises_the_backend_raises():
+    def script(request):
+        raise BackendError("busy")
+
+    with pytest.raises(BackendError, match="busy"):
+        ask(ScriptedBackend(script))
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(None, "NoneType"), (4, "int")])
+def test_a_script_that_answers_something_else_is_told_so(answer, kind):
+    with pytest.raises(BackendError) as caught:
+        ask(ScriptedBackend(lambda request: answer))
+
+    assert str(caught.value) == f"the script answered a {kind}: return a str or a Reply"
+
+
+def test_latency_is_waited_without_blocking():
+    async def ten() -> float:
+        backend = ScriptedBackend(four, latency_s=0.2)
+        started = time.perf_counter()
+        await asyncio.gather(*(backend.generate(REQUEST) for _ in range(10)))
+        return time.perf_counter() - started
+
+    assert 0.19 <= asyncio.run(ten()) < 1.9
+
+
+def test_scripts_of_one_source_are_one_checkpoint():
+    assert ScriptedBackend(four).identity == ScriptedBackend(four).identity
+    assert ScriptedBackend(four).identity != ScriptedBackend(five).identity
+
+
+def test_an_identity_that_is_given_is_the_identity():
+    assert ScriptedBackend(four, identity="v2").identity == "v2"
+
+
+def test_a_script_without_source_has_an_identity():
+    assert ScriptedBackend(str).identity != ScriptedBackend(repr).identity
+
+
+# -- from configuration -------------------------------------------------------------------------------------------
+
+
+def adapter(backend: str = "scripted", **options) -> Adapter:
+    return Adapter(name="v2", backend=backend, options=options)
+
+
+@pytest.fixture
+def scripts(tmp_path, monkeypatch):
+    """A module on the path."""
+    (tmp_path / "scripts_of_v2.py").write_text("def answer(request):\n    return '4'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_script_is_named_by_module_and_function(scripts):
+    assert ask(open_scripted(adapter(script="scripts_of_v2:answer"), scripts)).text == "4"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("nowhere_at_all:answer", "No module named 'nowhere_at_all'"),
+        ("scripts_of_v2:reply", "module 'scripts_of_v2' has no attribute 'reply'"),
+        ("scripts_of_v2", "module 'scripts_of_v2' has no attribute ''"),
+        (":answer", "Empty module name"),
+    ],
+    ids=["module", "function", "no-function", "no-module"],
+)
+def test_a_script_that_is_not_there(scripts, script, reason):
+    with pytest.raises(SpecError) as caught:
+        open_scripted(adapter(script=script), scripts)
+
+    assert str(caught.value) == (
+        f"adapter 'v2' has script {script!r}, which cannot be imported ({reason}): "
+        "write 'module:function' of a module on the path"
+    )
+
+
+@pytest.mark.parametrize(
+    ("opener", "backend", "option"), [(open_scripted, "scripted", "script"), (open_recorded, "recorded", "path")]
+)
+@pytest.mark.parametrize("value", [None, 3], ids=["absent", "number"])
+def test_an_adapter_without_its_option(tmp_path, opener, backend, option, value):
+    options = {} if value is None else {option: value}
+
+    with pytest.raises(SpecError) as caught:
+        opener(adapter(backend, **options), tmp_path)
+
+    assert str(caught.value) == (f"adapter 'v2' has backend {backend!r} but no {option!r}: add {option} = \"...\"")

@@ -1,0 +1,276 @@
+"""From files and rows to samples, and every way in which a file can be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import plain_values, record, words
+
+from pytest_crucible import DatasetError, Sample
+from pytest_crucible.datasets import identify, load_file, load_rows
+
+ROWS = [
+    {"id": "a", "input": "2 + 2", "expected": "4", "group": "sums", "level": 1},
+    {"id": "b", "input": "3 * 3", "expected": "9", "group": "products"},
+]
+SAMPLES = [
+    Sample(id="a", input="2 + 2", expected="4", group="sums", metadata={"level": 1}),
+    Sample(id="b", input="3 * 3", expected="9", group="products"),
+]
+LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sums.jsonl"
+
+
+def complaint(load, *arguments, **options) -> str:
+    with pytest.raises(DatasetError) as caught:
+        load(*arguments, **options)
+    return str(caught.value)
+
+
+# -- what is read -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LINES.encode(),
+        LINES.strip().encode(),
+        b"\xef\xbb\xbf" + LINES.encode(),
+        LINES.replace("\n", "\r\n").encode(),
+        f"\n  \n{LINES}\n\t\n".encode(),
+    ],
+    ids=["plain", "no-last-newline", "bom", "crlf", "blank-lines"],
+)
+def test_a_file_of_json_lines_is_read(path, content):
+    path.write_bytes(content)
+
+    assert load_file(path) == SAMPLES
+
+
+def test_a_gzipped_file_is_unpacked(tmp_path):
+    path = tmp_path / "sums.jsonl.gz"
+    path.write_bytes(gzip.compress(LINES.encode()))
+
+    assert load_file(path) == SAMPLES
+
+
+def test_text_that_is_not_ascii_is_kept(path):
+    path.write_text('{"input": "Ωmega \u2028 line"}\n', encoding="utf-8")
+
+    assert load_file(path)[0].input == "Ωmega \u2028 line"
+
+
+def test_fields_are_found_under_the_names_that_the_file_gives_them(path):
+    path.write_text('{"key": 7, "question": "2 + 2", "answer": "4", "topic": "sums", "level": 1}\n')
+    fields = {"id": "key", "input": "question", "expected": "answer", "group": "topic"}
+
+    assert load_file(path, fields=fields) == [
+        Sample(id="7", input="2 + 2", expected="4", group="sums", metadata={"level": 1})
+    ]
+
+
+@pytest.mark.parametrize("name", ["sums.jsonl", "sums.jsonl.gz"])
+def test_rows_without_ids_are_named_after_their_lines(tmp_path, name):
+    content = b'{"input": 1}\n\n{"input": 2}\n'
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+    assert [sample.id for sample in load_file(path)] == ["sums-1", "sums-3"]
+
+
+def test_rows_in_memory_without_ids_are_numbered():
+    assert [sample.id for sample in load_rows([{"input": 1}, {"input": 2}], name="sums")] == ["sums-1", "sums-2"]
+
+
+@pytest.mark.parametrize("given_rows", [ROWS, SAMPLES, iter(ROWS), lambda: ROWS, lambda: iter(SAMPLES)])
+def test_rows_may_be_mappings_or_samples_and_come_from_a_function(given_rows):
+    assert load_rows(given_rows, name="sums") == SAMPLES
+
+
+def test_an_input_of_none_is_an_input():
+    assert load_rows([{"input": None}], name="sums")[0].input is None
+
+
+@given(st.lists(words, min_size=1, unique=True), plain_values)
+def test_what_was_written_is_read(tmp_path_factory, ids, value):
+    path = tmp_path_factory.getbasetemp() / "written.jsonl"
+    path.write_text("".join(f"{json.dumps({'id': one, 'input': value})}\n" for one in ids), encoding="utf-8")
+
+    assert load_file(path) == [Sample(id=one, input=value) for one in ids]
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_a_missing_file(path):
+    assert complaint(load_file, path) == f"dataset {str(path)!r} does not exist: give the path of a .jsonl file"
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"], ids=["no-bytes", "blank-lines"])
+def test_an_empty_file(path, content):
+    path.write_text(content)
+
+    assert complaint(load_file, path) == f"dataset {str(path)!r} is empty: write one JSON object a line"
+
+
+def test_a_line_that_is_not_json_is_named(path):
+    path.write_text('{"input": 1}\n\n{"input": \n')
+
+    assert complaint(load_file, path) == (f"line 3 of {path} is not JSON (Expecting value: line 2 column 1 (char 11))")
+
+
+def test_a_line_nested_deeper_than_python_reads_is_not_json(path):
+    path.write_text("[" * 100_000)
+
+    assert complaint(load_file, path).startswith(f"line 1 of {path} is not JSON (maximum recursion depth exceeded")
+
+
+@pytest.mark.parametrize(("text", "kind"), [("[1, 2]", "list"), ('"x"', "str"), ("null", "NoneType")])
+def test_a_line_that_is_no_object(path, text, kind):
+    path.write_text(f'{{"input": 1}}\n{text}\n')
+
+    assert complaint(load_file, path) == f"line 2 of {path} is a JSON {kind}: write one object a line"
+
+
+def test_a_line_in_another_encoding_is_named(path):
+    path.write_bytes(b'{"input": 1}\n' * 500 + '{"input": "naïve"}\n'.encode("latin-1"))
+
+    assert complaint(load_file, path) == (
+        f"line 501 of {path} is not UTF-8 (invalid continuation byte): save the file as UTF-8"
+    )
+
+
+def test_a_gzip_file_that_was_cut_short(tmp_path):
+    path = tmp_path / "sums.jsonl.gz"
+    path.write_bytes(gzip.compress(LINES.encode())[:-12])
+
+    assert complaint(load_file, path) == (
+        f"{path} cannot be read: Compressed file ended before the end-of-stream marker was reached"
+    )
+
+
+def test_a_gzip_file_that_is_damaged(tmp_path):
+    path = tmp_path / "sums.jsonl.gz"
+    packed = bytearray(gzip.compress(b'{"input": 1}\n' * 5000))
+    packed[20:23] = b"\xff\x00\x07"
+    path.write_bytes(bytes(packed))
+
+    assert complaint(load_file, path).startswith(f"{path} cannot be read: Error -3 while decompressing data")
+
+
+def test_a_plain_file_with_the_name_of_a_gzip_file(tmp_path):
+    path = tmp_path / "sums.jsonl.gz"
+    path.write_text(LINES)
+
+    assert complaint(load_file, path) == f"{path} cannot be read: Not a gzipped file (b'{{\"')"
+
+
+def test_a_row_without_input_says_what_it_has(path):
+    path.write_text('{"question": "2 + 2", "answer": 4}\n')
+
+    assert complaint(load_file, path) == (
+        f"line 1 of {path} has no 'input' (it has 'question', 'answer'): name the field with fields={{'input': ...}}"
+    )
+
+
+def test_a_row_with_nothing_in_it():
+    assert complaint(load_rows, [{}], name="sums") == (
+        "sample 1 of sums has no 'input' (it has nothing): name the field with fields={'input': ...}"
+    )
+
+
+def test_a_field_that_no_row_has_under_its_given_name():
+    assert complaint(load_rows, [{"input": 1}], name="sums", fields={"input": "question"}) == (
+        "sample 1 of sums has no 'question' (it has 'input'): name the field with fields={'input': ...}"
+    )
+
+
+def test_a_field_of_ours_that_does_not_exist():
+    assert complaint(load_rows, [{"input": 1}], name="sums", fields={"target": "answer"}) == (
+        "fields={'target': 'answer'} maps ['target']: the names are id, input, expected, group"
+    )
+
+
+@pytest.mark.parametrize(("field", "given_value"), [("id", "a"), ("group", "sums")])
+@pytest.mark.parametrize("absent", [{"input": 2}, {"input": 2, "id": None, "group": None}], ids=["absent", "null"])
+def test_a_field_that_only_some_rows_have(path, field, given_value, absent):
+    path.write_text(f"{json.dumps({'input': 1, field: given_value})}\n{json.dumps(absent)}\n")
+
+    assert complaint(load_file, path) == (
+        f"line 2 of {path} has no {field!r} but others have one: give it to all samples or to none"
+    )
+
+
+def test_samples_beside_rows_without_ids():
+    assert complaint(load_rows, [SAMPLES[0], {"input": 2, "group": "sums"}], name="sums") == (
+        "sample 2 of sums has no 'id' but others have one: give it to all samples or to none"
+    )
+
+
+@pytest.mark.parametrize("again", ["1", 1], ids=["text", "number"])
+def test_an_id_that_was_given_before(path, again):
+    path.write_text(
+        f'{{"id": "1", "input": 1}}\n{{"id": "2", "input": 1}}\n{{"id": {json.dumps(again)}, "input": 1}}\n'
+    )
+
+    assert complaint(load_file, path) == (
+        f"line 3 of {path} repeats the id '1' of line 1 of {path}: ids must be unique"
+    )
+
+
+def test_a_row_that_is_no_mapping():
+    assert complaint(load_rows, ["2 + 2"], name="sums") == (
+        "sample 1 of sums is a str: a sample is a mapping with 'id' and 'input', or a Sample"
+    )
+
+
+@pytest.mark.parametrize("nothing", [[], list], ids=["list", "function"])
+def test_no_rows_at_all(nothing):
+    assert complaint(load_rows, nothing, name="sums") == (
+        "dataset 'sums' is empty: an experiment needs at least one sample"
+    )
+
+
+# -- identity -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(record(Sample), max_size=3))
+def test_equal_rows_have_one_identity_whatever_the_dataset_is_called(samples):
+    one, other = identify("one", samples), identify("other", iter(list(samples)))
+
+    assert one.sha256 == other.sha256
+    assert one.samples == tuple(samples)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [SAMPLES[1], SAMPLES[0]],
+        SAMPLES[:1],
+        [Sample(id="c", input="2 + 2", expected="4", group="sums", metadata={"level": 1}), SAMPLES[1]],
+        [Sample(id="a", input="2 - 2", expected="4", group="sums", metadata={"level": 1}), SAMPLES[1]],
+        [Sample(id="a", input="2 + 2", expected=4, group="sums", metadata={"level": 1}), SAMPLES[1]],
+        [Sample(id="a", input="2 + 2", expected="4", group=None, metadata={"level": 1}), SAMPLES[1]],
+        [Sample(id="a", input="2 + 2", expected="4", group="sums", metadata={"level": 2}), SAMPLES[1]],
+    ],
+    ids=["order", "number", "id", "input", "expected", "group", "metadata"],
+)
+def test_any_difference_in_the_rows_is_another_identity(changed):
+    assert identify("sums", changed).sha256 != identify("sums", SAMPLES).sha256
+
+
+def test_the_order_of_keys_is_no_difference():
+    one, other = ({"x": 1, "y": 2}, {"y": 2, "x": 1})
+
+    assert (
+        identify("sums", [Sample(id="a", input=one)]).sha256 == identify("sums", [Sample(id="a", input=other)]).sha256
+    )

@@ -1,0 +1,96 @@
+"""What a metric declares, and what cannot be declared."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pytest_crucible import Metric, Reply, Sample, SpecError, metric
+from pytest_crucible.metrics.definition import as_metric, declared_facts
+from pytest_crucible.records import MetricFacts
+
+
+def length(reply, sample):
+    return len(reply.text)
+
+
+def test_a_plain_decorator_declares_the_name_alone():
+    assert metric(length).facts == MetricFacts(name="length")
+
+
+def test_a_metric_is_called_as_its_function():
+    assert metric(length)(Reply(text="abc"), Sample(id="a", input="")) == 3
+
+
+def test_what_is_declared_is_kept():
+    declared = metric(name="size", kind="unbounded", direction="lower", bounds=(0, math.inf), version="2")(length)
+
+    assert declared.facts == MetricFacts(
+        name="size", kind="unbounded", direction="lower", low=0, high=math.inf, version="2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declaration", "kind", "low", "high"),
+    [
+        ({}, None, -math.inf, math.inf),
+        ({"bounds": (0, 1)}, "bounded", 0, 1),
+        ({"bounds": (0, math.inf)}, None, 0, math.inf),
+        ({"kind": "binary"}, "binary", 0, 1),
+        ({"kind": "unbounded", "bounds": (0, 10)}, "unbounded", 0, 10),
+        ({"kind": "text"}, "text", -math.inf, math.inf),
+    ],
+    ids=["nothing", "finite", "half", "binary", "unbounded", "text"],
+)
+def test_bounds_and_kind_complete_each_other(declaration, kind, low, high):
+    facts = declared_facts("score", **declaration)
+
+    assert (facts.kind, facts.low, facts.high) == (kind, low, high)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "sentence"),
+    [
+        ({"direction": "up"}, "metric 'score' has direction 'up': write 'higher' or 'lower'"),
+        ({"bounds": (1, 0)}, "metric 'score' has bounds (1, 0): write the lower one first, for example (0, 1)"),
+        ({"bounds": (1, 1)}, "metric 'score' has bounds (1, 1): write the lower one first, for example (0, 1)"),
+        (
+            {"bounds": (0, math.nan)},
+            "metric 'score' has bounds (0, nan): write the lower one first, for example (0, 1)",
+        ),
+        (
+            {"kind": "ordinal"},
+            "metric 'score' has kind 'ordinal': write one of 'binary', 'bounded', 'unbounded', 'text'",
+        ),
+        ({"kind": "bounded"}, "metric 'score' is bounded but has no bounds: add them, for example bounds=(0, 1)"),
+    ],
+    ids=["direction", "bounds-reversed", "bounds-equal", "bounds-nan", "kind", "bounded-without-bounds"],
+)
+def test_a_declaration_that_cannot_be_meant_is_refused(declaration, sentence):
+    with pytest.raises(SpecError) as caught:
+        metric(name="score", **declaration)(length)
+
+    assert str(caught.value) == sentence
+
+
+def test_a_metric_stays_as_it_is():
+    declared = metric(length)
+
+    assert as_metric(declared) is declared
+
+
+def test_a_plain_function_becomes_a_metric_of_its_name():
+    made = as_metric(length)
+
+    assert isinstance(made, Metric)
+    assert made.name == "length"
+
+
+@pytest.mark.parametrize("given_value", [3, None, object], ids=["number", "none", "class"])
+def test_what_is_no_function_is_no_metric(given_value):
+    if given_value is object:
+        given_value = object()
+
+    with pytest.raises(SpecError, match=r"is not a metric: give a function \(reply, sample\) -> bool, float or None"):
+        as_metric(given_value)

@@ -1,0 +1,122 @@
+"""From what a marked test asks for to what is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible import Sample, SpecError
+from pytest_crucible.datasets import identify
+from pytest_crucible.plan.design import PASSED, contrasts, group_count, judged_facts
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import Arm, Contrast, MetricFacts
+
+ACCURACY = MetricFacts(name="accuracy", kind="binary", low=0, high=1)
+TOPIC = MetricFacts(name="topic", kind="text")
+
+
+def judged(*facts, targets=(), compared=(), open_metrics=False):
+    return judged_facts(
+        facts,
+        [parse_target(text) for text in targets],
+        [Contrast(metric=name, baseline="") for name in compared],
+        open_metrics=open_metrics,
+    )
+
+
+# -- metrics ------------------------------------------------------------------------------------------------------
+
+
+def test_declared_metrics_are_judged():
+    assert judged(ACCURACY, TOPIC, targets=["accuracy >= 0.8"], compared=["accuracy"]) == (ACCURACY, TOPIC)
+
+
+def test_an_experiment_without_metrics_is_judged_by_what_passed():
+    assert judged() == (PASSED,)
+
+
+@pytest.mark.parametrize("named", [{"targets": ["passed >= 0.9"]}, {"compared": ["passed"]}], ids=["target", "compare"])
+def test_what_passed_is_judged_where_it_is_named(named):
+    assert judged(ACCURACY, **named) == (ACCURACY, PASSED)
+
+
+def test_a_metric_that_is_called_passed_takes_its_place():
+    own = MetricFacts(name="passed", kind="bounded", low=0, high=10)
+
+    assert judged(own, targets=["passed >= 9"]) == (own,)
+
+
+def test_a_function_that_scores_by_itself_may_name_what_nothing_declares():
+    assert judged(targets=["steps <= 3"], compared=["steps"], open_metrics=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        (
+            {"targets": ["acuracy >= 0.8"]},
+            "target 'acuracy >= 0.8' names metric 'acuracy': did you mean 'accuracy'? this experiment has "
+            "accuracy, topic",
+        ),
+        (
+            {"targets": ["f1 >= 0.8"]},
+            "target 'f1 >= 0.8' names metric 'f1': this experiment has accuracy, topic",
+        ),
+        (
+            {"compared": ["f1"]},
+            "ab_compare('f1') names metric 'f1': this experiment has accuracy, topic",
+        ),
+        (
+            {"targets": ["topic >= 0.8"]},
+            "target 'topic >= 0.8' judges 'topic', which is text: judge a metric of bool or numbers",
+        ),
+        (
+            {"compared": ["topic"], "open_metrics": True},
+            "ab_compare('topic') judges 'topic', which is text: judge a metric of bool or numbers",
+        ),
+    ],
+    ids=["near", "target", "comparison", "text-target", "text-comparison"],
+)
+def test_what_cannot_be_judged_is_refused(named, sentence):
+    with pytest.raises(SpecError) as caught:
+        judged(ACCURACY, TOPIC, **named)
+
+    assert str(caught.value) == sentence
+
+
+# -- clusters and comparisons -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "count"),
+    [([None, None, None], None), (["a", "b", "c"], None), (["a", "a", "b"], 2), (["a", "a", "a"], 1)],
+    ids=["none", "each-its-own", "two", "one"],
+)
+def test_clusters_are_counted_where_samples_share_them(groups, count):
+    samples = [Sample(id=str(k), input=k, group=group) for k, group in enumerate(groups)]
+
+    assert group_count(identify("sums", samples)) == count
+
+
+def test_each_comparison_is_made_against_each_baseline():
+    arms = [
+        Arm(name="v3", role="candidate", adapter="v3", identity="c"),
+        Arm(name="v2", role="baseline", adapter="v2", identity="b"),
+        Arm(name="v1", role="baseline", adapter="v1", identity="a"),
+    ]
+    asked = [
+        Contrast(metric="accuracy", baseline=""),
+        Contrast(metric="f1", baseline="", alternative="non-inferior", margin=0.05),
+    ]
+
+    assert contrasts(iter(asked), arms) == (
+        Contrast(metric="accuracy", baseline="v2"),
+        Contrast(metric="f1", baseline="v2", alternative="non-inferior", margin=0.05),
+        Contrast(metric="accuracy", baseline="v1"),
+        Contrast(metric="f1", baseline="v1", alternative="non-inferior", margin=0.05),
+    )
+
+
+def test_without_a_baseline_nothing_is_compared():
+    candidate = Arm(name="v3", role="candidate", adapter="v3", identity="c")
+
+    assert contrasts([Contrast(metric="accuracy", baseline="")], [candidate]) == ()

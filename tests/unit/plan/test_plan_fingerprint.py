@@ -1,0 +1,249 @@
+"""What stored answers depend on: all that the test function reads from its own module, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pytest_crucible import Metric, metric
+from pytest_crucible.plan.fingerprint import differences, fingerprint, metric_version
+from pytest_crucible.records import Fingerprint
+
+SUITE = """
+PROMPT = "Answer in one word: "
+WORDS = {"yes", "no"}
+EXTRA = "."
+MORE = "?"
+UNUSED = 1
+
+
+def shorten(text):
+    return text[:LIMIT]
+
+
+LIMIT = 10
+
+
+def outer(suffix):
+    def inner(sample):
+        return PROMPT + sample + suffix
+
+    return inner
+
+
+async def test_words(sample, sampler, extra=EXTRA, *, more=MORE):
+    def ask(text):
+        return PROMPT + text + extra + more
+
+    return shorten(await sampler.generate(ask(sample.input))) in WORDS
+
+
+def unrelated():
+    return UNUSED
+
+
+class Judge:
+    strictness = 1
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __call__(self, reply, sample):
+        return len(reply.text) <= self.limit
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., ModuleType]:
+    """Imports the suite, or an edited one."""
+    count = iter(range(100))
+
+    def loaded(old: str = "", new: str = "") -> ModuleType:
+        assert old in SUITE
+        path = tmp_path / f"suite_{next(count)}.py"
+        path.write_text(SUITE.replace(old, new) if old else SUITE)
+        spec = importlib.util.spec_from_file_location("suite", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+def function_hash(function: Callable[..., Any], case: str = "") -> str:
+    return fingerprint(dataset="d", function=function, case=case, metrics=(), sampling={}).function
+
+
+def test_the_same_suite_in_another_place_is_the_same(load):
+    assert function_hash(load().test_words) == function_hash(load().test_words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("in WORDS", "not in WORDS"),
+        ("one word", "two words"),
+        ('{"yes", "no"}', '{"yes", "no", "maybe"}'),
+        ("text[:LIMIT]", "text[-LIMIT:]"),
+        ("LIMIT = 10", "LIMIT = 11"),
+        ('EXTRA = "."', 'EXTRA = "!"'),
+        ('MORE = "?"', 'MORE = "!"'),
+    ],
+    ids=["source", "constant-in-nested-function", "set", "helper", "constant-of-helper", "default", "named-default"],
+)
+def test_what_the_function_depends_on_is_part_of_it(load, old, new):
+    assert function_hash(load(old, new).test_words) != function_hash(load().test_words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("return UNUSED", "return -UNUSED"), ("UNUSED = 1", "UNUSED = 2"), ("strictness = 1", "strictness = 2")],
+    ids=["function", "constant", "class"],
+)
+def test_what_the_function_does_not_read_is_no_part_of_it(load, old, new):
+    assert function_hash(load(old, new).test_words) == function_hash(load().test_words)
+
+
+def test_a_value_in_the_closure_is_part_of_it(load):
+    suite = load()
+
+    assert function_hash(suite.outer("!")) != function_hash(suite.outer("?"))
+
+
+def test_the_parametrised_case_is_part_of_it(load):
+    function = load().test_words
+
+    assert function_hash(function, case="short") != function_hash(function, case="long")
+
+
+def test_a_decorator_that_wraps_does_not_hide_the_function(load):
+    def wrapped(function):
+        @functools.wraps(function)
+        def wrapper(*arguments, **options):
+            return function(*arguments, **options)
+
+        return wrapper
+
+    changed = load("in WORDS", "not in WORDS").test_words
+
+    assert function_hash(wrapped(changed)) != function_hash(wrapped(load().test_words))
+
+
+def test_functions_that_call_each_other_end(load):
+    suite = load("text[:LIMIT]", "text[:LIMIT] or test_words")
+
+    assert function_hash(suite.test_words) != function_hash(load().test_words)
+
+
+def test_the_arguments_of_a_partial_function_are_part_of_it(load):
+    partial = functools.partial(load().shorten, text="abc")
+
+    assert function_hash(partial) == function_hash(functools.partial(load().shorten, text="abc"))
+    assert function_hash(partial) != function_hash(functools.partial(load().shorten, text="abd"))
+
+
+def test_the_attributes_and_the_source_of_an_object_are_part_of_it(load):
+    judge = load().Judge(3)
+
+    assert function_hash(judge) == function_hash(load().Judge(3))
+    assert function_hash(judge) != function_hash(load().Judge(4))
+    assert function_hash(judge) != function_hash(load("<= self.limit", "< self.limit").Judge(3))
+
+
+def test_a_builtin_function_has_a_name():
+    assert function_hash(len) != function_hash(abs)
+
+
+def test_every_process_computes_the_same(tmp_path):
+    """The order of a set of words changes from process to process."""
+    (tmp_path / "suite.py").write_text(SUITE)
+    code = (
+        "import suite; from pytest_crucible.plan.fingerprint import fingerprint as f\n"
+        "print(f(dataset='', function=suite.test_words, case='', metrics=(), sampling={}).function)"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    assert len(said) == 1
+
+
+# -- metrics, sampling and words ----------------------------------------------------------------------------------
+
+
+def scored(*metrics: Metric) -> str:
+    return fingerprint(dataset="d", function=scored, case="", metrics=metrics, sampling={}).metrics
+
+
+def short(reply, sample):
+    return len(reply.text) < 10
+
+
+def shorter(reply, sample):
+    return len(reply.text) < 9
+
+
+def test_a_declared_version_is_the_version():
+    assert metric_version(metric(version="7")(short)) == "7"
+
+
+def test_without_a_version_the_source_decides():
+    one, other = metric(name="short")(short), metric(name="short")(shorter)
+
+    assert metric_version(one) != metric_version(other)
+
+
+def test_another_version_or_metric_is_a_difference():
+    one = scored(metric(version="1")(short))
+
+    assert one != scored(metric(version="2")(short))
+    assert one != scored(metric(version="1")(shorter))
+    assert one != scored()
+
+
+def test_the_order_of_metrics_is_no_difference():
+    first, second = metric(short), metric(shorter)
+
+    assert scored(first, second) == scored(second, first)
+
+
+def test_how_replies_are_sampled_is_a_part():
+    one, other = (
+        fingerprint(dataset="d", function=short, case="", metrics=(), sampling={"timeout_s": timeout_s})
+        for timeout_s in (1.0, 2.0)
+    )
+
+    assert differences(one, other) == ["sampling parameters"]
+
+
+def test_differences_are_named_in_words():
+    one = Fingerprint(dataset="a", function="b", metrics="c", sampling="d")
+
+    assert differences(one, one) == []
+    assert differences(one, dataclasses.replace(one, metrics="x")) == ["metrics"]
+    assert differences(one, Fingerprint(dataset="w", function="x", metrics="y", sampling="z")) == [
+        "dataset rows",
+        "test function",
+        "metrics",
+        "sampling parameters",
+    ]

@@ -1,0 +1,276 @@
+"""Asking every unit once, concurrently and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_crucible.plan.arms import interleaved
+from pytest_crucible.records import Outcome, Reply
+from pytest_crucible.sample.engine import ALL_LOST_AFTER, AllLost, Progress, Unit, run_units
+
+
+def outcome(unit: Unit, **fields) -> Outcome:
+    position, arm, epoch = unit
+    return Outcome(arm, position, epoch, **fields)
+
+
+def answered(unit: Unit) -> Outcome:
+    return outcome(unit, reply=Reply(text="4"))
+
+
+def lost(unit: Unit) -> Outcome:
+    return outcome(unit, lost="error", detail="connection refused\nand a traceback")
+
+
+@dataclass
+class Experiment:
+    """Runs units of some arms, and remembers what was asked, kept and open at one time."""
+
+    answer: Callable[[Unit], Outcome] = answered
+    concurrency: int = 8
+    arms: tuple[str, ...] = ("v2",)
+    samples: int = 50
+    asked: list[Unit] = field(default_factory=list)
+    kept: list[Outcome] = field(default_factory=list)
+    open: int = 0
+    most_open: int = 0
+    cancelled: int = 0
+
+    def units(self) -> Iterator[Unit]:
+        return interleaved(self.samples, range(len(self.arms)), 1, seed=0)
+
+    async def ask(self, unit: Unit) -> Outcome:
+        self.asked.append(unit)
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        try:
+            await asyncio.sleep(0)
+            return self.answer(unit)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.open -= 1
+
+    async def work(self, progress: Progress | None = None) -> None:
+        await run_units(
+            self.units(),
+            self.ask,
+            self.kept.append,
+            concurrency=self.concurrency,
+            arms=self.arms,
+            planned=[self.samples] * len(self.arms),
+            progress=progress or Progress(total=self.samples * len(self.arms)),
+        )
+
+    def run(self, progress: Progress | None = None) -> None:
+        asyncio.run(self.work(progress))
+
+
+@given(st.integers(0, 40), st.integers(1, 3), st.integers(1, 12))
+@settings(deadline=None, max_examples=30)
+def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
+    experiment = Experiment(samples=samples, arms=("a", "b", "c")[:arms], concurrency=concurrency)
+
+    experiment.run()
+
+    assert Counter(experiment.asked) == Counter(experiment.units())
+    assert Counter((one.position, one.arm, one.epoch) for one in experiment.kept) == Counter(experiment.units())
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (7, 7), (50, 50), (64, 50)])
+def test_as_many_are_open_as_allowed_and_no_more(concurrency, most):
+    experiment = Experiment(concurrency=concurrency)
+
+    experiment.run()
+
+    assert experiment.most_open == most
+
+
+def test_units_are_pulled_only_when_they_can_be_asked():
+    pulled, open_units = 0, []
+
+    def units() -> Iterator[Unit]:
+        nonlocal pulled
+        for position in range(100):
+            pulled += 1
+            yield position, 0, 0
+
+    async def ask(unit: Unit) -> Outcome:
+        open_units.append(pulled - len(kept))
+        await asyncio.sleep(0)
+        return answered(unit)
+
+    kept: list[Outcome] = []
+    asyncio.run(
+        run_units(units(), ask, kept.append, concurrency=4, arms=("v2",), planned=[100], progress=Progress(total=100))
+    )
+
+    assert max(open_units) == 4
+
+
+def test_progress_counts_what_is_done_and_lost():
+    progress = Progress(total=50)
+    Experiment(lambda unit: lost(unit) if unit[0] % 5 == 4 else answered(unit)).run(progress)
+
+    assert (progress.done, progress.lost) == (50, 10)
+    assert progress.started <= progress.first_reply <= progress.last_reply
+
+
+# -- an arm that answers nothing ----------------------------------------------------------------------------------
+
+
+def test_an_arm_that_lost_its_first_twenty_is_not_asked_further():
+    experiment = Experiment(lost, concurrency=1, samples=1000)
+
+    with pytest.raises(AllLost) as caught:
+        experiment.run()
+
+    assert str(caught.value) == (
+        "adapter 'v2' lost each of its first 20 samples (connection refused): nothing more was asked"
+    )
+    assert len(experiment.asked) == ALL_LOST_AFTER
+
+
+def test_what_an_abandoned_arm_has_lost_is_kept():
+    experiment = Experiment(lost, concurrency=4, samples=1000)
+
+    with pytest.raises(AllLost):
+        experiment.run()
+
+    assert len(experiment.kept) >= ALL_LOST_AFTER
+
+
+def test_a_small_arm_of_which_all_is_lost():
+    with pytest.raises(AllLost, match="lost each of its first 3 samples"):
+        Experiment(lost, samples=3).run()
+
+
+def test_an_arm_whose_every_sample_takes_too_long_is_broken_too():
+    with pytest.raises(AllLost, match=r"lost each of its first 20 samples \(timeout\)"):
+        Experiment(lambda unit: outcome(unit, failure="timeout")).run()
+
+
+def test_the_broken_one_of_two_arms_is_named():
+    with pytest.raises(AllLost, match="adapter 'v1' lost"):
+        Experiment(lambda unit: lost(unit) if unit[1] == 1 else answered(unit), arms=("v2", "v1")).run()
+
+
+@pytest.mark.parametrize(
+    "first", [answered, lambda unit: outcome(unit, failure="assertion"), lambda unit: outcome(unit, skipped=True)]
+)
+def test_an_arm_that_answered_once_goes_on(first):
+    experiment = Experiment(lambda unit: first(unit) if unit[0] == 0 else lost(unit), concurrency=1)
+
+    experiment.run()
+
+    assert len(experiment.kept) == 50
+
+
+# -- being stopped ------------------------------------------------------------------------------------------------
+
+
+class Stop(Exception):
+    """What a backend or a store raises when going on is pointless."""
+
+
+def raising(unit: Unit) -> Outcome:
+    if unit[0] == 10:
+        raise Stop("no such model")
+    return answered(unit)
+
+
+def test_what_asking_raises_stops_the_run():
+    experiment = Experiment(raising, concurrency=1)
+
+    with pytest.raises(Stop, match="no such model"):
+        experiment.run()
+
+    assert len(experiment.kept) == 10
+
+
+def test_what_keeping_raises_stops_the_run():
+    def keep(outcome: Outcome) -> None:
+        raise Stop("disk full")
+
+    async def ask(unit: Unit) -> Outcome:
+        return answered(unit)
+
+    units = ((position, 0, 0) for position in range(10))
+    with pytest.raises(Stop, match="disk full"):
+        asyncio.run(run_units(units, ask, keep, concurrency=2, arms=("v2",), planned=[10], progress=Progress(total=10)))
+
+
+def test_units_in_flight_are_cancelled_when_one_stops_the_run():
+    ended = []
+
+    async def ask(unit: Unit) -> Outcome:
+        if unit[0] == 3:
+            raise Stop
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(unit[0])
+        return answered(unit)
+
+    units = ((position, 0, 0) for position in range(10))
+    with pytest.raises(Stop):
+        asyncio.run(
+            run_units(units, ask, ended.append, concurrency=4, arms=("v2",), planned=[10], progress=Progress(total=10))
+        )
+
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_cancelling_the_run_cancels_the_units_in_flight_and_keeps_what_finished():
+    async def interrupted() -> Experiment:
+        experiment = Experiment(concurrency=4, samples=1000)
+        running = asyncio.create_task(experiment.work())
+        while len(experiment.kept) < 100:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return experiment
+
+    experiment = asyncio.run(interrupted())
+
+    assert 100 <= len(experiment.kept) < 120
+    assert experiment.open == 0
+    assert experiment.cancelled == 4
+
+
+# -- a store that is slower than the model ------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_while_the_store_is_behind():
+    looks = iter([True, True, True])
+    asked_at_looks = []
+    experiment = Experiment(samples=5)
+
+    def behind() -> bool:
+        asked_at_looks.append(len(experiment.asked))
+        return next(looks, False)
+
+    asyncio.run(
+        run_units(
+            experiment.units(),
+            experiment.ask,
+            experiment.kept.append,
+            concurrency=1,
+            arms=("v2",),
+            planned=[5],
+            progress=Progress(total=5),
+            behind=behind,
+        )
+    )
+
+    assert asked_at_looks[:4] == [1, 1, 1, 1]
+    assert len(experiment.kept) == 5

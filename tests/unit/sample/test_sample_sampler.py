@@ -1,0 +1,224 @@
+"""What test functions ask with, and the loop and threads that they are asked on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+
+import pytest
+
+from pytest_crucible import BackendError, Reply, Request, ScriptedBackend
+from pytest_crucible.records import Arm
+from pytest_crucible.sample.loop import BackgroundLoop
+from pytest_crucible.sample.sampler import BlockingSampler, Sampler
+from pytest_crucible.sample.threads import DaemonThreads
+
+ARM = Arm(name="v2", role="candidate", adapter="scripted:v2", identity="b", parameters={"temperature": 0, "top_p": 1})
+
+
+def sampler(script, *, latency_s: float = 0.0) -> Sampler:
+    return Sampler(ScriptedBackend(script, latency_s=latency_s), ARM, "a", 2)
+
+
+def request_of(*arguments, **parameters) -> Request:
+    """What the backend is asked when a test function calls generate."""
+    seen: list[Request] = []
+    asyncio.run(sampler(lambda request: seen.append(request) or "4").generate(*arguments, **parameters))
+    return seen[0]
+
+
+def test_the_backend_is_asked_for_this_sample_and_repeat():
+    assert request_of("2 + 2") == Request(input="2 + 2", sample="a", epoch=2, parameters=ARM.parameters)
+
+
+def test_parameters_of_the_call_win_over_those_of_the_adapter():
+    assert request_of("2 + 2", temperature=1, stop=["\n"]).parameters == {"temperature": 1, "top_p": 1, "stop": ["\n"]}
+
+
+def test_parameters_of_one_call_are_forgotten_by_the_next():
+    request_of("2 + 2", temperature=1)
+
+    assert ARM.parameters == {"temperature": 0, "top_p": 1}
+
+
+def test_a_parameter_may_be_called_input():
+    assert request_of("2 + 2", input="x").parameters["input"] == "x"
+
+
+def test_latency_is_measured_where_the_backend_does_not_say_it():
+    reply = asyncio.run(sampler(lambda request: "4", latency_s=0.03).generate(""))
+
+    assert 0.025 <= reply.latency_s < 5
+
+
+def test_the_latency_that_a_backend_says_stays():
+    assert asyncio.run(sampler(lambda request: Reply(text="4", latency_s=0.0)).generate("")).latency_s == 0.0
+
+
+def test_a_backend_that_answers_something_else_is_named():
+    class Careless:
+        identity, simulated = "x", False
+
+        async def generate(self, request):
+            return "4"
+
+    with pytest.raises(BackendError) as caught:
+        asyncio.run(Sampler(Careless(), ARM, "a", 0).generate(""))
+
+    assert str(caught.value) == "the backend of 'v2' answered a str: it must be a Reply"
+
+
+def test_a_test_can_see_which_arm_it_asks():
+    assert sampler(lambda request: "4").arm is ARM
+
+
+# -- without await ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loop():
+    background = BackgroundLoop()
+    yield background
+    background.close()
+
+
+def test_a_plain_function_waits_for_its_reply(loop):
+    blocking = BlockingSampler(sampler(lambda request: f"{request.input}!", latency_s=0.01), loop.loop)
+
+    assert blocking.generate("yes", temperature=1).text == "yes!"
+    assert blocking.arm is ARM
+
+
+def test_a_plain_function_is_told_what_its_backend_raises(loop):
+    def script(request):
+        raise BackendError("no answer")
+
+    with pytest.raises(BackendError, match="no answer"):
+        BlockingSampler(sampler(script), loop.loop).generate("")
+
+
+# -- the loop -----------------------------------------------------------------------------------------------------
+
+
+def test_work_runs_on_a_thread_of_its_own(loop):
+    async def where() -> int:
+        return threading.get_ident()
+
+    assert loop.submit(where()).result(5) != threading.get_ident()
+
+
+def test_what_work_raises_is_in_its_future(loop):
+    async def broken() -> None:
+        raise KeyError("label")
+
+    with pytest.raises(KeyError, match="label"):
+        loop.submit(broken()).result(5)
+
+
+def test_closing_twice_is_closing_once():
+    background = BackgroundLoop()
+    background.close()
+    background.close()
+
+    assert background.loop.is_closed()
+
+
+def test_closing_ends_what_is_still_running_and_leaves_no_warning(caplog):
+    """Warnings are errors here, and asyncio logs a task that is destroyed while it is pending."""
+    caplog.set_level(logging.WARNING)
+    ended = threading.Event()
+    started = threading.Event()
+
+    async def endless() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    background = BackgroundLoop()
+    future = background.submit(endless())
+    assert started.wait(5)
+    background.close()
+    del future
+    gc.collect()
+
+    assert ended.is_set()
+    assert not caplog.records
+
+
+def test_closing_does_not_wait_for_what_will_not_end():
+    started = threading.Event()
+
+    async def stubborn() -> None:
+        started.set()
+        until = time.monotonic() + 1.3
+        while time.monotonic() < until:
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                continue
+
+    background = BackgroundLoop()
+    background.submit(stubborn())
+    assert started.wait(5)
+    before = time.monotonic()
+    background.close()
+
+    assert time.monotonic() - before < 10
+
+
+# -- threads ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads():
+    pool = DaemonThreads(2)
+    yield pool
+    pool.shutdown()
+
+
+def test_a_function_runs_with_its_arguments(threads):
+    assert threads.submit(divmod, 7, 2).result(5) == (3, 1)
+
+
+def test_what_a_function_raises_is_in_its_future(threads):
+    with pytest.raises(ZeroDivisionError):
+        threads.submit(divmod, 1, 0).result(5)
+
+
+def test_no_more_threads_are_started_than_allowed(threads):
+    names = {threads.submit(lambda: time.sleep(0.002) or threading.current_thread().name) for _ in range(20)}
+
+    assert len({future.result(5) for future in names}) <= 2
+
+
+def test_work_that_is_cancelled_before_it_starts_never_runs(threads):
+    release = threading.Event()
+    ran = []
+    running = [threads.submit(release.wait, 5) for _ in range(2)]
+    waiting = threads.submit(ran.append, 1)
+    cancelled = waiting.cancel()
+    release.set()
+    for future in running:
+        future.result(5)
+    threads.submit(lambda: None).result(5)
+
+    assert cancelled
+    assert not ran
+
+
+def test_threads_do_not_keep_the_process_alive(threads):
+    assert threads.submit(lambda: threading.current_thread().daemon).result(5)
+
+
+def test_idle_threads_end_when_the_pool_is_shut_down():
+    pool = DaemonThreads(1)
+    thread = pool.submit(threading.current_thread).result(5)
+    pool.shutdown()
+    thread.join(5)
+
+    assert not thread.is_alive()
