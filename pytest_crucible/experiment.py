@@ -100,6 +100,7 @@ class Library:
                 case=item.callspec.id if hasattr(item, "callspec") else "",
                 metrics=metrics,
                 sampling={"timeout_s": timeout_s},
+                owner=item.cls,
             ),
             open_metrics=open_metrics,
         )

@@ -42,7 +42,8 @@ def contains_expected(reply: Reply, sample: Sample) -> bool | NotApplicable:
     if sample.expected is None:
         return NO_EXPECTED
     said = normalise(reply.text)
-    return any(normalise(right) in said for right in _accepted(sample))
+    rights = [normalise(right) for right in _accepted(sample)]
+    return any(right in said for right in rights if right)  # nothing is in every reply
 
 
 def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:

@@ -84,6 +84,7 @@ def _returned(outcome: Outcome, returned: Any) -> Outcome:
 
 def _timed_out(outcome: Outcome, timeout_s: float | None) -> Outcome:
     outcome.failure = "timeout"
+    outcome.scores = dict(outcome.scores)  # a thread that is left behind must not score any more
     outcome.detail = f"no answer within {timeout_s or 0:g} s"
     return outcome
 

@@ -10,14 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
 from pytest_crucible import Metric, metric
 from pytest_crucible.plan.fingerprint import differences, fingerprint, metric_version
-from pytest_crucible.records import Fingerprint
+from pytest_crucible.plan.sources import sources
+from pytest_crucible.records import Fingerprint, Sample
 
 SUITE = """
 PROMPT = "Answer in one word: "
@@ -247,3 +248,30 @@ def test_differences_are_named_in_words():
         "metrics",
         "sampling parameters",
     ]
+
+
+class _Suite:
+    PROMPT = "Answer briefly."
+
+    def question(self, sample: Sample) -> str:
+        return f"{self.PROMPT} {sample.input}"
+
+
+class _OtherSuite:
+    PROMPT = "Think step by step."
+    question = _Suite.question
+
+
+def test_a_constant_of_the_class_changes_the_sources_of_its_methods() -> None:
+    assert list(sources(_Suite.question, _Suite)) != list(sources(_Suite.question, _OtherSuite))
+
+
+def test_a_constant_of_a_module_that_is_named_is_read() -> None:
+    prompts = ModuleType("prompts")
+    prompts.SYSTEM = "one"  # type: ignore[attr-defined]
+
+    reader = FunctionType(compile("prompts.SYSTEM", "suite", "eval"), {"prompts": prompts})
+    before = list(sources(reader))
+    prompts.SYSTEM = "two"  # type: ignore[attr-defined]
+
+    assert before != list(sources(reader))
