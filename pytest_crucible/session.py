@@ -248,7 +248,13 @@ class CrucibleSession:
             nodeid = item.nodeid.split("[")[0] if joined else item.nodeid
             self._items.setdefault(nodeid, []).append(item.nodeid)
             if self.is_worker:
-                facts = {"nodeid": nodeid, "line": self._lines.pop(nodeid, None), "problems": self._problems}
+                told, self._told = self._told, []
+                facts = {
+                    "nodeid": nodeid,
+                    "line": self._lines.pop(nodeid, None),
+                    "problems": self._problems,
+                    "told": told,
+                }
                 report.crucible = {"run": self.run, "item": item.nodeid, **facts}  # type: ignore[attr-defined]
         return report
 
@@ -296,6 +302,7 @@ class CrucibleSession:
         """What a worker's report tells the controller: what is being asked, or why nothing is."""
         self._begun = True
         self._items.setdefault(message["nodeid"], []).append(message["item"])
+        self._told += message["told"]
         if message["problems"]:
             self._problems = message["problems"]
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")

@@ -1,0 +1,479 @@
+"""What every run store keeps: the same tests for an SQLite file and, where CRUCIBLE_TEST_POSTGRESQL names one, PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, func, select, update
+
+from pytest_crucible.errors import SpecError, StoreError
+from pytest_crucible.records import (
+    Arm,
+    Contrast,
+    Fingerprint,
+    Lost,
+    MetricFacts,
+    Observation,
+    Outcome,
+    Plan,
+    Reply,
+    Sample,
+    Target,
+    Verdict,
+)
+from pytest_crucible.store import schema
+from pytest_crucible.store.answers import (
+    copy_answers,
+    find_arm,
+    group_names,
+    load_answers,
+    reply_texts,
+    reused_runs,
+    sample_ids,
+)
+from pytest_crucible.store.runs import RunStore
+
+POSTGRESQL = os.environ.get("CRUCIBLE_TEST_POSTGRESQL")
+SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
+PLAN = Plan(
+    nodeid="test_math.py::test_sums",
+    path="test_math.py",
+    line=7,
+    dataset="sums",
+    dataset_sha256="d" * 64,
+    planned=4,
+    selected=4,
+    groups=2,
+    epochs=2,
+    arms=(
+        Arm(name="v2", role="candidate", adapter="v2", identity="i2", parameters={"temperature": 0.5, "stop": ["\n"]}),
+        Arm(name="v1", role="baseline", adapter="v1", identity="i1", simulated=True, stored_run="abc"),
+    ),
+    metrics=(MetricFacts(name="seconds", direction="lower", low=0.0), MetricFacts(name="exact", kind="binary")),
+    targets=(
+        Target(text="exact >= 0.9", statistic="mean", metric="exact", relation=">=", value=0.9, decide="bound"),
+        Target(text="p95(seconds) <= 2", statistic="quantile", metric="seconds", relation="<=", value=2, quantile=0.95),
+        Target(
+            text="rate(seconds <= 1) >= 0.5", statistic="rate", metric="seconds", relation=">=", value=0.5,
+            inner_relation="<=", inner_value=1.0,
+        ),
+    ),
+    contrasts=(
+        Contrast(metric="exact", baseline="v1"),
+        Contrast(metric="exact", baseline="v1", alternative="non-inferior", margin=0.05),
+    ),
+    fingerprint=Fingerprint(dataset="d", function="f", metrics="m", sampling="s"),
+    open_metrics=True,
+)  # fmt: skip
+
+
+def emptied(url: str) -> str:
+    engine = create_engine(url)
+    schema.metadata.drop_all(engine)
+    engine.dispose()
+    return url
+
+
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.skipif(not POSTGRESQL, reason="no URL"))]
+)
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "runs.db") if request.param == "sqlite" else emptied(str(POSTGRESQL))
+
+
+@pytest.fixture
+def store(location: str) -> Iterator[RunStore]:
+    opened = RunStore(location)
+    yield opened
+    opened.close()
+
+
+def begin(store: RunStore, run: str) -> None:
+    store.begin_run(run, started="2026-01-01", seed=1, alpha=0.05, correction="holm", git=None, environment={"os": "x"})
+
+
+def entered(store: RunStore, run: str = "run1", fingerprint: str = "same") -> tuple[int, int]:
+    """Keys of an experiment with one arm, and of that arm."""
+    begin(store, run)
+    experiment = store.add_experiment(run, PLAN, SAMPLES)
+    return experiment, store.add_arm(experiment, 0, "v2", fingerprint)
+
+
+def answered(position: int, epoch: int = 0, text: str = "4") -> tuple[Outcome, list[Observation], list[Lost]]:
+    outcome = Outcome(0, position, epoch, reply=Reply(text=text, input_tokens=3, latency_s=0.25), started=1.5)
+    return outcome, [Observation(0, position, epoch, "exact", True)], []
+
+
+def write(store: RunStore, arm: int, *units: tuple[Outcome, list[Observation], list[Lost]]) -> None:
+    writer = store.writer()
+    for outcome, observations, lost in units:
+        writer.add(outcome, arm, observations, lost)
+    writer.close()
+
+
+def rows(store: RunStore, table: Any, arm: int) -> int:
+    with store.engine.connect() as connection:
+        return int(connection.execute(select(func.count()).where(table.c.arm == arm)).scalar_one())
+
+
+# -- runs and experiments -----------------------------------------------------------------------------------------
+
+
+def test_a_plan_comes_back_as_it_was(store):
+    begin(store, "run1")
+    store.enter_plan("run1", PLAN)
+
+    [(_, plan, finished)] = store.experiments("run1")
+    assert plan == PLAN
+    assert finished is False
+
+
+def test_a_run_is_entered_once(store):
+    begin(store, "run1")
+    store.begin_run("run1", started="later", seed=2, alpha=0.1, correction="holm", git=None, environment={})
+
+    assert (store.run("run1")["started"], store.run("run1")["seed"]) == ("2026-01-01", 1)
+    assert store.run("run1")["environment"] == {"os": "x"}
+    assert store.run("run1")["git"] is None
+
+
+def test_a_run_ends(store):
+    begin(store, "run1")
+    store.end_run("run1", finished="2026-01-02", status="finished")
+    store.set_exit_status("run1", 1)
+
+    ended = store.run("run1")
+    assert (ended["finished"], ended["status"], ended["exit_status"]) == ("2026-01-02", "finished", 1)
+
+
+def test_entering_again_gives_the_same_keys(store):
+    first = entered(store)
+
+    assert entered(store) == first
+
+
+def test_experiments_stand_in_the_order_of_entry(store):
+    begin(store, "run1")
+    names = ["z", "a", "m"]
+    for name in names:
+        store.enter_plan("run1", replace(PLAN, nodeid=name))
+
+    assert [plan.nodeid for _, plan, _ in store.experiments("run1")] == names
+
+
+def test_an_experiment_is_unfinished_until_it_is_said_to_be(store):
+    experiment, _ = entered(store)
+    before = store.experiments("run1")[0][2]
+    store.finish_experiment(experiment)
+
+    assert (before, store.experiments("run1")[0][2]) == (False, True)
+
+
+def test_a_plan_without_arms_never_began(store):
+    begin(store, "run1")
+    planned = store.add_experiment("run1", PLAN, SAMPLES)
+    before = store.has_arms(planned)
+    store.add_arm(planned, 0, "v2", "")
+
+    assert (before, store.has_arms(planned)) == (False, True)
+
+
+def test_samples_of_a_dataset_are_stored_once(store):
+    entered(store, "run1")
+    entered(store, "run2")
+
+    assert group_names(store, PLAN.dataset_sha256) == ["a", "b", "a", "b"]
+    assert sample_ids(store, PLAN.dataset_sha256, [1, 3]) == {1: "q1", 3: "q3"}
+
+
+def test_an_input_that_is_not_json_is_kept_as_its_repr(store):
+    begin(store, "run1")
+    store.add_experiment("run1", PLAN, [Sample(id="q", input={1, 2})])
+
+    with store.engine.connect() as connection:
+        assert connection.execute(select(schema.samples.c.input)).scalar_one() == "{1, 2}"
+
+
+def test_verdicts_are_stored_once(store):
+    experiment, _ = entered(store)
+    verdict = Verdict(nodeid="n", subject="s", kind="target", state="met", proven=True, reason="r")
+    store.add_verdicts(experiment, [verdict])
+    store.add_verdicts(experiment, [replace(verdict, state="missed")])
+
+    with store.engine.connect() as connection:
+        [row] = connection.execute(select(schema.verdicts)).all()
+    assert (row.subject, row.state, row.proven) == ("s", "met", True)
+
+
+# -- kinds --------------------------------------------------------------------------------------------------------
+
+
+def test_kinds_are_those_of_the_latest_earlier_run_that_knew_them(store):
+    first, second, third, fourth = (entered(store, f"run{k}")[0] for k in range(4))
+    store.set_kinds(first, {"exact": "binary"})
+    store.set_kinds(second, {"exact": "unbounded"})
+    store.set_kinds(fourth, {"exact": "text"})
+
+    assert store.known_kinds(PLAN.nodeid, before=third) == {"exact": "unbounded"}
+    assert store.known_kinds(PLAN.nodeid, before=second) == {"exact": "binary"}
+    assert store.known_kinds(PLAN.nodeid, before=first) == {}
+    assert store.known_kinds("another", before=fourth) == {}
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+
+def test_all_that_a_unit_can_be_comes_back(store):
+    experiment, arm = entered(store)
+    write(
+        store, arm,
+        (Outcome(0, 0, 0, reply=Reply(text="4")),
+         [Observation(0, 0, 0, "exact", True), Observation(0, 0, 0, "seconds", 0.5)], []),
+        (Outcome(0, 0, 1, reply=Reply(text="5")),
+         [Observation(0, 0, 1, "exact", None, "no number"), Observation(0, 0, 1, "topic", "sums")], []),
+        (Outcome(0, 1, 0, failure="timeout", detail="1 s"), [], []),
+        (Outcome(0, 1, 1, skipped=True), [], []),
+        (Outcome(0, 2, 0, lost="error", detail="503"), [], [Lost(0, 2, 0, None, "error", "503")]),
+        (Outcome(0, 3, 0, reply=Reply(text="")), [], [Lost(0, 3, 0, "exact", "scorer", "raised")]),
+    )  # fmt: skip
+
+    answers = load_answers(store, experiment, 0)
+    units = zip(answers.positions, answers.epochs, answers.failures, answers.skipped, strict=True)
+    assert sorted(units) == [
+        (0, 0, None, False), (0, 1, None, False), (1, 0, "timeout", False), (1, 1, None, True), (3, 0, None, False),
+    ]  # fmt: skip
+    exact = answers.scores["exact"]
+    assert sorted(zip(exact.positions, exact.epochs, exact.values, exact.is_bool, strict=True)) == [
+        (0, 0, 1.0, True),
+        (0, 1, None, False),
+    ]
+    assert list(answers.scores["seconds"].values) == [0.5]
+    assert answers.labels == {"topic"}
+    assert sorted(answers.lost, key=lambda one: one.position) == [
+        Lost(0, 2, 0, None, "error", "503"),
+        Lost(0, 3, 0, "exact", "scorer", "raised"),
+    ]
+
+
+def test_an_arm_without_answers_is_empty(store):
+    experiment, _ = entered(store)
+
+    answers = load_answers(store, experiment, 0)
+    assert (list(answers.positions), dict(answers.scores), list(answers.lost)) == ([], {}, [])
+
+
+def test_writing_a_unit_twice_changes_nothing(store):
+    experiment, arm = entered(store)
+    write(store, arm, answered(0))
+    other = (Outcome(0, 0, 0, reply=Reply(text="changed")), [Observation(0, 0, 0, "exact", False)], [])
+    write(store, arm, other, other)
+
+    assert (rows(store, schema.replies, arm), rows(store, schema.observations, arm)) == (1, 1)
+    assert list(load_answers(store, experiment, 0).scores["exact"].values) == [1.0]
+    assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
+
+
+def test_a_reply_with_what_no_database_takes_is_stored(store):
+    """A JSON answer may contain half a surrogate pair and NUL."""
+    experiment, arm = entered(store)
+    write(store, arm, answered(0, text="half \ud83d, whole \ud83d\ude00, nul \0."))
+
+    assert reply_texts(store, experiment, 0, [0]) == {0: "half \ufffd, whole \U0001f600, nul \ufffd."}
+
+
+def test_a_reply_of_a_megabyte_is_stored_whole(store):
+    experiment, arm = entered(store)
+    write(store, arm, answered(0, text="\x1b[31m" + "x" * 1_000_000))
+
+    assert reply_texts(store, experiment, 0, [0])[0] == "\x1b[31m" + "x" * 1_000_000
+
+
+def test_a_failure_without_a_reply_shows_its_detail(store):
+    experiment, arm = entered(store)
+    write(store, arm, (Outcome(0, 1, 0, failure="assertion", detail="assert 3 == 4"), [], []))
+
+    assert reply_texts(store, experiment, 0, [0, 1]) == {1: "assert 3 == 4"}
+
+
+def test_what_was_flushed_is_there(store):
+    experiment, arm = entered(store)
+    writer = store.writer()
+    writer.add(*with_arm(answered(0), arm))
+    writer.flush()
+    there = len(load_answers(store, experiment, 0).positions)
+    writer.close()
+    writer.close()
+
+    assert there == 1
+
+
+def with_arm(unit: tuple[Outcome, list[Observation], list[Lost]], arm: int) -> tuple[Any, ...]:
+    return unit[0], arm, unit[1], unit[2]
+
+
+def test_a_row_that_cannot_be_stored_is_said_by_the_next_add(store):
+    """And not swallowed by the thread that writes."""
+    _, arm = entered(store)
+    writer = store.writer()
+    writer.add(Outcome(0, 0, 0, reply=Reply(text="", input_tokens=2**70)), arm, [], [])
+
+    with pytest.raises(StoreError, match=r"run store .* \(1 rows of this run are not saved\)"):
+        writer.flush()
+    with pytest.raises(StoreError, match="not saved"):
+        writer.add(*with_arm(answered(1), arm))
+    with pytest.raises(StoreError, match="not saved"):
+        writer.close()
+
+
+def test_four_threads_of_two_stores_lose_nothing_and_double_nothing(store, location):
+    experiment, arm = entered(store)
+    other = RunStore(location)
+    writers = [store.writer(), other.writer()]
+
+    def add(writer: Any, first: int) -> None:
+        for position in range(first, first + 500):
+            writer.add(*with_arm(answered(position), arm))
+
+    threads = [threading.Thread(target=add, args=(writers[k % 2], 250 * k)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for writer in writers:
+        writer.close()
+    other.close()
+
+    assert sorted(load_answers(store, experiment, 0).positions) == list(range(1250))
+
+
+# -- stored answers that stand in ---------------------------------------------------------------------------------
+
+
+def test_the_latest_arm_with_the_fingerprint_is_found(store):
+    keys = [entered(store, f"run{k}")[1] for k in range(3)]
+    entered(store, "other", fingerprint="different")
+
+    assert find_arm(store, "same", run="now", unfinished=False) == (keys[2], "run2")
+    assert find_arm(store, "same", run="run2", unfinished=False) == (keys[1], "run1")
+    assert find_arm(store, "unheard of", run="now", unfinished=False) is None
+
+
+def test_a_complete_arm_is_preferred_to_a_later_one(store):
+    complete, arm = entered(store, "run0")
+    entered(store, "run1")
+    store.finish_experiment(complete)
+
+    assert find_arm(store, "same", run="now", unfinished=False) == (arm, "run0")
+
+
+def test_the_latest_run_is_resumed_if_it_was_cut_short(store):
+    _, arm = entered(store, "run0")
+    store.end_run("run0", finished="then", status="interrupted")
+
+    assert find_arm(store, "same", run="now", unfinished=True) == (arm, "run0")
+
+
+def test_what_was_finished_since_is_not_resumed(store):
+    for run, status in (("run0", "interrupted"), ("run1", "finished")):
+        entered(store, run)
+        store.end_run(run, finished="then", status=status)
+
+    assert find_arm(store, "same", run="now", unfinished=True) is None
+
+
+def test_copying_takes_answers_and_leaves_what_was_lost(store):
+    _, source = entered(store, "run0")
+    write(
+        store, source,
+        answered(0), answered(0, 1), answered(1),
+        (Outcome(0, 2, 0, lost="error"), [], [Lost(0, 2, 0, None, "error")]),
+        (Outcome(0, 3, 0, reply=Reply(text="")), [], [Lost(0, 3, 0, "exact", "scorer")]),
+    )  # fmt: skip
+    experiment, target = entered(store, "run1")
+
+    done = copy_answers(store, source, target, source_run="run0", epochs=2)
+
+    assert done == {(0, 0), (0, 1), (1, 0), (3, 0)}
+    answers = load_answers(store, experiment, 0)
+    assert len(answers.positions) == 4
+    assert sorted(answers.scores["exact"].positions) == [0, 0, 1]
+    assert [(one.position, one.metric) for one in answers.lost] == [(3, "exact")]
+    assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
+    assert reused_runs(store, experiment) == {"v2": "run0"}
+    assert rows(store, schema.replies, source) == 4
+
+
+def test_copying_takes_only_the_planned_epochs(store):
+    _, source = entered(store, "run0")
+    write(store, source, answered(0), answered(0, 1), answered(0, 2))
+    experiment, target = entered(store, "run1")
+
+    assert copy_answers(store, source, target, source_run="run0", epochs=2) == {(0, 0), (0, 1)}
+    assert sorted(load_answers(store, experiment, 0).scores["exact"].epochs) == [0, 1]
+
+
+def test_copying_twice_changes_nothing(store):
+    _, source = entered(store, "run0")
+    write(store, source, answered(0))
+    _, target = entered(store, "run1")
+    first = copy_answers(store, source, target, source_run="run0", epochs=2)
+    write(store, source, answered(1))
+
+    assert copy_answers(store, source, target, source_run="run0", epochs=2) == first == {(0, 0)}
+
+
+def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store):
+    _, arm = entered(store, "abc123")
+    entered(store, "abd456")
+
+    key, run, plan = store.stored_candidate("abc", PLAN.nodeid)
+    assert (key, run, plan) == (arm, "abc123", PLAN)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem"), [("ab", "names 2 runs"), ("x", "has no answers"), ("%", "has no answers")]
+)
+def test_a_run_that_cannot_be_meant_is_said(store, wanted, problem):
+    entered(store, "abc123")
+    entered(store, "abd456")
+
+    with pytest.raises(SpecError) as raised:
+        store.stored_candidate(wanted, PLAN.nodeid)
+    assert str(raised.value) == (
+        f"--compare=run:{wanted} {problem} to {PLAN.nodeid} in {store.location!r}: give the id of a run that has them"
+    )
+
+
+# -- opening ------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_a_newer_version_is_left_alone(store, location):
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.store_format).values(version=schema.FORMAT + 1))
+
+    with pytest.raises(StoreError) as raised:
+        RunStore(location)
+    assert str(raised.value) == (
+        f"run store {location!r} has format {schema.FORMAT + 1}, this version writes format {schema.FORMAT}: "
+        "upgrade pytest-crucible, or name another store with --crucible-store"
+    )
+
+
+def test_a_store_whose_making_was_cut_short_is_completed(store, location):
+    with store.engine.begin() as connection:
+        schema.observations.drop(connection)
+        connection.execute(schema.store_format.delete())
+
+    again = RunStore(location)
+    experiment, arm = entered(again)
+    write(again, arm, answered(0))
+    found = load_answers(again, experiment, 0).positions
+    again.close()
+
+    assert list(found) == [0]

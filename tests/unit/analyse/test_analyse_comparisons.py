@@ -1,0 +1,248 @@
+"""The candidate against a baseline: signs, losses, clusters, and the sizes that would decide."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import nct, norm, t
+
+from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.records import Contrast, MetricFacts
+
+BINARY = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
+SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
+NUMBER = MetricFacts(name="m", kind="unbounded")
+FLAGGED = MetricFacts(name="m", kind="binary", low=0.0, high=1.0, direction="lower")
+SECONDS = MetricFacts(name="m", kind="unbounded", low=0.0, direction="lower")
+PLAIN = Contrast(metric="m", baseline="v1")
+bits = st.sampled_from([0.0, 1.0])
+shares = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
+
+
+def column(values, facts) -> Scores:
+    """One value a sample; None is lost and "n/a" does not apply."""
+    given = np.array([one if isinstance(one, float | int) else math.nan for one in values], dtype=float)
+    absent = np.array([one == "n/a" for one in values], dtype=bool)
+    lost = np.isnan(given) & ~absent
+    return Scores(given, np.where(lost, facts.low, given), np.where(lost, facts.high, given), lost, absent)
+
+
+def compared(ours, theirs, facts=BINARY, contrast=PLAIN, clusters=None, *, questions=1, alpha=0.05):
+    pair = column(ours, facts), column(theirs, facts)
+    codes = None if clusters is None else np.array(clusters)
+    return compare(contrast, facts, "v2", pair, codes, alpha=alpha, questions=questions)
+
+
+def table(both, gained, lost, neither):
+    """Candidate and baseline with that many of each kind of pair."""
+    pairs = [(1, 1)] * both + [(1, 0)] * gained + [(0, 1)] * lost + [(0, 0)] * neither
+    return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
+
+
+# -- sign ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_better_candidate_has_a_positive_difference():
+    one = compared(*table(20, 6, 1, 3))
+
+    assert one.difference == pytest.approx(5 / 30)
+    assert (one.pairs, one.lost, one.method) == (30, 0, "tango")
+
+
+def test_where_lower_is_better_a_lower_candidate_has_a_positive_difference():
+    one = compared([1.0, 2.0, 1.5], [2.0, 2.5, 3.0], SECONDS)
+
+    assert one.difference == pytest.approx(1.0)
+
+
+@given(st.lists(st.tuples(bits, bits), min_size=3, max_size=40))
+def test_the_direction_flips_the_sign_of_everything(pairs):
+    ours, theirs = zip(*pairs, strict=True)
+    up, down = compared(ours, theirs), compared(ours, theirs, FLAGGED)
+
+    assert up.difference == -down.difference
+    assert (up.interval.low, up.interval.high) == pytest.approx((-down.interval.high, -down.interval.low), abs=1e-9)
+    assert up.evidence.observed.lower == pytest.approx(-down.evidence.observed.upper, abs=1e-9)
+    assert up.p_value == pytest.approx(down.p_value)
+
+
+@given(st.lists(st.tuples(shares, shares), min_size=2, max_size=30))
+def test_swapping_arms_flips_the_sign(pairs):
+    ours, theirs = zip(*pairs, strict=True)
+    there, back = compared(ours, theirs, SHARE), compared(theirs, ours, SHARE)
+
+    assert there.difference == pytest.approx(-back.difference, abs=1e-12)
+    assert there.p_value == pytest.approx(back.p_value, abs=1e-9)
+
+
+# -- pairs --------------------------------------------------------------------------------------------------------
+
+
+def test_only_samples_that_both_arms_answered_are_paired():
+    one = compared([1, None, "n/a", 1, 0, 1], [1, 1, 1, None, 1, "n/a"])
+
+    assert (one.pairs, one.lost, one.difference) == (2, 2, -0.5)
+
+
+def test_no_pair_is_no_number_and_says_so():
+    one = compared([None, "n/a"], [1, 1])
+
+    assert (one.pairs, one.difference, one.interval, one.p_value, one.p_exact) == (0, None, None, None, None)
+    assert (one.detectable, one.needed) == (None, None)
+    assert one.note == "no sample was answered by both arms"
+
+
+def test_one_pair_has_a_difference_and_no_interval():
+    one = compared([1], [0])
+
+    assert (one.difference, one.interval, one.p_value) == (1.0, None, None)
+    assert one.note == "1 pair(s): a comparison needs at least 2"
+
+
+def test_equal_arms_differ_by_nothing_and_not_surely():
+    one = compared([1] * 50, [1] * 50)
+
+    assert (one.difference, one.p_value) == (0.0, 1.0)
+    assert one.interval.low < 0 < one.interval.high
+    assert (round(one.interval.low, 3), round(one.interval.high, 3)) == (-0.071, 0.071)
+
+
+@given(st.lists(st.tuples(shares, shares), min_size=2, max_size=30))
+def test_the_p_value_and_the_interval_agree(pairs):
+    one = compared(*zip(*pairs, strict=True), SHARE)
+
+    assert one.interval.low <= one.difference <= one.interval.high
+    if abs(one.p_value - 0.05) > 1e-6:
+        assert (one.p_value < 0.05) == (not one.interval.low <= 0 <= one.interval.high)
+
+
+def test_clusters_are_what_varies():
+    """Ten groups of four in which all samples agree are ten facts, not forty."""
+    groups = np.repeat(np.arange(10), 4)
+    ours = np.repeat([1, 1, 1, 0, 1, 1, 0, 1, 1, 1], 4)
+    theirs = np.repeat([0, 1, 0, 0, 0, 1, 1, 1, 0, 1], 4)
+    one = compared(ours.tolist(), theirs.tolist(), clusters=groups)
+
+    d = (ours - theirs)[::4]
+    statistic = d.mean() / (d.std(ddof=1) / math.sqrt(10))
+    assert (one.clusters, one.pairs, one.method) == (10, 40, "cr2")
+    assert one.p_value == pytest.approx(2 * t.sf(abs(statistic), 9))
+    assert one.note == "only 10 clusters: below 20 the interval leans on its small-sample correction"
+
+
+def test_too_few_clusters_give_a_difference_and_a_reason():
+    one = compared([1, 0, 1, 1], [0, 0, 1, 0], clusters=[0, 0, 1, 1])
+
+    assert (one.difference, one.interval) == (0.5, None)
+    assert "cluster" in one.note
+
+
+# -- lost ---------------------------------------------------------------------------------------------------------
+
+maybe = st.sampled_from([0.0, 1.0, 0.0, 1.0, None])
+
+
+@given(st.lists(st.tuples(maybe, maybe), min_size=2, max_size=6), st.sampled_from([BINARY, FLAGGED]))
+def test_no_lost_bit_can_make_the_difference_lie_outside_its_extremes(pairs, facts):
+    """Over all that the lost could have been; and bounds that hold at the extremes hold in between."""
+    cells = [one for pair in pairs for one in pair]
+    evidence = compared(cells[::2], cells[1::2], facts).evidence
+    holes = [k for k, one in enumerate(cells) if one is None]
+    values = []
+    for filling in itertools.product((0.0, 1.0), repeat=len(holes)):
+        filled = list(cells)
+        for k, one in zip(holes, filling, strict=True):
+            filled[k] = one
+        observed = compared(filled[::2], filled[1::2], facts).evidence.observed
+        values.append(observed.value)
+
+        assert evidence.worst.lower <= observed.lower + 1e-9
+        assert observed.upper <= evidence.best.upper + 1e-9
+    assert (evidence.worst.value, evidence.best.value) == pytest.approx((min(values), max(values)))
+
+
+def test_a_lost_value_of_a_sample_to_which_the_metric_does_not_apply_is_not_missed():
+    one = compared([None, 1, 0], ["n/a", 1, 1])
+
+    assert one.lost == 0
+    assert one.evidence.worst == one.evidence.observed
+
+
+def test_a_lost_value_without_bounds_leaves_no_extreme():
+    one = compared([1.0, 2.0, None], [1.5, 2.0, 1.0], NUMBER)
+
+    assert one.evidence.worst.value is None
+    assert one.evidence.best.value is None
+    assert one.evidence.observed.value == -0.25
+
+
+# -- sizes --------------------------------------------------------------------------------------------------------
+
+
+def connor(n, discordance, alpha):
+    """The difference at which Connor's (1987) sample size is n."""
+
+    def excess(d):
+        z, reach = norm.ppf(1 - alpha / 2), norm.ppf(0.8)
+        return (z * math.sqrt(discordance) + reach * math.sqrt(discordance - d * d)) ** 2 / d**2 - n
+
+    return brentq(excess, 1e-9, discordance)
+
+
+@pytest.mark.parametrize("questions", [1, 6])
+def test_the_difference_that_these_bits_can_show(questions):
+    one = compared(*table(120, 30, 14, 36), questions=questions)
+
+    assert one.detectable == pytest.approx(connor(200, 44 / 200, 0.05 / questions))
+
+
+@pytest.mark.parametrize("questions", [1, 6])
+def test_the_difference_that_these_scores_can_show(questions):
+    ours, theirs = np.random.default_rng(1).random((2, 40))
+    one = compared(ours.tolist(), theirs.tolist(), SHARE, questions=questions)
+
+    spread, critical = (ours - theirs).std(ddof=1), t.ppf(1 - 0.05 / questions / 2, 39)
+
+    def power(shift):
+        return nct.sf(critical, 39, shift) + nct.cdf(-critical, 39, shift)
+
+    assert one.detectable == pytest.approx(brentq(lambda x: power(x) - 0.8, 0.1, 5) / math.sqrt(40) * spread)
+
+
+@pytest.mark.parametrize("questions", [1, 6])
+def test_the_n_that_would_decide_at_this_difference(questions):
+    ours, theirs = np.array(table(120, 30, 14, 36))
+    d, spread = 16 / 200, (ours - theirs).std(ddof=1)
+    z = norm.ppf(1 - 0.05 / questions / 2) + norm.ppf(0.8)
+
+    assert compared(ours.tolist(), theirs.tolist(), questions=questions).needed == math.ceil((z * spread / d) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("alternative", "distance"), [("non-inferior", 0.08 + 0.1), ("superior", 0.1 - 0.08), ("equivalent", 0.1 - 0.08)]
+)
+def test_the_n_that_would_decide_at_a_margin(alternative, distance):
+    """Distance from where the verdict turns; gates with a margin share no alpha."""
+    ours, theirs = np.array(table(120, 30, 14, 36))
+    contrast = Contrast(metric="m", baseline="v1", alternative=alternative, margin=0.1)
+    spread, z = (ours - theirs).std(ddof=1), norm.ppf(0.95) + norm.ppf(0.8)
+
+    one = compared(ours.tolist(), theirs.tolist(), contrast=contrast, questions=6)
+    assert one.needed == math.ceil((z * spread / distance) ** 2)
+
+
+def test_no_n_decides_between_equals():
+    assert compared(*table(10, 3, 3, 10)).needed is None
+
+
+def test_what_does_not_vary_shows_nothing():
+    one = compared([0.5] * 10, [0.5] * 10, SHARE)
+
+    assert (one.detectable, one.needed) == (None, None)

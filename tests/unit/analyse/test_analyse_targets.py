@@ -1,0 +1,278 @@
+"""Targets of each statistic: their estimates, bounds, extremes, and how many samples would prove them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta, binom, t
+
+from pytest_crucible.analyse.questions import mean_of, question_of
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse.targets import estimate, judge_target
+from pytest_crucible.gate import target_ruling
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import MetricFacts
+
+ALPHA = 0.05
+BINARY = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
+SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
+RATING = MetricFacts(name="m", kind="bounded", low=1.0, high=5.0)
+NUMBER = MetricFacts(name="m", kind="unbounded")
+SECONDS = MetricFacts(name="m", kind="unbounded", low=0.0, direction="lower")
+
+
+def column(values, facts, inapplicable=()) -> Scores:
+    """One value a sample; None is lost, and those at the positions `inapplicable` do not apply."""
+    given = np.array([math.nan if one is None else one for one in values], dtype=float)
+    absent = np.isin(np.arange(len(given)), list(inapplicable))
+    lost = np.isnan(given) & ~absent
+    return Scores(
+        given, np.where(lost, facts.low, given), np.where(lost, facts.high, given), lost, absent & np.isnan(given)
+    )
+
+
+def result(text, values, facts=BINARY, clusters=None, inapplicable=()):
+    codes = None if clusters is None else np.array(clusters)
+    return judge_target(parse_target(text), facts, "v2", column(values, facts, inapplicable), codes, alpha=ALPHA)
+
+
+# -- statistics ---------------------------------------------------------------------------------------------------
+
+
+def test_a_mean_of_bits_has_a_wilson_interval_and_clopper_pearson_bounds():
+    one = result("m >= 0.95", [1] * 48 + [0] * 2)
+
+    assert one.estimate.value == 0.96
+    interval = one.estimate.interval
+    assert (round(interval.low, 3), round(interval.high, 3), interval.method) == (0.865, 0.989, "wilson")
+    observed = one.evidence.observed
+    assert (observed.lower, observed.upper) == pytest.approx((beta.ppf(0.05, 48, 3), beta.ppf(0.95, 49, 2)))
+    assert one.evidence.method == "clopper-pearson"
+
+
+def test_a_mean_of_a_bounded_score_is_bounded_by_t_with_two_more_values():
+    values = [0.2, 0.4, 0.9, 0.7, 0.6, 0.8]
+    observed = result("m >= 0.5", values, SHARE).evidence.observed
+
+    longer = np.array([*values, 0.0, 1.0])
+    half = t.ppf(0.95, 7) * longer.std(ddof=1) / math.sqrt(8)
+    assert observed.value == pytest.approx(np.mean(values))
+    assert (observed.lower, observed.upper) == pytest.approx((longer.mean() - half, longer.mean() + half))
+
+
+def test_a_rate_counts_the_samples_that_satisfy_its_condition():
+    one = result("rate(m >= 0.75) >= 0.45", [0.75, 0.74, 1.0, 0.0], SHARE)
+
+    assert (one.estimate.value, one.estimate.statistic) == (0.5, "rate >= 0.75")
+    assert one.evidence.observed.lower == pytest.approx(beta.ppf(0.05, 2, 3))
+    assert one.evidence.method == "clopper-pearson"
+
+
+@pytest.mark.parametrize(
+    ("relation", "value"), [(">=", 3 / 5), ("<=", 4 / 5), (">", 1 / 5), ("<", 2 / 5), ("==", 2 / 5)]
+)
+def test_a_rate_knows_every_relation(relation, value):
+    assert result(f"rate(m {relation} 2) >= 0", [1, 1, 2, 2, 3], NUMBER).estimate.value == value
+
+
+def test_a_count_is_a_sum():
+    one = result("count(m) <= 10", [0, 2, 3, 0, 1], NUMBER)
+
+    assert (one.estimate.value, one.estimate.n) == (6, 5)
+    mean = result("mean(m) <= 2", [0, 2, 3, 0, 1], NUMBER)
+    assert one.evidence.observed.upper == pytest.approx(5 * mean.evidence.observed.upper)
+    assert one.estimate.interval.high == pytest.approx(5 * mean.estimate.interval.high)
+
+
+def test_a_count_with_a_condition_counts_samples():
+    assert result("count(m > 1) <= 10", [0, 2, 3, 0, 1], NUMBER).estimate.value == 2
+
+
+@pytest.mark.parametrize("facts", [BINARY, NUMBER], ids=["binary", "unbounded"])
+def test_a_count_of_zero_says_how_many_there_may_be(facts):
+    one = result("count(m) == 0", [0] * 50, facts)
+
+    assert one.evidence.observed.value == 0
+    assert one.evidence.observed.upper == pytest.approx(50 * (1 - 0.05 ** (1 / 50)))
+
+
+@pytest.mark.parametrize(("share", "value"), [("50", 3), ("95", 10), ("10", 1), ("80", 4)])
+def test_a_quantile_is_one_of_the_values(share, value):
+    one = result(f"p{share}(m) <= 5", [1, 2, 3, 4, 10], NUMBER)
+
+    assert (one.estimate.value, one.estimate.statistic) == (value, f"p{share}")
+
+
+def test_bounds_of_a_quantile_are_order_statistics():
+    """From 60 values the largest exceeds the 95th percentile with probability 1 - 0.95^60 = 0.954."""
+    values = list(np.random.default_rng(0).permutation(60) + 1.0)
+    observed = result("p95(m) <= 70", values, NUMBER).evidence.observed
+
+    assert observed.value == 57
+    assert observed.upper == 60
+    rank = max(k for k in range(60) if binom.sf(k - 1, 60, 0.95) >= 0.95)
+    assert observed.lower == rank
+    assert result("p95(m) <= 70", values[:58], NUMBER).evidence.observed.upper == math.inf
+
+
+def test_clusters_widen_what_a_mean_says():
+    values, groups = [1, 1, 1, 1, 0, 0, 0, 0] * 5, np.repeat(np.arange(10), 4)
+    alone, grouped = result("m >= 0.5", values), result("m >= 0.5", values, clusters=groups)
+
+    assert (alone.estimate.clusters, grouped.estimate.clusters) == (None, 10)
+    assert grouped.estimate.value == alone.estimate.value
+    assert grouped.evidence.observed.lower < alone.evidence.observed.lower
+    assert grouped.evidence.observed.upper > alone.evidence.observed.upper
+    assert grouped.estimate.interval.low < alone.estimate.interval.low
+
+
+def test_clusters_of_what_is_not_seen_do_not_count():
+    one = result("m >= 0.5", [1, 0, 1, None, None, 1, 0, 1, 0, 1], clusters=[0, 0, 1, 2, 2, 3, 3, 4, 5, 5])
+
+    assert one.estimate.clusters == 5
+
+
+def test_nothing_seen_is_no_number():
+    one = result("m >= 0.5", [None, None], NUMBER)
+
+    assert (one.estimate.value, one.estimate.interval, one.estimate.n) == (None, None, 0)
+    assert one.evidence.observed.value is None
+    assert one.needed is None
+
+
+@pytest.mark.parametrize(("facts", "worst"), [(RATING, 1.0), (SHARE, 0.0)], ids=["rating", "share"])
+def test_the_unconditional_mean_has_the_worst_value_where_the_metric_does_not_apply(facts, worst):
+    scores = column([1.0, 1.0, None], facts, inapplicable=[2])
+    one = estimate(mean_of(facts), facts, "v2", scores, None, level=0.95)
+
+    assert (one.value, one.n, one.inapplicable, one.lost) == (1.0, 2, 1, 0)
+    assert one.unconditional == pytest.approx((2 + worst) / 3)
+
+
+def test_the_unconditional_mean_of_what_has_no_worst_value_is_unknown():
+    scores = column([1.0, None], NUMBER, inapplicable=[1])
+
+    assert estimate(mean_of(NUMBER), NUMBER, "v2", scores, None, level=0.95).unconditional is None
+
+
+# -- lost samples -------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=7),
+    st.sampled_from(["m >= 0.5", "rate(m >= 0.5) >= 0.5", "rate(m <= 0.5) >= 0.5", "rate(m == 0) >= 0.5", "count(m) <= 2"]),
+)  # fmt: skip
+def test_no_lost_bit_can_make_a_statistic_lie_outside_its_extremes(values, text):
+    evidence = result(text, values).evidence
+    extremes = sorted((evidence.worst.value, evidence.best.value))
+    holes = [k for k, one in enumerate(values) if one is None]
+    for filling in itertools.product((0.0, 1.0), repeat=len(holes)):
+        filled = list(values)
+        for k, one in zip(holes, filling, strict=True):
+            filled[k] = one
+        whole = result(text, filled).evidence.observed
+
+        assert extremes[0] - 1e-9 <= whole.value <= extremes[1] + 1e-9
+        assert min(evidence.worst.lower, evidence.best.lower) - 1e-9 <= whole.lower
+        assert whole.upper <= max(evidence.worst.upper, evidence.best.upper) + 1e-9
+
+
+@given(
+    st.lists(st.sampled_from([1.0, 2.0, 3.0, None]), min_size=1, max_size=5),
+    st.sampled_from(["rate(m == 2) >= 0.5", "rate(m >= 2) >= 0.5", "count(m == 2) == 0", "p50(m) <= 2", "m < 2"]),
+)
+def test_no_lost_rating_can_make_a_statistic_lie_outside_its_extremes(values, text):
+    facts = MetricFacts(name="m", kind="bounded", low=1.0, high=3.0)
+    evidence = result(text, values, facts).evidence
+    extremes = sorted((evidence.worst.value, evidence.best.value))
+    holes = [k for k, one in enumerate(values) if one is None]
+    for filling in itertools.product((1.0, 2.0, 3.0), repeat=len(holes)):
+        filled = list(values)
+        for k, one in zip(holes, filling, strict=True):
+            filled[k] = one
+
+        assert extremes[0] - 1e-9 <= result(text, filled, facts).evidence.observed.value <= extremes[1] + 1e-9
+
+
+def test_nothing_lost_has_no_extremes():
+    evidence = result("m >= 0.5", [1, 0, 1]).evidence
+
+    assert evidence.worst == evidence.best == evidence.observed
+
+
+def test_a_lost_value_without_bounds_can_be_anything():
+    evidence = result("m <= 2", [1.0, 1.5, None], SECONDS).evidence
+    low, high = sorted((evidence.worst, evidence.best), key=lambda one: one.value)
+
+    assert low.value == pytest.approx(2.5 / 3)
+    assert (high.value, high.lower, high.upper) == (math.inf, None, None)
+
+
+def test_a_quantile_stands_a_lost_value_without_bounds():
+    evidence = result("p50(m) <= 2", [1.0] * 40 + [None] * 2, NUMBER).evidence
+
+    assert evidence.worst.value == evidence.best.value == 1.0
+
+
+# -- how many would prove it --------------------------------------------------------------------------------------
+
+
+def clopper_pearson_n(rate, target):
+    """By looking at one n after the other."""
+    if rate > target:
+        return next(n for n in range(1, 10**5) if n * rate > 0 and beta.ppf(0.05, n * rate, n - n * rate + 1) >= target)
+    return next(n for n in range(1, 10**5) if beta.ppf(0.95, n * rate + 1, n - n * rate) <= target)
+
+
+@pytest.mark.parametrize("relation", [">=", "<="])
+@pytest.mark.parametrize(("passes", "n", "target"), [(9, 10, 0.8), (1, 10, 0.2), (7, 10, 0.8), (3, 10, 0.2)])
+def test_the_n_that_proves_a_share_on_its_side(relation, passes, n, target):
+    """Met or missed, above or below: at this rate that many samples would settle it."""
+    one = result(f"m {relation} {target}", [1] * passes + [0] * (n - passes))
+
+    assert one.needed == clopper_pearson_n(passes / n, target)
+
+
+def test_the_n_that_proves_a_rate():
+    one = result("rate(m >= 2) >= 0.5", [3.0, 2.0, 1.0, 2.0], NUMBER)
+
+    assert one.needed == clopper_pearson_n(0.75, 0.5)
+
+
+@pytest.mark.parametrize("target", [2.0, 3.5])
+def test_the_n_that_proves_a_mean(target):
+    values = [1.0, 2.0, 3.0, 4.0, 5.0]
+    spread = math.sqrt(2.5)
+
+    needed = next(n for n in range(2, 10**4) if t.ppf(0.95, n - 1) * spread / math.sqrt(n) <= abs(3.0 - target))
+    assert result(f"m >= {target}", values, NUMBER).needed == needed
+
+
+@pytest.mark.parametrize("text", ["m >= 0.5", "m == 0.5", "count(m) <= 3", "p50(m) >= 0.5"])
+def test_no_n_is_named_where_none_can_be(text):
+    """The rate is on the target; an equality, a count or a quantile has no such n."""
+    assert result(text, [1, 0, 1, 0]).needed is None
+
+
+# -- with the gate ------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=30), st.floats(0, 1))
+def test_proof_and_disproof_exclude_each_other(values, limit):
+    target = parse_target(f"m >= {limit:.3f}", decide="bound")
+    reading = judge_target(target, SHARE, "v2", column(values, SHARE), None, alpha=ALPHA).evidence.observed
+
+    state, proven = target_ruling(target, reading, strict=False)
+    assert proven == (state != "undecided")
+    assert not (reading.lower > reading.upper)
+
+
+def test_the_question_of_a_target_says_what_is_estimated():
+    labels = [question_of(parse_target(text), NUMBER).label for text in ("m > 1", "count(m) < 3", "p99(m) < 3")]
+
+    assert labels == ["mean", "count", "p99"]

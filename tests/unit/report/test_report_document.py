@@ -1,0 +1,111 @@
+"""The JSON document: its keys are a contract, and it is strict JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from pytest_crucible.report.json import render_json
+
+CONTRACT = {
+    "": "format run experiments exit_status",
+    "run": "id started finished seed git environment alpha correction",
+    "experiments": "nodeid dataset arms estimates comparisons verdicts",
+    "experiments.dataset": "name sha256 n",
+    "experiments.arms": "name role adapter",
+    "experiments.estimates": "metric arm n lost value low high level method",
+    "experiments.comparisons": "metric candidate baseline pairs lost clusters difference low high p_value p_exact "
+    "p_adjusted method margin detectable",
+    "experiments.verdicts": "subject kind state proven reason",
+}
+MORE = {
+    "experiments": "finished epochs metrics",
+    "experiments.dataset": "groups",
+    "experiments.arms": "identity parameters simulated reused_from lost failures",
+    "experiments.estimates": "statistic inapplicable clusters unconditional",
+    "experiments.comparisons": "alternative level bounds needed note",
+}
+"""Keys beyond the contract: they may grow in number."""
+
+
+def document(run):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(render_json(run), parse_constant=refuse)
+
+
+def at(whole, path):
+    """The objects at a path; those of a list are all taken."""
+    found = [whole]
+    for name in path.split(".") if path else []:
+        found = [item for one in found for item in (one[name] if isinstance(one[name], list) else [one[name]])]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(CONTRACT))
+def test_the_keys_are_those_of_the_contract(run, path):
+    objects = at(document(run()), path)
+
+    assert objects
+    for one in objects:
+        assert set(one) == set(CONTRACT[path].split()) | set(MORE.get(path, "").split())
+
+
+def test_the_values_are_those_of_the_run(run):
+    whole = document(run())
+    [experiment] = whole["experiments"]
+
+    assert (whole["format"], whole["exit_status"], whole["run"]["seed"]) == (1, 1, 7)
+    assert whole["run"]["git"] == {"commit": "c0ffee", "dirty": False}
+    assert experiment["dataset"] == {"name": "sums", "sha256": "ab" * 32, "n": 200, "groups": None}
+    assert [(one["name"], one["role"]) for one in experiment["arms"]] == [("v2", "candidate"), ("v1", "baseline")]
+    assert [(one["metric"], one["statistic"], one["arm"]) for one in experiment["estimates"]] == [
+        ("exact", "mean", "v2"), ("exact", "mean", "v1"), ("seconds", "p95", "v2"),
+    ]  # fmt: skip
+    [pair] = experiment["comparisons"]
+    assert [pair[key] for key in ("pairs", "lost", "difference", "low", "high", "p_value", "p_exact", "p_adjusted")] == [
+        198, 2, -0.035, -0.0871, 0.0164, 0.18, 0.229, 0.18,
+    ]  # fmt: skip
+    assert experiment["metrics"][1] == {"name": "seconds", "kind": "unbounded", "direction": "lower"}
+    assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
+
+
+def test_an_infinity_is_a_word(run):
+    assert at(document(run()), "experiments.estimates")[-1]["high"] == "inf"
+
+
+def test_what_is_unknown_is_null(run, analysis):
+    one = dataclasses.replace(
+        analysis().comparisons[0], difference=None, interval=None, p_value=None, p_exact=None, p_adjusted=None,
+        detectable=None,
+    )  # fmt: skip
+    [pair] = at(document(run(analysis(comparisons=(one,)))), "experiments.comparisons")
+
+    assert {pair[key] for key in ("difference", "low", "high", "p_value", "p_exact", "p_adjusted", "detectable")} == {
+        None
+    }
+
+
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+def test_no_number_makes_it_something_else_than_json(run, analysis, strange):
+    one = dataclasses.replace(analysis().estimates[0], value=strange)
+
+    assert at(document(run(analysis(estimates=(one,)))), "experiments.estimates")[0]["value"] == str(strange)
+
+
+def test_verdicts_stand_with_their_experiment(run, analysis, plan):
+    whole = document(run(analysis(), analysis(plan(nodeid="other"))))
+
+    assert [len(one["verdicts"]) for one in whole["experiments"]] == [3, 3]
+
+
+def test_it_is_text_as_it_is_written(run, analysis, plan):
+    text = render_json(run(analysis(plan(dataset="Sümmen ☃"))))
+
+    assert '"Sümmen ☃"' in text
+    assert text.endswith("}\n")
+    assert render_json(run(analysis(plan(dataset="Sümmen ☃")))) == text

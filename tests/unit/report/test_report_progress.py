@@ -1,0 +1,54 @@
+"""The live line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible.report.progress import ProgressLine, progress_text
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "lost", "seconds", "text"),
+    [
+        (0, 2638, 0, 0.0, "t  0/2,638"),
+        (0, 2638, 0, 1.0, "t  0/2,638"),
+        (500, 2000, 3, 2.0, "t  500/2,000  3 lost  250/s  6 s left"),
+        (1204, 2638, 0, 2.92, "t  1,204/2,638  412/s  3 s left"),
+        (1, 4, 0, 50.0, "t  1/4  0.02/s  2 min left"),
+        (1, 1000, 1200, 100.0, "t  1/1,000  1,200 lost  0.01/s  28 h left"),
+        (10, 10, 0, 5.0, "t  10/10  2/s  0 s left"),
+    ],
+)
+def test_it_says_how_far_how_fast_and_how_long(done, total, lost, seconds, text):
+    assert progress_text("t", done, total, lost, seconds) == text
+
+
+def shown(*calls: str) -> list[str]:
+    written: list[str] = []
+    line = ProgressLine(written.append, width=20, column=7)
+    for call in calls:
+        if call == "clear":
+            line.clear()
+        else:
+            line.show(call, 1, 1_000_000, 5)
+    return written
+
+
+def test_it_stands_on_a_line_of_its_own_which_it_rewrites():
+    first, second = shown("a_very_long_name_of_an_experiment", "t")
+
+    assert first == "\n\ra_very_long_name_of"
+    assert second.startswith("\rt  1/1,000,000  ")
+    assert len(second) == 1 + 19
+
+
+def test_it_leaves_the_cursor_where_it_was():
+    assert shown("t", "clear", "clear")[1:] == ["\r" + " " * 19 + "\x1b[1A\x1b[8G"]
+
+
+def test_nothing_shown_needs_no_clearing():
+    assert shown("clear") == []
+
+
+def test_after_clearing_it_begins_a_new_line():
+    assert shown("t", "clear", "t")[2].startswith("\n\rt  ")

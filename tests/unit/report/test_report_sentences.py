@@ -1,0 +1,92 @@
+"""A verdict as one sentence, and an experiment announced in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_crucible.records import Contrast, Foresight
+from pytest_crucible.report.announce import announcement
+from pytest_crucible.report.sentences import sentence
+
+
+def test_a_target_is_told_with_its_numbers(run):
+    one = run()
+
+    assert sentence(one.verdicts[0], one.experiments[0]) == (
+        "met: 0.810 [0.750, 0.858] n=200; unproven; proof needs about n=12,000 at this estimate"
+    )
+
+
+def test_a_comparison_is_told_with_its_numbers(run):
+    one = run()
+
+    assert sentence(one.verdicts[2], one.experiments[0]) == (
+        "missed: -0.035 [-0.087, +0.016] n=198, adjusted p 0.180; a regression is proven"
+    )
+
+
+def test_what_was_not_measured_is_told_with_its_reason(run):
+    one = run()
+    unscored = dataclasses.replace(one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number")
+
+    assert sentence(unscored, one.experiments[0]) == "undecided: no number"
+
+
+def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
+    arms = tuple(dataclasses.replace(arm, simulated=True) for arm in plan().arms)
+    one = run(analysis(plan(arms=arms)))
+
+    assert sentence(one.verdicts[1], one.experiments[0]).startswith("met (simulated): 1.2 [1.1, inf] n=198; ")
+
+
+def foresight(detectable=0.0617, unit="points", needed=None, **contrast) -> Foresight:
+    return Foresight(
+        contrast=Contrast(**{"metric": "exact", "baseline": "v1", **contrast}), detectable=detectable, unit=unit,
+        assumption="if 10 % of pairs differ", needed=needed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "seen", "line"),
+    [
+        ({}, [], "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies"),
+        (
+            {},
+            [foresight()],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact shows differences from 6.2 points "
+            "(80 % power, if 10 % of pairs differ)",
+        ),
+        (
+            {},
+            [foresight(needed=1396, alternative="non-inferior", margin=0.02)],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact shows differences from 6.2 points "
+            "(80 % power, if 10 % of pairs differ), margin 0.02 needs about n=1,396",
+        ),
+        (
+            {},
+            [foresight(detectable=0.199, unit="sd"), foresight(baseline="v0")],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact shows differences from 0.2 sd "
+            "(80 % power, if 10 % of pairs differ)",
+        ),
+        (
+            {},
+            [foresight(detectable=None)],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact shows no difference at this size "
+            "(80 % power, if 10 % of pairs differ)",
+        ),
+        (
+            {"selected": 50, "groups": 12, "epochs": 3},
+            [],
+            "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 epochs x 2 arms = 300 replies",
+        ),
+    ],
+    ids=["plain", "bits", "margin", "scores", "nothing", "parts"],
+)
+def test_an_experiment_is_announced_in_one_line(plan, facts, seen, line):
+    assert announcement(plan(**facts), seen) == line
+
+
+def test_one_arm_needs_no_product(plan):
+    assert announcement(plan(arms=plan().arms[:1]), []) == "crucible: test_sums: v2, 200 samples"

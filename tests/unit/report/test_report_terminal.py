@@ -1,0 +1,163 @@
+"""The summary, line by line."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_crucible.records import Worst
+from pytest_crucible.report.terminal import summary
+
+
+def lines(run, *, verbosity=0, width=120) -> list[str]:
+    return [part for line in summary(run, verbosity=verbosity, width=width) for part in line.text.split("\n")]
+
+
+TABLES = [
+    "target             estimate [95 % interval]    n  lost  verdict",
+    "exact >= 0.80      0.810 [0.750, 0.858]      200     0  met",
+    "    unproven; proof needs about n=12,000 at this estimate",
+    "p95(seconds) <= 2  1.2 [1.1, inf]            198     2  met, proven",
+    "",
+    "comparison       difference [95 % interval]    n  lost      p  verdict",
+    "exact: v2 vs v1  -0.035 [-0.087, +0.016]     198     2  0.180  missed, proven",
+    "    a regression is proven",
+    "",
+    "test_sums: v2 lost 2 by error",
+    "test_sums: v2 failed 3 by timeout, 1 by truncated",
+]
+
+
+def test_the_usual_summary(run):
+    assert lines(run()) == TABLES
+
+
+def test_a_quiet_summary_has_only_what_is_not_met(run):
+    assert lines(run(), verbosity=-1) == ["test_math.py::test_sums::exact: v2 vs v1: missed: a regression is proven"]
+
+
+def test_a_verbose_summary_adds_methods_and_where_all_is_kept(run):
+    assert lines(run(), verbosity=1) == [
+        *TABLES,
+        "metric    statistic    arm    estimate              n    method",
+        "exact     mean         v2     0.810 [0.750, 0.858]  200  wilson",
+        "exact     mean         v1     0.845 [0.788, 0.889]  200  wilson",
+        "exact: tango, p 0.180, exact p 0.229",
+        "run a1b2c3, seed 7, in .crucible/crucible.db",
+    ]
+
+
+def test_a_very_verbose_summary_adds_the_worst_samples(run):
+    assert lines(run(), verbosity=2) == [
+        *lines(run(), verbosity=1),
+        "test_math.py::test_sums  sums-0007: exact = 0, baseline 1",
+        "    The answer is 4.",
+    ]
+
+
+def test_in_a_narrow_terminal_a_subject_has_its_own_line(run):
+    assert lines(run(), width=60)[:9] == [
+        "target",
+        "  estimate [95 % interval]    n  lost  verdict",
+        "exact >= 0.80",
+        "  0.810 [0.750, 0.858]      200     0  met",
+        "    unproven; proof needs about n=12,000 at this estimate",
+        "p95(seconds) <= 2",
+        "  1.2 [1.1, inf]            198     2  met, proven",
+        "",
+        "comparison",
+    ]
+
+
+def test_several_experiments_stand_under_their_names(run, analysis, plan):
+    two = run(analysis(), analysis(plan(nodeid="test_math.py::test_products")))
+
+    told = lines(two)
+    assert told[1] == "test_math.py::test_sums"
+    assert told.count("test_math.py::test_products") == 2
+    assert "p (Holm, 2)" in "\n".join(told)
+
+
+def test_a_run_without_questions_has_no_tables(run, analysis, plan):
+    nothing = plan(targets=(), contrasts=())
+    quiet = run(analysis(nothing, targets=(), comparisons=(), lost={"v2": {}, "v1": {}}, failures={"v2": {}, "v1": {}}))
+
+    assert lines(quiet) == []
+
+
+def test_colours_repeat_the_words(run):
+    marked = {line.text.strip().split("  ")[0]: line.markup for line in summary(run(), verbosity=0, width=120)}
+
+    assert marked["exact >= 0.80"] == {"green": True}
+    assert marked["exact: v2 vs v1"] == {"red": True, "bold": True}
+    assert marked["a regression is proven"] == {}
+
+
+def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
+    arms = tuple(dataclasses.replace(arm, simulated=arm.role == "candidate") for arm in plan().arms)
+    told = lines(run(analysis(plan(arms=arms))))
+
+    assert told[1].endswith("met (simulated)")
+    assert told[3].endswith("met, proven (simulated)")
+
+
+def test_stored_answers_are_named(run, analysis):
+    told = lines(run(analysis(reused={"v1": "f00"})))
+
+    assert "test_sums: answers of v1 are those of run f00 (--crucible-fresh asks anew)" in told
+
+
+def test_what_does_not_apply_is_counted(run, analysis):
+    plain = analysis().estimates[0]
+    told = lines(
+        run(
+            analysis(
+                estimates=(
+                    dataclasses.replace(plain, inapplicable=1200, unconditional=0.1234),
+                    dataclasses.replace(plain, inapplicable=3),
+                )
+            )
+        )
+    )
+
+    said = "test_sums: exact does not apply to"
+    assert f"{said} 1,200 samples of v2; with them at the worst value its mean is 0.123" in told
+    assert f"{said} 3 samples of v2" in told
+
+
+def test_a_note_is_told(run, analysis):
+    noted = dataclasses.replace(analysis().comparisons[0], note="only 10 clusters")
+
+    assert "test_sums: only 10 clusters" in lines(run(analysis(comparisons=(noted,))))
+
+
+HOSTILE = [
+    "\x1b[2J\x1b[31mPASSED\x1b[0m",
+    "\x1b]0;title\x07\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\",
+    "line\rover\x08\x08it\x7f",
+    "\x9b31m C1, \u202e reversed \u2028 separated \x85 next \x00 nul \ud800 half",
+    "\x1b[1A" * 250_000,
+    "x" * 1_000_000,
+    "\n" * 1_000_000,
+]
+
+
+@pytest.mark.parametrize(
+    "text", HOSTILE, ids=["colour", "link", "overwrite", "controls", "1 MB", "1 MB word", "1 MB lines"]
+)
+def test_a_hostile_reply_is_inert(run, analysis, text):
+    """Nothing that moves a cursor, and not more than a screen."""
+    worst = Worst(metric="exact", value=0.0, baseline_value=None, sample=text[:50], reply=text)
+    ordinary = lines(run(analysis(worst=())), verbosity=2)
+    told = lines(run(analysis(worst=(worst,))), verbosity=2)[len(ordinary) :]
+
+    assert all(char.isprintable() for line in told for char in line)
+    assert len(told) <= 2 + 12 + text[:50].count("\n")
+    assert sum(map(len, told)) <= 1500
+
+
+def test_hostile_characters_are_shown_as_replaced(run, analysis):
+    worst = Worst(metric="exact", value=0.0, baseline_value=None, sample="q", reply="\x1b[31mred\ttab\nnext")
+
+    assert lines(run(analysis(worst=(worst,))), verbosity=2)[-2:] == ["    \ufffd[31mred\ufffdtab", "    next"]

@@ -1,0 +1,197 @@
+"""Writing that survives: a full disk, a killed process, two processes at once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from pytest_crucible.errors import StoreError
+from pytest_crucible.records import Fingerprint, Observation, Outcome, Plan, Reply, Sample
+from pytest_crucible.store.answers import load_answers
+from pytest_crucible.store.runs import RunStore
+
+PLAN = Plan(
+    nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
+    arms=(), metrics=(), targets=(), contrasts=(), open_metrics=True,
+    fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
+)  # fmt: skip
+
+PROGRAM = """
+import resource, sys, time
+from pytest_crucible.errors import StoreError
+from pytest_crucible.records import Observation, Outcome, Reply
+from pytest_crucible.store.runs import RunStore
+
+path, arm, first, count, pause, limit = sys.argv[1], *map(float, sys.argv[2:])
+store = RunStore(path)
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+writer = store.writer()
+try:
+    for k in range(int(first), int(first + count)):
+        seen = [Observation(0, k, 0, "exact", True)]
+        writer.add(Outcome(0, k, 0, reply=Reply(text=f"reply {k} " + "x" * 200)), int(arm), seen, [])
+        print(k, time.time(), flush=True)
+        time.sleep(pause)
+    writer.close()
+except StoreError as error:
+    print(error)
+    sys.exit(3)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[RunStore]:
+    opened = RunStore(str(path))
+    yield opened
+    opened.close()
+
+
+def entered(store: RunStore) -> tuple[int, int]:
+    store.begin_run("run", started="now", seed=0, alpha=0.05, correction="holm", environment={})
+    experiment = store.add_experiment("run", PLAN, [Sample(id="q", input=1)])
+    return experiment, store.add_arm(experiment, 0, "v2", "")
+
+
+def program(
+    path: Path, arm: int, first: int, count: int, *, pause: float = 0.0, limit: int = 0
+) -> subprocess.Popen[str]:
+    numbers = map(str, (arm, first, count, pause, limit))
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(path), *numbers], stdout=subprocess.PIPE, text=True)
+
+
+def add(writer, arm: int, position: int) -> None:
+    outcome = Outcome(0, position, 0, reply=Reply(text="x" * 1000))
+    writer.add(outcome, arm, [Observation(0, position, 0, "exact", True)], [])
+
+
+def fill(writer, arm: int, *, at_once: int) -> None:
+    for k in range(10**6):
+        add(writer, arm, k)
+        if k % at_once == at_once - 1:
+            writer.flush()
+
+
+def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
+    """Their ranges overlap: both say the same of units 1,500 to 2,999."""
+    experiment, arm = entered(store)
+    processes = [program(path, arm, first, 3000) for first in (0, 1500)]
+    for process in processes:
+        process.communicate()
+
+    answers = load_answers(store, experiment, 0)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(answers.positions) == list(range(4500))
+    assert sorted(answers.scores["exact"].positions) == list(range(4500))
+
+
+def killed_after(process: subprocess.Popen[str], seconds: float) -> tuple[list[tuple[int, float]], float]:
+    """What the program said that it had added, and when, until it was killed; and when that was."""
+    assert process.stdout is not None
+    said: list[tuple[int, float]] = []
+    while not said or said[-1][1] - said[0][1] < seconds:
+        number, when = process.stdout.readline().split()
+        said.append((int(number), float(when)))
+    process.send_signal(signal.SIGKILL)
+    killed = time.time()
+    rest = process.communicate()[0].splitlines(keepends=True)
+    said += [(int(line.split()[0]), float(line.split()[1])) for line in rest if line.endswith("\n")]
+    return said, killed
+
+
+def test_a_killed_process_loses_at_most_its_last_second(store, path):
+    experiment, arm = entered(store)
+    added, killed = killed_after(program(path, arm, 0, 10**6, pause=0.002), 2.0)
+
+    stored = sorted(load_answers(store, experiment, 0).positions)
+    must = [k for k, when in added if when < killed - 1]
+    assert len(must) > 50
+    assert stored == list(range(len(stored)))
+    assert len(must) <= len(stored) <= len(added) + 1
+
+
+def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
+    """What comes after can read it, and write to it."""
+    experiment, arm = entered(store)
+    killed_after(program(path, arm, 0, 10**6), 0.8)
+    writer = store.writer()
+    add(writer, arm, 10**7)
+    writer.close()
+
+    answers = load_answers(store, experiment, 0)
+    assert len(answers.positions) > 1
+    assert sorted(answers.positions) == sorted(answers.scores["exact"].positions)
+    assert 10**7 in answers.positions
+    with store.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+
+
+def test_a_disk_that_becomes_full_stops_the_run_and_says_how_much_is_lost(store, path):
+    """SQLite's own limit on pages gives the error of a full disk."""
+    experiment, arm = entered(store)
+    with store.engine.connect() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+    store.engine.dispose()
+    event.listen(store.engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count = {pages + 30}"))
+    writer = store.writer()
+    with pytest.raises(StoreError) as raised:
+        fill(writer, arm, at_once=20)
+
+    stored = len(load_answers(store, experiment, 0).positions)
+    assert str(raised.value) == (
+        f"run store {str(path)!r} cannot be written, the disk is full: free space, then go on with --crucible-resume "
+        "(40 rows of this run are not saved)"
+    )
+    assert stored > 0
+    assert stored % 20 == 0
+    with pytest.raises(StoreError, match="the disk is full"):
+        add(writer, arm, 10**7)
+    with pytest.raises(StoreError, match="the disk is full"):
+        writer.close()
+
+
+def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
+    """Nobody needs to flush: the thread that writes tells the one that adds."""
+    _, arm = entered(store)
+    process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**17)
+    said = process.communicate(timeout=60)[0].splitlines()
+
+    assert process.returncode == 3
+    assert said[-1].startswith(f"run store {str(path)!r} cannot be written")
+    assert "rows of this run are not saved)" in said[-1]
+
+
+def test_what_was_stored_before_a_failure_stays(store, path):
+    experiment, arm = entered(store)
+    process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**20)
+    added = len(process.communicate(timeout=60)[0].splitlines()) - 1
+
+    stored = sorted(load_answers(store, experiment, 0).positions)
+    assert 0 < len(stored) <= added
+    assert stored == list(range(len(stored)))
+
+
+def test_an_interval_is_all_that_waits(store, path):
+    """Another process sees an answer within a second, without a flush."""
+    experiment, arm = entered(store)
+    writer = store.writer()
+    add(writer, arm, 0)
+    deadline = time.monotonic() + 10
+    while not load_answers(store, experiment, 0).positions and time.monotonic() < deadline:
+        time.sleep(0.05)
+    waited = 10 - (deadline - time.monotonic())
+    writer.close()
+
+    assert waited < 5
