@@ -1,0 +1,134 @@
+"""A small eval suite with real files, and ways to run pytest on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+# What runs in process must not import these anew each time: numpy refuses to be loaded twice.
+import jsonschema  # noqa: F401
+import pytest
+import scipy.optimize
+import scipy.special
+import scipy.stats  # noqa: F401
+import sqlalchemy.dialects.sqlite  # noqa: F401
+
+import pytest_crucible.conclusion
+import pytest_crucible.metrics
+import pytest_crucible.report.json
+import pytest_crucible.session  # noqa: F401
+
+QUESTIONS = 20
+RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
+"""How many questions each adapter answers correctly, from the first one on."""
+
+ALONE = ("-W", "error", "-p", "no:asyncio", "-p", "no:hypothesispytest")
+
+TEST_SUMS = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.70")
+    @pytest.mark.ab_compare("exact_match")
+    async def test_sums(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+
+
+class Suite:
+    """The directory of an eval suite: 20 sums as JSONL, recorded answers of four adapters, and one experiment on them."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        self.write_rows("questions.jsonl", [question(k) for k in range(QUESTIONS)])
+        self.answers = {name: [answer(name, k) for k in range(QUESTIONS)] for name in RIGHT}
+        for name, rows in self.answers.items():
+            self.write_rows(f"answers/{name}.jsonl", rows)
+        self.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in RIGHT})
+        pytester.makefile(".ini", pytest="[pytest]")
+        self.test(TEST_SUMS, name="test_sums")
+
+    def write_rows(self, name: str, rows: Iterable[Any]) -> Path:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        return path
+
+    def adapters(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        lines = []
+        for name, table in tables.items():
+            lines += [f"[adapters.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+        (self.path / "crucible.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def test(self, source: str, *, name: str = "test_sums") -> None:
+        self.pytester.makepyfile(**{name: source})
+
+    def script(self, source: str, *, others: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """`--crucible-adapter=scripted` answers with `answer(request)` of this source, `base` with `base(request)`."""
+        self.pytester.makepyfile(scripts=source)
+        named = {"scripted": "scripts:answer", "base": "scripts:base"}
+        tables = {name: {"backend": "scripted", "script": script} for name, script in named.items()}
+        self.adapters({**tables, **(others or {})})
+
+    def calls(self) -> list[str]:
+        """What scripts have noted, one line a call."""
+        path = self.path / "calls.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def forget_calls(self) -> None:
+        (self.path / "calls.txt").unlink(missing_ok=True)
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        """In process. Warnings are errors, and other plugins out of the way."""
+        return self.pytester.runpytest_inprocess(*ALONE, *arguments)
+
+    def run_n2(self, *arguments: str) -> pytest.RunResult:
+        return self.run("-n2", *arguments)
+
+    def run_apart(self, *arguments: str) -> pytest.RunResult:
+        """In a process of its own."""
+        return self.pytester.runpytest_subprocess(*ALONE, *arguments)
+
+    def refuses(self, result: pytest.RunResult, sentence: str) -> None:
+        """Exit status 4, one sentence, and no verdict."""
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
+        assert "Traceback" not in result.stdout.str() + result.stderr.str()
+        result.stdout.no_fnmatch_line("*verdict*")
+
+    def json(self, *arguments: str, run: Callable[..., pytest.RunResult] | None = None) -> dict[str, Any]:
+        """Run, and read the whole run as data."""
+        (run or self.run)("--crucible-json=run.json", *arguments)
+        document: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        return document
+
+
+def question(k: int) -> dict[str, Any]:
+    return {"id": f"q{k:02}", "input": f"{k} + {k}", "expected": str(2 * k)}
+
+
+def answer(adapter: str, k: int) -> dict[str, Any]:
+    return {"sample_id": f"q{k:02}", "text": str(2 * k) if k < RIGHT[adapter] else f"{adapter} gave up on {k}"}
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    # Workers compile what they import once, also where Python is told to leave no .pyc files behind.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
+    monkeypatch.setenv("COLUMNS", "160")  # no line is cut short
+    return Suite(pytester)
+
+
+@pytest.fixture(params=["plain", "n2"])
+def run(request: pytest.FixtureRequest, suite: Suite) -> Callable[..., pytest.RunResult]:
+    """Runs the suite in one process, and on two workers."""
+    return suite.run if request.param == "plain" else suite.run_n2

@@ -1,0 +1,172 @@
+"""Markers, targets and datasets that cannot be meant: all of them are told at once, before anything is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = """
+import pytest
+from pytest_crucible import metric
+
+@metric(kind="text")
+def tone(reply, sample):
+    return "calm"
+
+@metric
+def right(reply, sample):
+    return True
+"""
+BODY = "\nasync def test_{k}(sample, sampler):\n    return await sampler.generate(sample.input)\n"
+GOOD = '@pytest.mark.crucible(dataset="questions.jsonl", metrics=[right, tone])\n'
+
+
+def target(text):
+    return f"{GOOD}@pytest.mark.quality_target({text})"
+
+
+def comparison(text):
+    return f"{GOOD}@pytest.mark.ab_compare({text})"
+
+
+def crucible(text):
+    return f"@pytest.mark.crucible({text})"
+
+
+MISTAKES = {
+    crucible(
+        "metrics=[right]"
+    ): "@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function",
+    crucible("'questions.jsonl', size=3"): (
+        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, limit, epochs, timeout, fields"
+    ),
+    crucible("'questions.jsonl', [right]"): "@pytest.mark.crucible takes dataset by position, the rest by name",
+    crucible("'questions.jsonl', limit=0"): "@pytest.mark.crucible has limit=0: write a whole number of at least 1",
+    crucible("'questions.jsonl', epochs=0"): "@pytest.mark.crucible has epochs=0: write a whole number of at least 1",
+    crucible("'questions.jsonl', metrics=['rigth']"): (
+        "metric 'rigth' is not registered: known are contains_expected, exact_match, final_number_matches, latency_s, "
+        "output_tokens"
+    ),
+    crucible("'questions.jsonl', metrics=[right, right]"): (
+        "metric 'right' is given twice: give each metric a name of its own"
+    ),
+    crucible("'questions.jsonl', metrics=[3]"): (
+        "3 is not a metric: give a function (reply, sample) -> bool, float or None, a Metric, or the name of a registered one"
+    ),
+    crucible("dataset=3"): "dataset=3 is no dataset: give a file, a name, a list of samples or a function",
+    target(
+        "'rigth >= 0.5'"
+    ): "target 'rigth >= 0.5' names metric 'rigth': did you mean 'right'? this experiment has right, tone",
+    target("'right > 80%'"): (
+        "target 'right > 80%' cannot be read: write a metric, one of >=, <=, >, <, == and a number, for example 'accuracy >= 0.80'"
+    ),
+    target("'mean(right >= 0.5) >= 0.5'"): (
+        "target 'mean(right >= 0.5) >= 0.5' cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
+    ),
+    target("'tone >= 0.5'"): "target 'tone >= 0.5' judges 'tone', which is text: judge a metric of bool or numbers",
+    target("'right >= 0.5', decide='maybe'"): (
+        "target 'right >= 0.5' has decide='maybe': write 'point' (the estimate decides) or 'bound' (proof decides)"
+    ),
+    target(""): "@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'",
+    comparison("'right', margin=-0.1"): (
+        "ab_compare('right') has margin=-0.1: write a positive number in the metric's units, such as 0.05"
+    ),
+    comparison("'right', alternative='non-inferior'"): (
+        "ab_compare('right') asks for 'non-inferior' without a margin: add margin=0.05, say"
+    ),
+    comparison("'right', alternative='nicer'"): (
+        "ab_compare('right') has alternative='nicer': write one of regression, non-inferior, superior, equivalent"
+    ),
+    comparison("'right', margin=0.1, alternative='regression'"): (
+        "ab_compare('right') has a margin but asks for 'regression': leave one of them out"
+    ),
+    comparison("right"): "ab_compare(*) compares a Metric: name the metric by a string",
+    comparison("'left'"): "ab_compare('left') names metric 'left': this experiment has right, tone",
+    comparison(""): "@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')",
+    crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a .jsonl file",
+    crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object a line",
+    crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*)",
+    crucible(
+        "'twice.jsonl'"
+    ): "line 3 of *twice.jsonl repeats the id 'a' of line 1 of *twice.jsonl: ids must be unique",
+    crucible(
+        "'bare.jsonl'"
+    ): "line 1 of *bare.jsonl has no 'input' (it has 'id', 'question'): name the field with fields=*",
+    crucible(
+        "'some.jsonl'"
+    ): "line 2 of *some.jsonl has no 'id' but others have one: give it to all samples or to none",
+    crucible("[]"): "dataset 'test_*' is empty: an experiment needs at least one sample",
+    crucible("[1, 2]"): "sample 1 of test_* is a int: a sample is a mapping with 'id' and 'input', or a Sample",
+}
+FILES = {
+    "empty": "",
+    "torn": '{"id": "a", "input": 1}\n{"id": "b", "in\n',
+    "twice": '{"id": "a", "input": 1}\n{"id": "b", "input": 2}\n{"id": "a", "input": 3}\n',
+    "bare": '{"id": "a", "question": 1}\n',
+    "some": '{"id": "a", "input": 1}\n{"input": 2}\n',
+}
+
+
+def test_every_mistake_is_told_in_a_sentence_of_its_own(suite, run):
+    """All in one module, as a user who makes several would see them."""
+    for name, text in FILES.items():
+        (suite.path / f"{name}.jsonl").write_text(text)
+    source = HEAD + "".join(mark + BODY.format(k=k) for k, mark in enumerate(MISTAKES, start=10))
+    (suite.path / "test_sums.py").write_text(source)
+
+    result = run("--crucible-adapter=v2", "--compare=v1")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = [line for line in result.stderr.lines if line]
+    assert len(told) == len(MISTAKES)
+    for k, sentence in enumerate(MISTAKES.values(), start=10):
+        pattern = f"*test_sums.py::test_{k}: {sentence}".replace("[", "[[]")
+        assert pytest.LineMatcher([line for line in told if f"::test_{k}:" in line]).fnmatch_lines([pattern]) is None
+    assert not (suite.path / ".crucible").exists()
+
+
+def test_a_fixture_of_the_user_with_our_name_is_refused(suite, run):
+    suite.pytester.makeconftest("import pytest\n@pytest.fixture\ndef sample(): return 1")
+
+    result = run("--crucible-adapter=v2")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: test_sums.py::test_sums: 'sample' is a fixture of conftest, but inside an experiment it is what "
+            "pytest-crucible injects: rename the fixture"
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", ["sample", "sampler", "score"])
+def test_our_fixtures_outside_an_experiment_say_where_they_belong(suite, name):
+    suite.test(f"def test_plain({name}): pass")
+
+    result = suite.run("--crucible-adapter=v2")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"fixture '{name}' belongs to experiments: mark the function with @pytest.mark.crucible(dataset=...), "
+            "or use the `crucible` fixture in an ordinary test"
+        ]
+    )
+
+
+def test_a_target_that_nothing_scores_fails_the_session(suite, run):
+    """Only the run shows what a function scores by itself: a typing error must not end green."""
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl")
+        @pytest.mark.quality_target("rigth >= 0.5")
+        def test_sums(sample, score):
+            score(right=True)
+        """
+    )
+
+    result = run()
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*undecided: no sample has a number for 'rigth' (scored: right)*"])

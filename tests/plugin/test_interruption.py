@@ -1,0 +1,123 @@
+"""A run that is killed or interrupted keeps what it has, and goes on from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+SCRIPTS = """
+    def answer(request):
+        with open("calls.txt", "a") as file:
+            file.write(request.sample + chr(10))
+        number = int(request.sample[1:])
+        return str(2 * number) if number % 3 else "?"
+
+    base = answer
+"""
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="many.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.5")
+    async def test_sums(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+MANY = 100
+SCRIPTED = {"backend": "scripted", "script": "scripts:answer"}
+WORKERS = pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+
+
+@pytest.fixture
+def slow(suite):
+    """A hundred questions to a model, which takes 50 ms for each."""
+    suite.write_rows(
+        "many.jsonl", [{"id": f"q{k}", "input": f"{k} + {k}", "expected": str(2 * k)} for k in range(MANY)]
+    )
+    suite.script(SCRIPTS, others={"scripted": {**SCRIPTED, "latency_s": 0.05}})
+    suite.test(TEST)
+    return suite
+
+
+def stored(suite):
+    with contextlib.closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
+        return connection.execute("select count(*) from replies").fetchone()[0]
+
+
+def cut_short(suite, how, *arguments):
+    """Start a run that asks one at a time, wait until some answers are stored, and send it a signal."""
+    command = [*suite.pytester._getpytestargs(), "-p", "no:asyncio", "-p", "no:hypothesispytest", *arguments]
+    command += ["--crucible-adapter=scripted", "--crucible-concurrency=1"]
+    process = suite.pytester.popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        with contextlib.suppress(sqlite3.Error):
+            if stored(suite) > 5:
+                break
+    os.killpg(process.pid, how)  # as a terminal does
+    out, _ = process.communicate(timeout=60)
+    suite.adapters({"scripted": SCRIPTED})  # the same model, and fast from now on
+    return process.returncode, out.decode()
+
+
+def without_times(document):
+    (experiment,) = document["experiments"]
+    return experiment["estimates"], experiment["verdicts"], experiment["dataset"], document["exit_status"]
+
+
+@WORKERS
+def test_a_killed_run_is_resumed_with_only_what_is_missing(slow, workers):
+    cut_short(slow, signal.SIGKILL, *workers)
+    kept = stored(slow)
+    assert 5 < kept < MANY
+    # The store is written twice a second: 20 answers a second can be on their way, and a kill loses no more.
+    assert len(slow.calls()) - kept <= 20
+    slow.forget_calls()
+
+    resumed = slow.json("--crucible-adapter=scripted", "--crucible-resume", *workers)
+    assert len(slow.calls()) == MANY - kept
+
+    anew = slow.json("--crucible-adapter=scripted")
+    assert without_times(resumed) == without_times(anew)
+
+
+@WORKERS
+def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers):
+    status, out = cut_short(slow, signal.SIGINT, *workers)
+
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert "KeyboardInterrupt" in out
+    if not workers:  # a controller may not have heard yet what its workers began
+        assert "undecided" in out
+        assert "interrupted; --crucible-resume goes on" in out
+    kept = stored(slow)
+    assert 5 < kept < MANY
+    slow.forget_calls()
+
+    result = slow.run("--crucible-adapter=scripted", "--crucible-resume", *workers)
+    assert result.ret == 0
+    assert len(slow.calls()) == MANY - kept
+
+
+def test_without_resume_a_cut_run_is_asked_anew(slow):
+    cut_short(slow, signal.SIGKILL)
+    slow.forget_calls()
+
+    slow.run("--crucible-adapter=scripted")
+
+    assert len(slow.calls()) == MANY
+
+
+def test_a_finished_run_is_not_resumed(slow):
+    slow.run("--crucible-adapter=scripted")
+    slow.forget_calls()
+
+    slow.run("--crucible-adapter=scripted", "--crucible-resume")
+
+    assert len(slow.calls()) == MANY

@@ -1,0 +1,170 @@
+"""The adoption path: an ordinary parametrised test that asks for `crucible` and scores."""
+
+from __future__ import annotations
+
+import pytest
+
+V2_V1 = ("--crucible-adapter=v2", "--compare=v1")
+
+JOINED = """
+    import pytest
+
+    SUMS = [f"q{k:02}" for k in range(20)]
+
+    @pytest.mark.quality_target("right >= 0.70")
+    @pytest.mark.ab_compare("right")
+    @pytest.mark.parametrize("number", range(20), ids=SUMS)
+    def test_sums(crucible, number):
+        reply = crucible.sampler.generate(f"{number} + {number}")
+        right = reply.text == str(2 * number)
+        crucible.score(right=right, length=len(reply.text))
+        assert right
+"""
+
+
+def test_ids_stay_as_they_are_without_a_baseline(suite):
+    suite.test(JOINED)
+
+    result = suite.run("--co", "-q", "--crucible-adapter=v2")
+
+    assert result.stdout.lines[:2] == ["test_sums.py::test_sums[q00]", "test_sums.py::test_sums[q01]"]
+
+
+def test_arms_vary_fastest_with_a_baseline(suite):
+    suite.test(JOINED)
+
+    result = suite.run("--co", "-q", *V2_V1)
+
+    assert result.stdout.lines[:4] == [
+        f"test_sums.py::test_sums[{one}]" for one in ("q00-v2", "q00-v1", "q01-v2", "q01-v1")
+    ]
+
+
+def test_a_joined_test_is_judged_as_an_experiment_is(suite, run):
+    suite.test(JOINED)
+
+    result = run("--crucible-json=run.json", *V2_V1)
+
+    assert result.ret == 0
+    # 16 and 12 right; the 4 and 8 wrong ones are no failures of their own; one target and one comparison
+    result.assert_outcomes(passed=28 + 2, xfailed=12)
+    result.stdout.fnmatch_lines(
+        [
+            "right >= 0.70 *0.800 [[]0.584, 0.919[]] *20 *0 *met",
+            "right: v2 vs v1 *+0.200 [[]+0.007, +0.416[]] *20 *0 *0.046 *met, proven",
+        ]
+    )
+
+
+def test_wrong_answers_fail_where_no_verdict_is_asked_for(suite):
+    suite.test(
+        JOINED.replace('@pytest.mark.quality_target("right >= 0.70")', "").replace(
+            '@pytest.mark.ab_compare("right")', ""
+        )
+    )
+
+    result = suite.run("--crucible-adapter=v2")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=16, failed=4)
+
+
+def test_a_lost_connection_stays_a_failure_and_is_lost(suite, run):
+    suite.test(
+        JOINED.replace("        reply =", "        if number == 3: raise ConnectionError('no route')\n        reply =")
+    )
+
+    result = run("--crucible-json=run.json", "--crucible-adapter=v2")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=15 + 1, xfailed=4, failed=1)
+    result.stdout.fnmatch_lines(["right >= 0.70 *0.789 * 19 * 1 *met", "test_sums: v2 lost 1 by error"])
+
+
+def test_a_part_of_the_samples_decides_nothing(suite, run):
+    suite.test(JOINED)
+
+    result = run("-k", "q0", *V2_V1, "-rs")
+
+    assert result.ret == 0
+    result.assert_outcomes(passed=20, skipped=2, deselected=0 if "n2" in run.__name__ else 20)
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: test_sums: v2 vs v1, 10 of 20 samples x 2 arms = 20 replies; *",
+            "right >= 0.70 *10 *10 *undecided",
+            "    only 10 of 20 samples were selected",
+        ]
+    )
+
+
+def test_last_failed_runs_all_samples_of_a_failed_verdict(suite, run):
+    suite.test(JOINED.replace("0.70", "0.90"))
+    run("--crucible-adapter=v2").assert_outcomes(passed=16, xfailed=4, failed=1)
+
+    suite.run("--crucible-adapter=v2", "--lf").assert_outcomes(passed=16, xfailed=4, failed=1)
+
+
+def test_subtests_teardown_scores_and_skips_count_once(suite, run):
+    if pytest.version_tuple < (9, 0):
+        pytest.skip("subtests came with pytest 9.0")
+    suite.test(
+        """
+        import pytest
+
+        @pytest.fixture
+        def graded(crucible):
+            yield crucible
+            crucible.score(late=1.5)
+
+        @pytest.mark.quality_target("right == 1", "late >= 1")
+        @pytest.mark.parametrize("number", range(4))
+        def test_parts(graded, number, subtests):
+            if number == 3:
+                pytest.skip("odd one out")
+            for part in range(3):
+                with subtests.test(part=part):
+                    assert part < 3
+            graded.score(right=True)
+        """
+    )
+
+    document = suite.json("--crucible-adapter=v2", run=run)
+
+    (experiment,) = document["experiments"]
+    assert {one["metric"]: (one["n"], one["lost"], one["value"]) for one in experiment["estimates"]} == {
+        "late": (4, 0, 1.5),
+        "right": (3, 0, 1.0),
+    }
+    assert [one["state"] for one in experiment["verdicts"]] == ["met", "met"]
+
+
+def test_a_test_may_join_without_any_adapter(suite):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.quality_target("right >= 0.5")
+        @pytest.mark.parametrize("number", range(4))
+        def test_own_model(crucible, number):
+            crucible.score(right=number < 3)
+            assert crucible.arm.name == "candidate"
+        """
+    )
+
+    result = suite.run()
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["crucible: test_own_model: candidate, 4 samples", "right >= 0.5 *0.750 *met"])
+
+
+def test_asking_without_an_adapter_says_what_to_do(suite):
+    suite.test(JOINED)
+
+    result = suite.run()
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "*SpecError: no adapter to ask: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
+        ]
+    )

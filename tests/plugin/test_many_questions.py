@@ -1,0 +1,131 @@
+"""Several questions at once: Holm over the session, strictness, and what undecided does."""
+
+from __future__ import annotations
+
+import pytest
+
+V2_V1 = ("--crucible-adapter=v2", "--compare=v1")
+
+SEVERAL = """
+    import pytest
+
+    pytestmark = pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "contains_expected"])
+
+    @pytest.mark.ab_compare("exact_match", "contains_expected")
+    async def test_one(sample, sampler):
+        return await sampler.generate(sample.input)
+
+    @pytest.mark.ab_compare("exact_match")
+    async def test_two(sample, sampler):
+        reply = await sampler.generate(sample.input)
+        return reply.text if sampler.arm.role == "candidate" else "?"
+
+    @pytest.mark.ab_compare("exact_match", margin=0.5)
+    async def test_three(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+
+
+def holm(p_values):
+    """Holm 1979: the k-th smallest times what is left, never below an earlier one."""
+    adjusted, highest = {}, 0.0
+    for rank, (p, k) in enumerate(sorted((p, k) for k, p in enumerate(p_values))):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p))
+        adjusted[k] = highest
+    return [adjusted[k] for k in range(len(p_values))]
+
+
+def test_all_comparisons_of_a_session_share_alpha(suite, run):
+    suite.test(SEVERAL)
+
+    document = suite.json(*V2_V1, run=run)
+
+    assert document["run"]["correction"] == "holm"
+    pairs = [pair for experiment in document["experiments"] for pair in experiment["comparisons"]]
+    assert len(pairs) == 4
+    assert [pair["p_adjusted"] for pair in pairs] == pytest.approx(holm([pair["p_value"] for pair in pairs]))
+    states = [[one["state"] for one in experiment["verdicts"]] for experiment in document["experiments"]]
+    assert states == [["met", "met"], ["met"], ["met"]]
+    proven = [one["proven"] for experiment in document["experiments"] for one in experiment["verdicts"]]
+    assert proven == [False, False, True, True]
+
+
+def test_the_table_names_how_many_questions_share_alpha(suite):
+    suite.test(SEVERAL)
+
+    result = suite.run(*V2_V1)
+
+    result.stdout.fnmatch_lines(
+        ["comparison * p (Holm, 4) * verdict", "test_sums.py::test_one", "exact_match: v2 vs v1 *"]
+    )
+
+
+def test_strict_asks_for_proof_of_every_target(suite):
+    result = suite.run("--crucible-strict", "--crucible-adapter=v2", "-rs")
+
+    assert result.ret == 0
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "exact_match >= 0.70 * 0.800 * undecided",
+            "    not proven either way; proof needs about n=64 at this estimate",
+            "SKIPPED [[]1[]] test_sums.py:*: undecided: 0.800 [[]0.584, 0.919[]] n=20; not proven either way; proof needs *",
+        ]
+    )
+
+
+@pytest.mark.parametrize("mark", ['decide="bound"', 'decide="point"'])
+def test_a_target_may_ask_for_proof_itself(suite, mark):
+    suite.test(
+        f"""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.70", {mark})
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input)
+        """
+    )
+
+    document = suite.json("--crucible-adapter=v2")
+
+    assert document["experiments"][0]["verdicts"][0]["state"] == ("undecided" if "bound" in mark else "met")
+
+
+def test_undecided_fails_where_the_configuration_says_so(suite, run):
+    suite.pytester.makefile(".ini", pytest="[pytest]\ncrucible_undecided = fail\ncrucible_strict = true")
+
+    result = run("--crucible-adapter=v2")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["FAILED test_sums.py::test_sums::exact_match >= 0.70 - undecided: 0.800 *"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "adapters", "state"),
+    [
+        ("margin=0.05", V2_V1, "met"),
+        ("margin=0.2", ("--crucible-adapter=v1", "--compare=v2"), "undecided"),
+        ("margin=0.05", ("--crucible-adapter=poor", "--compare=v2"), "missed"),
+        ('alternative="superior"', V2_V1, "met"),
+        ('alternative="superior"', ("--crucible-adapter=v3", "--compare=v2"), "undecided"),
+        ('margin=0.9, alternative="equivalent"', V2_V1, "met"),
+    ],
+    ids=["above", "between", "below", "better", "perhaps better", "near"],
+)
+def test_a_comparison_may_ask_for_more(suite, mark, adapters, state):
+    suite.test(
+        f"""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.ab_compare("exact_match", {mark})
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input)
+        """
+    )
+
+    document = suite.json(*adapters)
+
+    assert [one["state"] for one in document["experiments"][0]["verdicts"]] == [state]

@@ -1,0 +1,137 @@
+"""How much is said at -q, by default, with -v and -vv, and what is written to files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+POOR = ("--crucible-adapter=poor", "--compare=v2")
+
+
+def test_quiet_says_only_what_is_not_met(suite):
+    result = suite.run("-q", *POOR)
+
+    text = result.stdout.str()
+    assert "crucible: test_sums: poor" not in text
+    assert "comparison  " not in text
+    result.stdout.fnmatch_lines(
+        [
+            "test_sums.py::test_sums::exact_match >= 0.70: missed: the one-sided bound 0.283 rules it out",
+            "test_sums.py::test_sums::exact_match: poor vs v2: missed: a regression is proven",
+        ]
+    )
+    assert "crucible" not in suite.run("-q", "--crucible-adapter=v2").stdout.str()
+
+
+def test_default_gives_tables_and_no_methods(suite):
+    result = suite.run(*POOR)
+
+    result.stdout.fnmatch_lines(
+        [
+            "target * estimate [[]95 % interval[]] * n * lost * verdict",
+            "exact_match >= 0.70 * 0.100 [[]0.028, 0.301[]] * 20 * 0 * missed, proven",
+            "    the one-sided bound 0.283 rules it out",
+            "comparison * difference [[]95 % interval[]] * n * lost * p * verdict",
+            "exact_match: poor vs v2 * -0.700 * 20 * 0 * missed, proven",
+            "    a regression is proven",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*wilson*")
+
+
+def test_verbose_adds_every_estimate_with_its_method(suite):
+    result = suite.run("-v", *POOR)
+
+    result.stdout.fnmatch_lines(
+        [
+            "metric * statistic * arm * estimate * n * method",
+            "exact_match * mean * poor * 0.100 [[]0.028, 0.301[]] * 20 * wilson",
+            "exact_match * mean * v2 * 0.800 [[]0.584, 0.919[]] * 20 * wilson",
+            "exact_match: tango, p *, exact p *",
+            "run *, seed 0, in *crucible.db",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*poor gave up*")
+
+
+def test_very_verbose_lists_the_worst_samples_with_their_replies(suite, run):
+    result = run("-vv", *POOR)
+
+    result.stdout.fnmatch_lines(["test_sums.py::test_sums  q02: exact_match = 0, baseline 1", "    poor gave up on 2"])
+    assert sum("poor gave up" in line for line in result.stdout.lines) == 5
+
+
+def test_replies_cannot_drive_the_terminal(suite):
+    suite.write_rows("answers/poor.jsonl", [{"sample_id": f"q{k:02}", "text": "\x1b[31mred\x07"} for k in range(20)])
+
+    result = suite.run("-vv", *POOR)
+
+    result.stdout.fnmatch_lines(["    \ufffd[[]31mred\ufffd"])
+    assert "\x1b[31mred" not in result.stdout.str()
+
+
+def test_what_a_script_answers_is_marked_simulated(suite):
+    suite.script("def answer(request): return str(eval(request.input))\ndef base(request): return '?'")
+
+    result = suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-json=run.json", "-rA")
+
+    result.stdout.fnmatch_lines(
+        ["exact_match >= 0.70 * met, proven (simulated)", "exact_match: scripted vs base * met, proven (simulated)"]
+    )
+    (experiment,) = json.loads((suite.path / "run.json").read_text())["experiments"]
+    assert [arm["simulated"] for arm in experiment["arms"]] == [True, True]
+
+
+def test_json_holds_what_the_contract_names(suite):
+    document = suite.json(*POOR)
+
+    assert set(document) == {"format", "run", "experiments", "exit_status"}
+    assert document["format"] == 1
+    (experiment,) = document["experiments"]
+    assert {"nodeid", "dataset", "arms", "estimates", "comparisons", "verdicts"} <= set(experiment)
+    assert {"name", "sha256", "n"} <= set(experiment["dataset"])
+    assert all({"name", "role", "adapter"} <= set(arm) for arm in experiment["arms"])
+    estimate = {"metric", "arm", "n", "lost", "value", "low", "high", "level", "method"}
+    assert all(estimate <= set(one) for one in experiment["estimates"])
+    comparison = {"metric", "candidate", "baseline", "pairs", "lost", "clusters", "difference", "low", "high"}
+    comparison |= {"p_value", "p_exact", "p_adjusted", "method", "margin", "detectable"}
+    assert all(comparison <= set(one) for one in experiment["comparisons"])
+    assert [set(one) for one in experiment["verdicts"]] == [{"subject", "kind", "state", "proven", "reason"}] * 2
+    assert [(one["kind"], one["state"]) for one in experiment["verdicts"]] == [
+        ("target", "missed"),
+        ("comparison", "missed"),
+    ]
+    assert document["exit_status"] == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--crucible-report=run.docx", "report 'run.docx': nothing writes .docx (known: *json*)"),
+        ("--crucible-report=run", "report 'run': nothing writes . (known: *json*)"),
+        (
+            "--crucible-json=no/such/run.json",
+            "report '*no/such/run.json' cannot be written: '*no/such' is not a directory",
+        ),
+    ],
+    ids=["extension", "no extension", "directory"],
+)
+def test_a_report_that_cannot_be_written_is_found_out_before_asking(suite, option, sentence):
+    result = suite.run("--crucible-adapter=v2", option)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
+    assert not (suite.path / ".crucible").exists()
+
+
+def test_reports_are_written_for_each_extension_asked_for(suite):
+    suite.run(
+        "--crucible-adapter=v2",
+        "--crucible-report=one.json",
+        "--crucible-report=two.json",
+        "--crucible-json=three.json",
+    )
+
+    one, two, three = (json.loads((suite.path / f"{name}.json").read_text()) for name in ("one", "two", "three"))
+    assert one == two == three
