@@ -14,7 +14,7 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.records import Analysis, Plan, Run, Verdict, Worst
 from pytest_crucible.report.sentences import sentence
-from pytest_crucible.store.answers import group_names, load_answers, reply_texts, reused_runs, sample_ids
+from pytest_crucible.store.answers import group_names, load_answers, reply_texts, reused_answers, sample_ids
 from pytest_crucible.store.runs import RunStore
 
 
@@ -43,7 +43,7 @@ def conclude(
         store.add_verdicts(key, [one for one in amended if one.nodeid == plan.nodeid])
     finished_at = now()
     store.end_run(run, finished=finished_at, status="interrupted" if interrupted else "finished")
-    return _run(store, run, finished_at, adjusted, amended)
+    return _run(store, run, finished_at, questions, adjusted, amended)
 
 
 def now() -> str:
@@ -56,10 +56,10 @@ def _analysis(store: RunStore, key: int, plan: Plan, finished: bool, alpha: floa
         answers=tuple(load_answers(store, key, number) for number in range(len(plan.arms))),
         groups=group_names(store, plan.dataset_sha256),
         finished=finished,
-        known_kinds=store.known_kinds(plan.nodeid, key),
+        known_kinds=store.known_kinds(plan, key),
     )
     analysis, worst = analyse(given, alpha=alpha, questions=questions)
-    return dataclasses.replace(analysis, reused=reused_runs(store, key), worst=_told(store, key, plan, worst))
+    return dataclasses.replace(analysis, reused=reused_answers(store, key), worst=_told(store, key, plan, worst))
 
 
 def _told(store: RunStore, key: int, plan: Plan, worst: Mapping[int, Worst]) -> tuple[Worst, ...]:
@@ -74,7 +74,14 @@ def _told(store: RunStore, key: int, plan: Plan, worst: Mapping[int, Worst]) -> 
     )
 
 
-def _run(store: RunStore, run: str, finished: str, analyses: Sequence[Analysis], verdicts: tuple[Verdict, ...]) -> Run:
+def _run(
+    store: RunStore,
+    run: str,
+    finished: str,
+    questions: int,
+    analyses: Sequence[Analysis],
+    verdicts: tuple[Verdict, ...],
+) -> Run:
     facts = store.run(run)
     return Run(
         id=run,
@@ -85,6 +92,7 @@ def _run(store: RunStore, run: str, finished: str, analyses: Sequence[Analysis],
         environment=facts["environment"],
         alpha=facts["alpha"],
         correction=facts["correction"],
+        questions=questions,
         experiments=tuple(analyses),
         verdicts=verdicts,
         exit_status=0,

@@ -21,7 +21,7 @@ from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.design import contrasts, group_count, judged_facts
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.records import Contrast, Dataset, MetricFacts, Plan, Sample, Target
+from pytest_crucible.records import Contrast, Dataset, Plan, Sample
 
 INJECTED = ("sample", "sampler", "score")
 """Arguments of the function that are bound anew for each call; all others are ordinary fixtures."""
@@ -43,6 +43,11 @@ class Experiment:
     timeout_s: float | None
     is_async: bool
     warnings: tuple[str, ...]
+
+    def position(self, sample_id: str) -> int | None:
+        """Where a sample stands in the dataset; None when it is not there."""
+        ids = [sample.id for sample in self.dataset.samples]
+        return ids.index(sample_id) if sample_id in ids else None
 
     @property
     def injected(self) -> frozenset[str]:
@@ -80,6 +85,7 @@ class Library:
         open_metrics = "score" in takes
         asked = comparisons(item)
         wanted = targets(item)
+        asking = self._asking(asked)
         facts = judged_facts([one.facts for one in metrics], wanted, asked, open_metrics=open_metrics)
         timeout_s = (self.settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = Plan(
@@ -90,10 +96,10 @@ class Library:
             selected=len(dataset.samples),
             groups=group_count(dataset),
             epochs=mark.epochs,
-            arms=tuple(one.arm for one in self.contenders),
+            arms=tuple(one.arm for one in asking),
             metrics=facts,
             targets=wanted,
-            contrasts=contrasts(asked, [one.arm for one in self.contenders]),
+            contrasts=contrasts(asked, [one.arm for one in asking]),
             fingerprint=fingerprint(
                 dataset=dataset.sha256,
                 function=function,
@@ -104,14 +110,15 @@ class Library:
             ),
             open_metrics=open_metrics,
         )
-        warnings = tuple(_coverage(self.contenders, everything, dataset))
+        warnings = tuple(_coverage(asking, everything, dataset))
         is_async = inspect.iscoroutinefunction(function)
-        return Experiment(function, plan, dataset, metrics, self.contenders, timeout_s, is_async, warnings)
+        return Experiment(function, plan, dataset, metrics, asking, timeout_s, is_async, warnings)
 
     def joined(self, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int) -> Plan:
         """Plan an ordinary parametrised test whose items are the samples."""
         item = items[0]
         asked, wanted = comparisons(item), targets(item)
+        asking = self._asking(asked)
         dataset = identify(item.originalname, [Sample(id=one, input=one) for one in sample_ids])
         return Plan(
             **{**_place(item), "nodeid": item.nodeid.split("[")[0]},
@@ -121,10 +128,10 @@ class Library:
             selected=selected,
             groups=None,
             epochs=1,
-            arms=tuple(one.arm for one in self.contenders),
-            metrics=self._joined_facts(wanted, asked),
+            arms=tuple(one.arm for one in asking),
+            metrics=judged_facts([], wanted, asked, open_metrics=True),
             targets=wanted,
-            contrasts=contrasts(asked, [one.arm for one in self.contenders]),
+            contrasts=contrasts(asked, [one.arm for one in asking]),
             fingerprint=fingerprint(dataset=dataset.sha256, function=item.function, case="", metrics=(), sampling={}),
             open_metrics=True,
             by_item=True,
@@ -162,8 +169,9 @@ class Library:
         beside = item.path.parent / name
         return load_file(beside if beside.exists() else self.config.rootpath / name, fields=fields)
 
-    def _joined_facts(self, wanted: Sequence[Target], asked: Sequence[Contrast]) -> tuple[MetricFacts, ...]:
-        return judged_facts([], wanted, asked, open_metrics=True)
+    def _asking(self, asked: Sequence[Contrast]) -> tuple[Contender, ...]:
+        """Who is asked: baselines only where something is compared."""
+        return self.contenders if asked else self.contenders[:1]
 
     def _check_adapter(self, takes_sampler: bool) -> None:
         if takes_sampler and self.contenders[0].backend is None:
@@ -203,11 +211,11 @@ def _coverage(contenders: Sequence[Contender], everything: Sequence[Sample], dat
         extra = sorted(answered - known)
         if missing:
             yield (
-                f"adapter {one.arm.name!r} has no answer to {len(missing)} of {len(dataset.samples)} samples "
+                f"adapter {one.arm.name!r} lacks answers to {len(missing)} of {len(dataset.samples)} samples "
                 f"(first: {missing[0]}): they will be lost"
             )
         if extra:
             yield (
-                f"adapter {one.arm.name!r} has answers to {len(extra)} samples that dataset {dataset.name!r} "
-                f"does not have (first: {extra[0]}): they are ignored"
+                f"adapter {one.arm.name!r} answers samples that dataset {dataset.name!r} does not have: "
+                f"{len(extra)} (first: {extra[0]}); they are ignored"
             )

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.calling import Scorer, classify
 from pytest_crucible.contenders import Contender
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import MetricFacts, Outcome, Plan, Sample
-from pytest_crucible.running import Scorer, classify
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.score.judge import judge
@@ -105,8 +105,12 @@ def settle(outcome: Outcome, error: BaseException | None) -> Outcome:
     return outcome
 
 
-def record(outcome: Outcome, joined: Joined, sample: str, writer: Writer) -> None:
-    """Store what one item has shown."""
+def record(outcome: Outcome, joined: Joined, sample: str, writer: Writer, observed: Callable[..., None] | None) -> None:
+    """Store what one item has shown, and tell who wants to know."""
     passed = any(one.name == "passed" for one in joined.plan.metrics)
     observations, lost = judge(outcome, (), Sample(id=sample, input=sample), passed=passed)
     writer.add(outcome, joined.arms[outcome.arm], observations, lost)
+    if observed is None:
+        return
+    for one in observations:
+        observed(nodeid=joined.plan.nodeid, arm=joined.plan.arms[outcome.arm].name, sample=sample, observation=one)

@@ -53,29 +53,34 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
 
 
 def targets(item: pytest.Item) -> tuple[Target, ...]:
-    """All quality targets on the function, its class and its module, nearest first. Raises SpecError."""
+    """All quality targets on the module, the class and the function, in the order of the source. Raises SpecError."""
     from pytest_crucible.plan.targets import parse_target
 
     found: dict[str, Target] = {}
-    for mark in item.iter_markers("quality_target"):
+    for mark in reversed(list(item.iter_markers("quality_target"))):  # pytest lists the nearest first
         decide = _keywords(mark, ("decide",)).get("decide", "point")
         if not mark.args:
             raise _spec_error("@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'")
         for text in mark.args:
             target = parse_target(text, decide=decide)
-            found.setdefault(target.text, target)
+            if found.setdefault(target.text, target) != target:
+                raise _spec_error(f"target {target.text!r} is given twice, with different rules: give it once")
     return tuple(found.values())
 
 
 def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
     """All comparisons that are asked for, each against a baseline that is not known yet. Raises SpecError."""
     found: dict[str, Contrast] = {}
-    for mark in item.iter_markers("ab_compare"):
+    for mark in reversed(list(item.iter_markers("ab_compare"))):
         options = _keywords(mark, ("margin", "alternative"))
         if not mark.args:
             raise _spec_error("@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')")
         for metric in mark.args:
-            found.setdefault(metric, _contrast(metric, **options))
+            contrast = _contrast(metric, **options)
+            if found.setdefault(metric, contrast) != contrast:
+                raise _spec_error(
+                    f"ab_compare({metric!r}) is given twice, with different margins or claims: give it once"
+                )
     return tuple(found.values())
 
 

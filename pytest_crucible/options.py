@@ -29,7 +29,7 @@ class Option:
 
 
 OPTIONS = (
-    Option("adapter", "adapter to judge: a configured name or a URI", key="string", metavar="NAME"),
+    Option("adapter", "adapter to judge: a configured name, or recorded:PATH", key="string", metavar="NAME"),
     Option(
         "compare",
         "adapter to compare with, or run:ID for stored answers; may be repeated",

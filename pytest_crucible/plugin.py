@@ -45,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that joins runs once an arm. Last of all, so that arms vary fastest: a slow hour hits all of them."""
-    if "crucible" not in metafunc.fixturenames:
+    """A test that joins and compares runs once an arm. Last of all, so that arms vary fastest: a slow hour hits all of them."""
+    if "crucible" not in metafunc.fixturenames or not any(metafunc.definition.iter_markers("ab_compare")):
         return
     settings = options.read(metafunc.config)
     if settings.adapter is not None and settings.compare:

@@ -194,7 +194,7 @@ class Reply:
 # -- what was seen ------------------------------------------------------------------------------------------------
 
 Failure = Literal["assertion", "timeout", "truncated"]
-LostReason = Literal["error", "scorer", "failure", "interrupted", "missing"]
+LostReason = Literal["error", "scorer"]
 
 
 @dataclass(slots=True)
@@ -375,6 +375,14 @@ class Worst:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reused:
+    """Stored answers that stood in for new ones: whose, and how many."""
+
+    run: str
+    answers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """Everything that was computed for one experiment, before anything is decided."""
 
@@ -390,8 +398,8 @@ class Analysis:
     """Arm name -> the arm's own failures (assertion, timeout, truncated) -> count. They count as worst scores."""
     finished: bool
     """False when sampling was cut short."""
-    reused: Mapping[str, str] = field(default_factory=dict)
-    """Arm name -> the run whose stored answers stood in for it."""
+    reused: Mapping[str, Reused] = field(default_factory=dict)
+    """Arm name -> the stored answers that stood in for new ones."""
     worst: tuple[Worst, ...] = ()
 
 
@@ -407,6 +415,8 @@ class Run:
     environment: Mapping[str, Any]
     alpha: float
     correction: str
+    questions: int
+    """Comparisons that the session asked, answered or not: the family that p-values are adjusted for."""
     experiments: tuple[Analysis, ...]
     verdicts: tuple[Verdict, ...]
     exit_status: int

@@ -5,121 +5,26 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from pytest_crucible.contenders import Contender
-from pytest_crucible.errors import StoreError
+from pytest_crucible.calling import Call
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.arms import interleaved
-from pytest_crucible.records import MetricFacts, Outcome, Plan, Reply, Value
-from pytest_crucible.sample.asking import Judgement, ask_async, ask_in_thread, needs_reply
+from pytest_crucible.records import Outcome, Plan
 from pytest_crucible.sample.engine import Progress, Unit, run_units
 from pytest_crucible.sample.loop import BackgroundLoop
-from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.judge import checked, judge
+from pytest_crucible.score.judge import judge
 from pytest_crucible.store.answers import copy_answers, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 
 TICK_S = 0.2
 """How often the main thread shows the progress, and can be interrupted."""
-
-
-def classify(error: BaseException) -> Judgement:
-    """What an exception inside a test function means for its sample."""
-    if isinstance(error, pytest.skip.Exception):
-        return "skipped"
-    if isinstance(error, AssertionError | pytest.fail.Exception):
-        return "failed"
-    if isinstance(error, StoreError | pytest.exit.Exception) or not isinstance(error, Exception):
-        return "stop"
-    return "lost"
-
-
-class Scorer:
-    """What a test scores by itself with: `score(accuracy=True)`."""
-
-    __slots__ = ("_facts", "_scores")
-
-    def __init__(self, scores: dict[str, Value | None], facts: Mapping[str, MetricFacts]) -> None:
-        self._scores = scores
-        self._facts = facts
-
-    def __call__(self, **scores: Any) -> None:
-        """Record one value a name: bool, a number, None where the metric does not apply, or a str as a label.
-
-        Raises ValueError for what is no score; the sample is then lost.
-        """
-        for name, given in scores.items():
-            undeclared = MetricFacts(name=name, kind="text" if isinstance(given, str) else None)
-            try:
-                self._scores[name], _ = checked(given, self._facts.get(name, undeclared))
-            except ValueError as error:
-                raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
-
-
-@dataclass
-class Call:
-    """One call of an experiment's function for one unit."""
-
-    experiment: Experiment
-    function: Callable[..., Any]
-    fixtures: Mapping[str, Any]
-    wanted: frozenset[str]
-    facts: Mapping[str, MetricFacts]
-    loop: BackgroundLoop
-    threads: DaemonThreads
-
-    @classmethod
-    def of(cls, item: pytest.Function, experiment: Experiment, loop: BackgroundLoop, threads: DaemonThreads) -> Call:
-        return cls(
-            experiment=experiment,
-            function=experiment.bound(item),
-            fixtures=experiment.arguments(item),
-            wanted=experiment.injected,
-            facts={one.name: one for one in experiment.plan.metrics},
-            loop=loop,
-            threads=threads,
-        )
-
-    def arguments(self, outcome: Outcome) -> dict[str, Any]:
-        """The function's fixtures, and what is bound anew: sample, sampler, score."""
-        given = dict(self.fixtures)
-        sample = self.experiment.dataset.samples[outcome.position]
-        if "sample" in self.wanted:
-            given["sample"] = sample
-        if "sampler" in self.wanted:
-            given["sampler"] = self._sampler(self.experiment.contenders[outcome.arm], sample.id, outcome.epoch)
-        if "score" in self.wanted:
-            given["score"] = Scorer(outcome.scores, self.facts)
-        return given
-
-    def _sampler(self, contender: Contender, sample: str, epoch: int) -> Sampler | BlockingSampler:
-        if contender.backend is None:
-            raise RuntimeError(f"arm {contender.arm.name!r} has no backend")  # planning refuses such an experiment
-        sampler = Sampler(contender.backend, contender.arm, sample, epoch)
-        return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
-
-    async def __call__(self, unit: Unit) -> Outcome:
-        position, arm, epoch = unit
-        outcome = Outcome(arm, position, epoch)
-        arguments = self.arguments(outcome)
-        timeout_s = self.experiment.timeout_s
-        if self.experiment.is_async:
-            await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify)
-        else:
-            await ask_in_thread(
-                self.function, arguments, outcome, timeout_s=timeout_s, classify=classify, threads=self.threads
-            )
-        if self.experiment.metrics:
-            needs_reply(outcome, self.experiment.dataset.samples[position], self.function.__name__)
-        return outcome
 
 
 @dataclass
@@ -247,26 +152,3 @@ def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> 
         future.cancel()
         concurrent.futures.wait([future], timeout=5)
         raise
-
-
-def alone(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
-    """Run one sample of the candidate in the main thread, so that its traceback and a debugger are the user's own.
-
-    Nothing is stored and nothing judged; the lines say what was asked, answered and scored. Raises what the test raises.
-    """
-    import asyncio
-
-    call = Call.of(item, experiment, loop, DaemonThreads(1))
-    outcome = Outcome(0, position, 0)
-    arguments = call.arguments(outcome)
-    returned = asyncio.run(call.function(**arguments)) if experiment.is_async else call.function(**arguments)
-    if isinstance(returned, Reply):
-        outcome.reply = returned
-    elif returned is not None:
-        outcome.reply = Reply(text=str(returned), value=returned)
-    sample = experiment.dataset.samples[position]
-    observations, lost = judge(outcome, experiment.metrics, sample, passed=False)
-    lines = [f"sample   {sample.id}", f"input    {sample.input}", f"expected {sample.expected}"]
-    lines += [f"reply    {outcome.reply.text}"] if outcome.reply else []
-    lines += [f"{one.metric} = {one.value}{f' ({one.reason})' if one.reason else ''}" for one in observations]
-    return lines + [f"{one.metric} lost: {one.detail}" for one in lost]

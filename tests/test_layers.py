@@ -13,7 +13,7 @@ import pytest_crucible
 
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
-    "environment resources session",
+    "environment resources session agenda calling outputs screen",
     "stages": "plan sample score store analyse gate report",
     "libraries": "stats backends datasets metrics",
     "nouns": "records wire errors",

@@ -123,6 +123,6 @@ def _lost(plan: Plan, answers: Sequence[Answers], samples: int) -> dict[str, dic
         whole = sum(lost.metric is None for lost in one.lost)
         missing = samples * plan.epochs - len(one.positions) - whole
         if missing:
-            counts["deselected" if plan.selected < plan.planned else "interrupted"] += missing
+            counts["deselected" if plan.selected < plan.planned else "unasked"] += missing
         found[arm.name] = dict(counts)
     return found

@@ -27,7 +27,7 @@ def compare(
     pair = _oriented(facts, ours.values[pairs], theirs.values[pairs])
     grouped = None if clusters is None else clusters[pairs]
     compared = _compared(facts, *pair, grouped, alpha)
-    observed = _reading(facts, *pair, grouped, alpha)
+    observed, method = _reading(facts, *pair, grouped, alpha)
     worst, best = _extremes(facts, scores, clusters, alpha) if lost.any() else (observed, observed)
     return Comparison(
         contrast=contrast,
@@ -40,7 +40,7 @@ def compare(
         p_value=compared.p_value if compared else None,
         p_exact=compared.p_exact if compared else None,
         method=compared.method if compared else "no pairs",
-        evidence=Evidence(observed=observed, worst=worst, best=best, method="one-sided bounds"),
+        evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
         detectable=_detectable(compared, alpha / questions),
         needed=_needed(compared, contrast, alpha, questions),
         note=compared.note if compared else "no sample was answered by both arms",
@@ -61,14 +61,14 @@ def _extremes(
     grouped = None if clusters is None else clusters[known]
     low = _oriented(facts, ours.low[known], theirs.high[known])
     high = _oriented(facts, ours.high[known], theirs.low[known])
-    readings = _reading(facts, *low, grouped, alpha), _reading(facts, *high, grouped, alpha)
+    readings = _reading(facts, *low, grouped, alpha)[0], _reading(facts, *high, grouped, alpha)[0]
     return readings if facts.direction == "higher" else readings[::-1]
 
 
 def _compared(
     facts: MetricFacts, candidate: Floats, baseline: Floats, clusters: Clusters | None, alpha: float
 ) -> stats.Compared | None:
-    if not len(candidate):
+    if not len(candidate) or not (np.isfinite(candidate).all() and np.isfinite(baseline).all()):
         return None
     bounds = (facts.low, facts.high)
     kind = numeric(facts.kind)
@@ -77,19 +77,16 @@ def _compared(
 
 def _reading(
     facts: MetricFacts, candidate: Floats, baseline: Floats, clusters: Clusters | None, alpha: float
-) -> Reading:
-    if not len(candidate):
-        return Reading(value=None, lower=None, upper=None)
-    if not (np.isfinite(candidate).all() and np.isfinite(baseline).all()):
-        return Reading(value=None, lower=None, upper=None)  # a lost value without bounds could be anything
+) -> tuple[Reading, str]:
+    """The difference with its one-sided bounds, and the method of these."""
     compared = _compared(facts, candidate, baseline, clusters, alpha)
+    if compared is None:  # no pairs, or a lost value without bounds, which could be anything
+        return Reading(value=None, lower=None, upper=None), "none"
     bounds = stats.difference_bounds(
         candidate, baseline, kind=numeric(facts.kind), bounds=(facts.low, facts.high), clusters=clusters, alpha=alpha
     )
-    p_value = compared.p_value if compared else None
-    return Reading(
-        value=compared.difference if compared else None, lower=bounds.low, upper=bounds.high, p_value=p_value
-    )
+    reading = Reading(value=compared.difference, lower=bounds.low, upper=bounds.high, p_value=compared.p_value)
+    return reading, bounds.method
 
 
 def _detectable(compared: stats.Compared | None, alpha: float) -> float | None:

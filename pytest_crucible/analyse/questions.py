@@ -13,6 +13,7 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.records import Interval, Kind, MetricFacts, Reading, Target
 
+NO_QUANTILE_BOUND = "none for a quantile of grouped samples"
 NumericKind = Literal["binary", "bounded", "unbounded"]
 Clusters = npt.NDArray[np.int64]
 
@@ -92,6 +93,8 @@ def measure(question: Question, values: Floats, clusters: Clusters | None, *, le
         return Measured(None, None, None, "no data")
     prepared = question.prepare(values)
     if question.quantile is not None:
+        if clusters is not None:  # order statistics take samples for independent
+            return Measured(_quantile(prepared, question.quantile), None, None, NO_QUANTILE_BOUND)
         interval = stats.quantile_interval(prepared, question.quantile, level=level)
         return Measured(_quantile(prepared, question.quantile), interval, None, interval.method)
     bounds = (question.low, question.high)
@@ -106,7 +109,7 @@ def read(question: Question, values: Floats, clusters: Clusters | None, *, alpha
         return Reading(value=None, lower=None, upper=None), "no data"
     prepared = question.prepare(values)
     if question.quantile is not None:
-        return _read_quantile(prepared, question.quantile, alpha)
+        return _read_quantile(prepared, question.quantile, alpha, grouped=clusters is not None)
     scale = len(prepared) if question.total else 1
     if not np.isfinite(prepared).all():
         return Reading(value=float(np.sum(prepared)), lower=None, upper=None), "unbounded"
@@ -121,7 +124,9 @@ def read(question: Question, values: Floats, clusters: Clusters | None, *, alpha
     return Reading(value=value, lower=_times(lower.value, scale), upper=_times(upper.value, scale)), lower.method
 
 
-def _read_quantile(values: Floats, share: float, alpha: float) -> tuple[Reading, str]:
+def _read_quantile(values: Floats, share: float, alpha: float, *, grouped: bool) -> tuple[Reading, str]:
+    if grouped:
+        return Reading(value=_quantile(values, share), lower=None, upper=None), NO_QUANTILE_BOUND
     finite = np.nan_to_num(values)  # a lost value at infinity only needs its rank
     lower, upper = (stats.quantile_bound(finite, share, alpha=alpha, side=side) for side in ("lower", "upper"))
     return Reading(value=_quantile(values, share), lower=lower, upper=upper), "order statistics"

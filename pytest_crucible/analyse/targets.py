@@ -52,7 +52,7 @@ def judge_target(
         target=target,
         estimate=estimate(question, facts, arm, scores, clusters, level=1 - alpha),
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
-        needed=_needed(question, target, scores.values[seen], alpha),
+        needed=None if clusters is not None else _needed(question, target, scores.values[seen], alpha),
     )
 
 
@@ -83,7 +83,7 @@ def _unconditional(question: Question, facts: MetricFacts, scores: Scores) -> fl
 
 
 def _needed(question: Question, target: Target, values: Floats, alpha: float) -> int | None:
-    """About how many samples would prove what the estimate says, were it the truth."""
+    """About how many samples would prove what the estimate says, were it the truth. Not known for grouped ones."""
     if len(values) < 2 or question.quantile is not None or question.total or target.relation == "==":
         return None
     prepared = question.prepare(values)

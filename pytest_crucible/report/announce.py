@@ -8,12 +8,14 @@ from pytest_crucible.records import Foresight, Plan
 from pytest_crucible.report.numbers import points
 
 
-def announcement(plan: Plan, foresight: Sequence[Foresight]) -> str:
-    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy shows differences from 8.9 points ...`"""
+def announcement(plan: Plan, foresight: Sequence[Foresight], unasked: Sequence[str] = ()) -> str:
+    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy: can show differences from 8.9 points ...`"""
     name = plan.nodeid.rpartition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
     parts = [f"crucible: {name}: {arms}, {_size(plan)}"]
     parts += [_shows(one) for one in foresight if one.contrast.baseline == foresight[0].contrast.baseline]
+    if unasked:
+        parts.append(f"{', '.join(unasked)} not asked: the test compares nothing (@pytest.mark.ab_compare)")
     return "; ".join(parts)
 
 
@@ -25,13 +27,14 @@ def _size(plan: Plan) -> str:
         samples += f" in {plan.groups:,} groups"
     if plan.epochs > 1:
         samples += f" x {plan.epochs} epochs"
-    total = plan.selected * plan.epochs * len(plan.arms)
-    return f"{samples} x {len(plan.arms)} arms = {total:,} replies" if len(plan.arms) > 1 else samples
+    asked = sum(arm.stored_run is None for arm in plan.arms)
+    total = plan.selected * plan.epochs * asked
+    return f"{samples} x {asked} arms = {total:,} replies" if asked > 1 else samples
 
 
 def _shows(one: Foresight) -> str:
-    what = "no difference at this size" if one.detectable is None else f"differences from {_amount(one)}"
-    line = f"{one.contrast.metric} shows {what} (80 % power, {one.assumption})"
+    what = "too few to show a difference" if one.detectable is None else f"can show differences from {_amount(one)}"
+    line = f"{one.contrast.metric}: {what} (80 % power, if {one.assumption})"
     if one.needed is not None and one.contrast.margin is not None:
         line += f", margin {one.contrast.margin:g} needs about n={one.needed:,}"
     return line

@@ -28,6 +28,7 @@ def run_document(run: Run) -> dict[str, Any]:
             "environment": run.environment,
             "alpha": run.alpha,
             "correction": run.correction,
+            "questions": run.questions,
         },
         "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
         "exit_status": run.exit_status,
@@ -59,7 +60,7 @@ def _arm(plan: Plan, number: int, analysis: Analysis) -> dict[str, Any]:
         "identity": arm.identity,
         "parameters": arm.parameters,
         "simulated": arm.simulated,
-        "reused_from": analysis.reused.get(arm.name),
+        "reused": to_plain(analysis.reused.get(arm.name)),
         "lost": analysis.lost[arm.name],
         "failures": analysis.failures[arm.name],
     }

@@ -18,7 +18,8 @@ def number(value: float | None, interval: Interval | None = None, *, sign: bool 
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
     decimals = _decimals(interval, value)
-    return f"{value:{'+' if sign else ''},.{decimals}f}"
+    shown = round(value, decimals) + 0.0  # no minus before a zero
+    return f"{shown:{'+' if sign else ''},.{decimals}f}"
 
 
 def with_interval(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:
@@ -55,9 +56,10 @@ def points(value: float) -> str:
 
 
 def _decimals(interval: Interval | None, value: float) -> int:
-    """Two digits of the interval's half width, between 0 and 6; three decimals for a share."""
+    """Two digits of the interval's half width; three decimals at least for what is smaller than 1, and six at most."""
     half = 0.0 if interval is None else (interval.high - interval.low) / 2
     scale = half if half and math.isfinite(half) else abs(value)
     if not scale:
         return 3
-    return min(6, max(0, 1 - math.floor(math.log10(scale)))) if scale >= 1 or scale < 0.001 else 3
+    digits = 1 - math.floor(math.log10(scale))
+    return min(6, max(0 if scale >= 1 else 3, digits))

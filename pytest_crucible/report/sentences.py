@@ -10,7 +10,8 @@ def sentence(verdict: Verdict, analysis: Analysis) -> str:
     """`missed: 0.347 [0.322, 0.373] n=1,319; the one-sided bound 0.369 rules it out`."""
     evidence = _target(verdict, analysis) if verdict.kind == "target" else _comparison(verdict, analysis)
     simulated = " (simulated)" if any(arm.simulated for arm in analysis.plan.arms) else ""
-    return f"{verdict.state}{simulated}: {'; '.join(part for part in (evidence, verdict.reason) if part)}"
+    state = "mistake in the suite" if verdict.mistake else verdict.state
+    return f"{state}{simulated}: {'; '.join(part for part in (evidence, verdict.reason) if part)}"
 
 
 def _target(verdict: Verdict, analysis: Analysis) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from pytest_crucible.records import Analysis, Comparison, Estimate, Run, TargetResult, Verdict
+from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.report.numbers import p_value, with_interval
 
 Markup = dict[str, bool]
@@ -15,6 +15,15 @@ _COLOURS: dict[str, Markup] = {
     "met": {"green": True},
     "missed": {"red": True, "bold": True},
     "undecided": {"yellow": True},
+}
+
+
+_HOW = {
+    "error": "by error",
+    "scorer": "by a scorer",
+    "unasked": "not asked",
+    "assertion": "by assertion",
+    "timeout": "by timeout",
 }
 
 
@@ -32,6 +41,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         yield from _short(run)
         return
     yield from _tables(run, width)
+    yield from map(Line, _unjudged(run))
     yield from map(Line, _remarks(run))
     if verbosity >= 1:
         yield from map(Line, _details(run))
@@ -50,10 +60,9 @@ def _tables(run: Run, width: int) -> Iterator[Line]:
     interval = f"[{(1 - run.alpha) * 100:g} % interval]"
     targets = [_target_row(analysis, one, verdicts) for analysis in run.experiments for one in analysis.targets]
     pairs = [_pair_row(analysis, one, verdicts) for analysis in run.experiments for one in analysis.comparisons]
-    asked = sum(len(analysis.plan.contrasts) for analysis in run.experiments)
     many = len(run.experiments) > 1
     yield from _table(("target", f"estimate {interval}", "n", "lost", "verdict"), targets, many, width)
-    corrected = "p" if asked == 1 else f"p (Holm, {asked})"
+    corrected = "p" if run.questions == 1 else f"p (Holm, {run.questions})"
     yield from _table(("comparison", f"difference {interval}", "n", "lost", corrected, "verdict"), pairs, many, width)
 
 
@@ -112,41 +121,80 @@ def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return tabulate([heads, *rows], tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
 
 
+def _unjudged(run: Run) -> Iterator[str]:
+    """What was measured without a target or a comparison is shown all the same."""
+    plain = [one for one in run.experiments if not (one.targets or one.comparisons)]
+    lines = list(_estimates(plain, len(run.experiments) > 1))
+    yield from [*lines, ""] if lines else []
+
+
 def _remarks(run: Run) -> Iterator[str]:
     """What changes how the numbers are read: losses, the arms' own failures, and answers that are not new."""
     for analysis in run.experiments:
-        name = analysis.plan.nodeid.rpartition("::")[2]
+        name = _name(analysis)
         for arm in analysis.plan.arms:
             for what, counts in (("lost", analysis.lost[arm.name]), ("failed", analysis.failures[arm.name])):
                 if counts:
-                    said = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(counts.items()))
+                    said = ", ".join(
+                        f"{count:,} {_HOW.get(reason, reason)}" for reason, count in sorted(counts.items())
+                    )
                     yield f"{name}: {arm.name} {what} {said}"
-            if arm.name in analysis.reused:
-                yield f"{name}: answers of {arm.name} are those of run {analysis.reused[arm.name]} (--crucible-fresh asks anew)"
+            yield from _reused(analysis, arm, name)
         yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note)
         for one in analysis.estimates:
             if one.inapplicable:
-                yield f"{name}: {one.metric} does not apply to {one.inapplicable:,} samples of {one.arm}{_unconditional(one)}"
+                share = f"{one.inapplicable:,} of {analysis.plan.selected:,} samples"
+                yield f"{name}: {one.metric} of {one.arm} does not apply to {share}{_unconditional(one)}"
+
+
+def _reused(analysis: Analysis, arm: Arm, name: str) -> Iterator[str]:
+    """Answers that are not new; what was named as a stored run says so itself."""
+    reused = analysis.reused.get(arm.name)
+    if reused is None or arm.stored_run is not None:
+        return
+    total = analysis.plan.selected * analysis.plan.epochs
+    how = "; --crucible-fresh asks anew" if arm.role == "baseline" else ""
+    yield f"{name}: {reused.answers:,} of {total:,} answers of {arm.name} are those of run {reused.run}{how}"
 
 
 def _unconditional(one: Estimate) -> str:
-    return "" if one.unconditional is None else f"; with them at the worst value its mean is {one.unconditional:.3f}"
+    return (
+        ""
+        if one.unconditional is None or not one.n
+        else f"; with them at the worst value its mean is {one.unconditional:.3f}"
+    )
 
 
 def _details(run: Run) -> Iterator[str]:
     """Every estimate with its method, and where all of it is kept."""
-    rows = [
-        (one.metric, one.statistic, one.arm, with_interval(one.value, one.interval), f"{one.n:,}", one.method)
-        for analysis in run.experiments
-        for one in analysis.estimates
-    ]
-    heads = ("metric", "statistic", "arm", "estimate", "n", "method")
-    yield from tabulate(rows, heads, tablefmt="plain", disable_numparse=True).splitlines()
+    yield from _estimates(run.experiments, len(run.experiments) > 1)
     for analysis in run.experiments:
         for pair in analysis.comparisons:
             exact = "" if pair.p_exact is None else f", exact p {p_value(pair.p_exact)}"
-            yield f"{pair.contrast.metric}: {pair.method}, p {p_value(pair.p_value)}{exact}"
+            subject = f"{_name(analysis)}: {pair.contrast.subject(pair.candidate)}"
+            yield f"{subject}: {pair.method}, p {p_value(pair.p_value)}{exact}"
     yield f"run {run.id}, seed {run.seed}, in {run.store}"
+
+
+def _estimates(analyses: Sequence[Analysis], many: bool) -> Iterator[str]:
+    """All estimates in one table; with several experiments each row names its own."""
+    heads = ["metric", "statistic", "arm", "estimate", "n", "method"]
+    rows = [
+        [*([_name(analysis)] if many else []), *_estimate_cells(one)]
+        for analysis in analyses
+        for one in analysis.estimates
+    ]
+    if rows:
+        yield from _aligned([*(["experiment"] if many else []), *heads], rows)
+
+
+def _estimate_cells(one: Estimate) -> tuple[str, ...]:
+    shown = with_interval(one.value, one.interval)
+    return one.metric, one.statistic, one.arm, shown, f"{one.n:,}", one.method
+
+
+def _name(analysis: Analysis) -> str:
+    return analysis.plan.nodeid.rpartition("::")[2]
 
 
 def _worst(run: Run) -> Iterator[str]:

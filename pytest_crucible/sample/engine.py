@@ -15,6 +15,7 @@ from pytest_crucible.records import Outcome
 
 Unit = tuple[int, int, int]
 """(position, arm, epoch)"""
+BREATH_S = 0.05
 ALL_LOST_AFTER = 20
 """An arm that lost this many samples and answered none is broken, not unlucky."""
 PAUSE_S = 0.02
@@ -59,6 +60,20 @@ class _Watch:
             )
 
 
+@dataclass(slots=True)
+class _Breath:
+    """Due now and then: a backend that never waits must not keep the loop from hearing that it is to stop."""
+
+    last: float = 0.0
+
+    def due(self) -> bool:
+        now = time.perf_counter()
+        if now - self.last < BREATH_S:
+            return False
+        self.last = now
+        return True
+
+
 async def run_units(
     units: Iterator[Unit],
     ask: Callable[[Unit], Awaitable[Outcome]],
@@ -75,6 +90,7 @@ async def run_units(
     `planned` counts the units of each arm. While `behind()`, nothing more is asked: a model can be faster than a disk.
     Raises AllLost, or whatever `ask` and `keep` raise; then the units in flight are cancelled. Cancellation does the same.
     """
+    breath = _Breath()
     watch = _Watch(arms, planned, [0] * len(arms), [False] * len(arms))
 
     async def worker() -> None:
@@ -83,6 +99,8 @@ async def run_units(
             _count(progress, outcome)
             keep(outcome)
             watch.see(outcome)
+            if breath.due():
+                await asyncio.sleep(0)
             while behind():
                 await asyncio.sleep(PAUSE_S)
 

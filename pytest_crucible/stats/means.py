@@ -116,7 +116,8 @@ def _enough(values: npt.ArrayLike, share: float) -> Array:
 
 
 def _standard_error(array: Array) -> float:
-    return float(array.std(ddof=1)) / math.sqrt(array.size)
+    size = float(np.abs(array).max()) or 1.0  # differences of likelihoods may be so small that their squares are 0
+    return size * float((array / size).std(ddof=1)) / math.sqrt(array.size)
 
 
 def _quantile(dof: float, tail: float) -> float:

@@ -89,7 +89,7 @@ def mcnemar_exact(gained: int, lost: int) -> float:
     0.167068
     """
     check_counts(gained + lost, gained=gained, lost=lost)
-    return 1.0 if gained == lost else float(2 * bdtr(min(gained, lost), gained + lost, 0.5))
+    return 1.0 if gained == lost else min(1.0, float(2 * bdtr(min(gained, lost), gained + lost, 0.5)))
 
 
 def mcnemar_mid_p(gained: int, lost: int) -> float:

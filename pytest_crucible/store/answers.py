@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Result, Select, Table, insert, literal, select, update
 
-from pytest_crucible.records import Answers, Lost, ScoreColumns
+from pytest_crucible.records import Answers, Lost, Reused, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
@@ -106,19 +106,20 @@ def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, 
     with explained(store.location), store.engine.begin() as connection:
         for table in (schema.replies, schema.observations, schema.lost):
             connection.execute(_copy(table, source, target, epochs))
-        connection.execute(update(schema.arms).where(schema.arms.c.id == target).values(reused_from=source_run))
         query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
-        return {(position, epoch) for position, epoch in connection.execute(query)}
+        done = {(position, epoch) for position, epoch in connection.execute(query)}
+        said = update(schema.arms).where(schema.arms.c.id == target)
+        connection.execute(said.values(reused_from=source_run, reused_answers=len(done)))
+    return done
 
 
-def reused_runs(store: RunStore, experiment: int) -> dict[str, str]:
-    """Arm name -> the run whose answers stood in for it."""
+def reused_answers(store: RunStore, experiment: int) -> dict[str, Reused]:
+    """Arm name -> the stored answers that stood in for new ones."""
     table = schema.arms
-    query = select(table.c.name, table.c.reused_from).where(
-        table.c.experiment == experiment, table.c.reused_from.is_not(None)
-    )
+    query = select(table.c.name, table.c.reused_from, table.c.reused_answers)
+    query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
     with explained(store.location), store.engine.connect() as connection:
-        return {row[0]: row[1] for row in connection.execute(query)}
+        return {name: Reused(run=run, answers=answers) for name, run, answers in connection.execute(query)}
 
 
 def _copy(table: Any, source: int, target: int, epochs: int) -> Any:

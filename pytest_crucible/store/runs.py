@@ -87,16 +87,22 @@ class RunStore:
         table = schema.experiments
         self._execute(update(table).where(table.c.id == experiment).values(kinds=dict(kinds)))
 
-    def known_kinds(self, nodeid: str, before: int) -> dict[str, str]:
-        """What the metrics of this experiment turned out to be in its latest earlier run."""
+    def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
+        """What the metrics of this experiment turned out to be in its latest earlier run, if they are still the same."""
         table = schema.experiments
         query = (
-            select(table.c.kinds)
-            .where(table.c.nodeid == nodeid, table.c.id < before, table.c.kinds.is_not(None))
+            select(table.c.kinds, table.c.plan)
+            .where(table.c.nodeid == plan.nodeid, table.c.id < before, table.c.kinds.is_not(None))
             .order_by(table.c.id.desc())
             .limit(1)
         )
-        return dict(self._scalar(query) or {})
+        with explained(self.location), self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            return {}
+        then, now = from_plain(Plan, row.plan).fingerprint, plan.fingerprint
+        same = (then.metrics, then.function) == (now.metrics, now.function)
+        return dict(row.kinds) if same else {}
 
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
         for one in verdicts:

@@ -74,6 +74,7 @@ arms = Table(
     Column("name", Text, nullable=False),
     Column("fingerprint", String(64), nullable=False),
     Column("reused_from", String(32)),
+    Column("reused_answers", Integer),
     UniqueConstraint("experiment", "number"),
     Index("arms_by_fingerprint", "fingerprint"),
 )

@@ -67,9 +67,13 @@ class Writer:
             self._wake.set()
 
     def behind(self) -> bool:
-        """Has some row waited for too long? Then ask nothing more for a moment: a busy loop keeps the thread from writing."""
+        """Has some row waited for too long, or do too many? Then ask nothing more for a moment.
+
+        A busy loop keeps the thread from writing: they share one interpreter lock.
+        """
         oldest = min(self._waiting.since, self._in_hand.since)
-        return self._failure is None and time.monotonic() - oldest > BEHIND_S
+        overdue = time.monotonic() - oldest > BEHIND_S or self._waiting.count > 2 * AT_ONCE
+        return self._failure is None and overdue
 
     def flush(self) -> None:
         """Commit everything that was added. Raises StoreError."""

@@ -34,7 +34,7 @@ from pytest_crucible.store.answers import (
     group_names,
     load_answers,
     reply_texts,
-    reused_runs,
+    reused_answers,
     sample_ids,
 )
 from pytest_crucible.store.runs import RunStore
@@ -220,10 +220,10 @@ def test_kinds_are_those_of_the_latest_earlier_run_that_knew_them(store):
     store.set_kinds(second, {"exact": "unbounded"})
     store.set_kinds(fourth, {"exact": "text"})
 
-    assert store.known_kinds(PLAN.nodeid, before=third) == {"exact": "unbounded"}
-    assert store.known_kinds(PLAN.nodeid, before=second) == {"exact": "binary"}
-    assert store.known_kinds(PLAN.nodeid, before=first) == {}
-    assert store.known_kinds("another", before=fourth) == {}
+    assert store.known_kinds(PLAN, before=third) == {"exact": "unbounded"}
+    assert store.known_kinds(PLAN, before=second) == {"exact": "binary"}
+    assert store.known_kinds(PLAN, before=first) == {}
+    assert store.known_kinds(dataclasses.replace(PLAN, nodeid="another"), before=fourth) == {}
 
 
 # -- answers ------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     assert sorted(answers.scores["exact"].positions) == [0, 0, 1]
     assert [(one.position, one.metric) for one in answers.lost] == [(3, "exact")]
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
-    assert reused_runs(store, experiment) == {"v2": "run0"}
+    assert reused_answers(store, experiment) == {"v2": "run0"}
     assert rows(store, schema.replies, source) == 4
 
 

@@ -66,7 +66,7 @@ def test_a_measured_baseline_is_asked_nothing_and_says_so(measured, workers):
 def test_json_names_the_run_that_was_used(measured):
     (experiment,) = measured.json(*BOTH)["experiments"]
 
-    assert [arm["reused_from"] is not None for arm in experiment["arms"]] == [False, True]
+    assert [arm["reused"] is not None for arm in experiment["arms"]] == [False, True]
 
 
 def test_fresh_asks_again(measured):
@@ -109,7 +109,7 @@ def test_a_stored_run_is_a_baseline_by_its_id(measured):
     (experiment,) = document["experiments"]
     assert document["exit_status"] == 0
     assert experiment["comparisons"][0]["difference"] == 1.0
-    assert experiment["arms"][1]["reused_from"] == first
+    assert experiment["arms"][1]["reused"]["run"] == first
     assert asked(measured) == {"answer": 20, "base": 0}
 
 

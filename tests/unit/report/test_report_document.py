@@ -24,7 +24,7 @@ CONTRACT = {
 MORE = {
     "experiments": "finished epochs metrics",
     "experiments.dataset": "groups",
-    "experiments.arms": "identity parameters simulated reused_from lost failures",
+    "experiments.arms": "identity parameters simulated reused lost failures",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
     "experiments.comparisons": "alternative level bounds needed note",
 }

@@ -1,0 +1,139 @@
+"""What a session is to do: the experiments and joined tests that were collected, planned before anything is asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_crucible.conclusion import now
+from pytest_crucible.contenders import Contender, contenders
+from pytest_crucible.environment import environment, git_commit
+from pytest_crucible.errors import CrucibleError, SpecError
+from pytest_crucible.experiment import CrucibleWarning, Experiment, Library
+from pytest_crucible.joining import Joined, gather, unique_ids
+from pytest_crucible.markers import is_experiment
+from pytest_crucible.options import Settings
+from pytest_crucible.outputs import check_outputs
+from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.plan.foresee import foresee
+from pytest_crucible.records import Plan, Sample
+from pytest_crucible.report.announce import announcement
+from pytest_crucible.resources import Resources
+
+
+class Agenda:
+    """Sees all items, plans the selected ones, and keeps what is wrong with any of them."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, resources: Resources) -> None:
+        self.experiments: dict[str, Experiment] = {}
+        self.joined: dict[str, Joined] = {}
+        self.contenders: tuple[Contender, ...] = ()
+        self.lines: dict[str, str] = {}
+        self.problems: list[str] = []
+        self._config = config
+        self._settings = settings
+        self._resources = resources
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._joined_ids: dict[str, list[str]] = {}
+
+    def see(self, items: Sequence[pytest.Item]) -> None:
+        """Remember all marked items before -k, -m and --lf remove any."""
+        for item in items:
+            if is_experiment(item) and isinstance(item, pytest.Function):
+                # pytest-asyncio wraps `item.obj` when it runs; this is the function as it was written.
+                self._functions[item.nodeid] = item.function
+        self._joined_ids = {nodeid: unique_ids(group) for nodeid, group in gather(items).items()}
+
+    def owner(self, item: pytest.Item) -> str | None:
+        """The experiment that an item is (or is a sample of), by its nodeid; None for items that are not ours."""
+        function = item.nodeid.split("[")[0]
+        if function in self.joined:
+            return function
+        return item.nodeid if item.nodeid in self._functions else None
+
+    def plan(self, items: Sequence[pytest.Item]) -> None:
+        """Plan what was selected. Mistakes are gathered, so that all of them are told at once."""
+        joined = gather(items)
+        if not (joined or any(item.nodeid in self._functions for item in items)):
+            return
+        with self._mistakes():
+            check_outputs(self._config, self._settings)
+            self.contenders = contenders(self._config, self._settings)
+            library = Library(self._config, self._settings, self.contenders)
+            for item in items:
+                if item.nodeid in self._functions and isinstance(item, pytest.Function):
+                    with self._mistakes(item.nodeid):
+                        self._plan_experiment(item, library)
+            for nodeid, group in joined.items():
+                with self._mistakes(nodeid):
+                    self._plan_joined(nodeid, group, library)
+            self._announce()
+
+    def enter(self, run: str) -> bool:
+        """Enter the run and all plans into the run store, unless nothing will be asked; whether something will."""
+        spends = not (self._config.option.collectonly or self._settings.sample is not None)
+        if self._plans() and spends and not self.problems:
+            with self._mistakes():
+                self._enter(run)
+        return bool(self._plans()) and spends
+
+    def _enter(self, run: str) -> None:
+        plans = self._plans()
+        store, settings = self._resources.store, self._settings
+        facts = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
+        store.begin_run(run, **facts, git=git_commit(self._config.rootpath), environment=environment())
+        for plan in plans:
+            store.enter_plan(run, plan)
+        for joined in self.joined.values():
+            samples = [Sample(id=name, input=name) for name in joined.positions]
+            key = store.add_experiment(run, joined.plan, samples)
+            joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+
+    def _plan_experiment(self, item: pytest.Function, library: Library) -> None:
+        experiment = library.experiment(item, self._functions[item.nodeid])
+        for warning in experiment.warnings:
+            item.warn(CrucibleWarning(warning))
+        for arm in experiment.plan.arms:
+            if arm.stored_run is not None:
+                self._check_stored(arm.stored_run, experiment.plan)
+        self.experiments[item.nodeid] = experiment
+
+    def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], library: Library) -> None:
+        ids = self._joined_ids[nodeid]
+        plan = library.joined(items, ids, len(unique_ids(items)))
+        self.joined[nodeid] = Joined(plan, {name: position for position, name in enumerate(ids)})
+
+    def _check_stored(self, run: str, plan: Plan) -> None:
+        """Answers to other questions are no baseline."""
+        _, full, stored = self._resources.store.stored_candidate(run, plan.nodeid)
+        changed = differences(plan.fingerprint, stored.fingerprint)
+        if changed:
+            raise SpecError(
+                f"--compare=run:{run} cannot be compared with: {' and '.join(changed)} have changed since run {full}; "
+                "measure the baseline again with --compare=ADAPTER"
+            )
+
+    def _announce(self) -> None:
+        """One line an experiment: what it will ask, and what it can show."""
+        plans = self._plans()
+        questions = sum(len(plan.contrasts) for plan in plans)
+        for plan in plans:
+            foresight = foresee(plan, alpha=self._settings.alpha, questions=questions)
+            unasked = [one.arm.name for one in self.contenders[len(plan.arms) :]]
+            self.lines[plan.nodeid] = announcement(plan, foresight, unasked)
+        wanted = self._settings.sample
+        if wanted is not None and not any(one.position(wanted) is not None for one in self.experiments.values()):
+            raise SpecError(f"--crucible-sample={wanted}: no selected experiment has a sample of that id")
+
+    def _plans(self) -> list[Plan]:
+        return [one.plan for one in self.experiments.values()] + [one.plan for one in self.joined.values()]
+
+    @contextlib.contextmanager
+    def _mistakes(self, where: str = "") -> Iterator[None]:
+        try:
+            yield
+        except CrucibleError as error:
+            self.problems.append(f"{where}: {error}" if where else str(error))
