@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -81,6 +82,8 @@ class Agenda:
         return bool(self._plans()) and spends
 
     def _enter(self, run: str) -> None:
+        if not hasattr(self._config, "workerinput"):  # now, not between the last reply and the verdicts
+            importlib.import_module("pytest_crucible.stats.choose")
         plans = self._plans()
         store, settings = self._resources.store, self._settings
         facts = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}

@@ -43,6 +43,9 @@ def _build(kind: Any, plain: Any) -> Any:
     if origin is tuple:
         item_kind = typing.get_args(kind)[0]
         return tuple(_build(item_kind, item) for item in plain)
+    if origin is Mapping:
+        item_kind = typing.get_args(kind)[1]
+        return {key: _build(item_kind, item) for key, item in plain.items()}
     if kind is float and isinstance(plain, str | int):
         return float(plain)
     return plain

@@ -1,0 +1,105 @@
+"""What the plugin costs a pytest run that has no experiment, installed from a wheel into an environment of its own.
+
+Runs with and without `-p no:crucible` alternate, so that a slow moment of the machine hits both. The limit is held by the
+CPU time, which other programs disturb less than they disturb the clock on the wall.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import Figure, show
+from benchmarks.suite import ROOT
+
+PAIRS = 45
+LIMIT_MS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """What a run takes longer with the plugin, in milliseconds: median over the pairs, and its 95 % interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, differences: Iterable[float]) -> Over:
+        """The interval is that of the sign test: it lies between two of the sorted differences."""
+        ordered = sorted(differences)
+        rank = int(len(ordered) / 2 - 1.96 * math.sqrt(len(ordered)) / 2)
+        return cls(statistics.median(ordered), ordered[rank], ordered[-1 - rank])
+
+
+def figures() -> list[Figure]:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        python = _installed(place)
+        (place / "suite").mkdir()
+        (place / "suite" / "pytest.ini").write_text("[pytest]\n")
+        (place / "suite" / "test_empty.py").write_text("def test_nothing():\n    pass\n")
+        uncached = _over(python, place / "suite", {"PYTHONDONTWRITEBYTECODE": "1"})  # before pytest's cache is filled
+        cached = _over(python, place / "suite", {})
+    return [
+        _figure("start-up without experiments, CPU", cached[1], limit=LIMIT_MS),
+        _figure("- wall", cached[0]),
+        _figure("- PYTHONDONTWRITEBYTECODE=1, CPU", uncached[1]),
+        _figure("- PYTHONDONTWRITEBYTECODE=1, wall", uncached[0]),
+    ]
+
+
+def _figure(name: str, over: Over, *, limit: float | None = None) -> Figure:
+    interval = f"[{over.low:.0f}, {over.high:.0f}]"
+    return Figure(name=f"{name}, median of {PAIRS} pairs {interval}", measured=over.median, unit="ms", limit=limit)
+
+
+def _installed(place: Path) -> str:
+    """A Python with the wheel of this checkout and what it requires, and nothing else."""
+    subprocess.run([sys.executable, "-m", "venv", place / "env"], check=True)
+    python = str(place / "env" / "bin" / "python")
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", place, ROOT], check=True, capture_output=True)
+    subprocess.run([*pip, "install", *place.glob("*.whl")], check=True, capture_output=True)
+    return python
+
+
+def _over(python: str, suite: Path, settings: Mapping[str, str]) -> tuple[Over, Over]:
+    """Wall and CPU time of a run with the plugin less a run without, pair by pair."""
+    without = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:crucible"]
+    commands = (without[:-2], without)
+    for command in commands:  # compiles what is not compiled yet
+        _timed(command, suite, settings)
+    differences = []
+    for _ in range(PAIRS):
+        (wall, cpu), (bare_wall, bare_cpu) = (_timed(command, suite, settings) for command in commands)
+        differences.append((wall - bare_wall, cpu - bare_cpu))
+    walls, cpus = zip(*differences, strict=True)
+    return Over.of(walls), Over.of(cpus)
+
+
+def _timed(command: Sequence[str], suite: Path, settings: Mapping[str, str]) -> tuple[float, float]:
+    """Wall and CPU milliseconds of a process."""
+    ours = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS")
+    environment = {name: value for name, value in os.environ.items() if name not in ours} | dict(settings)
+    cpu, wall = _children_cpu(), time.perf_counter()
+    subprocess.run(command, cwd=suite, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - wall) * 1e3, (_children_cpu() - cpu) * 1e3
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    raise SystemExit(show(figures()))

@@ -1,0 +1,145 @@
+"""Generated suites, run by pytest in a process of their own: what is measured is what a user runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+_CONFIGURATION = """\
+[adapters.v1]
+backend = "scripted"
+script = "answers:v1"
+latency_s = {latency_s}
+
+[adapters.v2]
+backend = "scripted"
+script = "answers:v2"
+latency_s = {latency_s}
+"""
+_ANSWERS = '''\
+"""Two models that answer at once: v1 is right on 7 of 10 samples, v2 on 8 of 10."""
+import zlib
+
+calls = 0
+
+
+def v1(request):
+    return _answer(request, b"1", 70)
+
+
+def v2(request):
+    return _answer(request, b"2", 80)
+
+
+def _answer(request, salt, right):
+    global calls
+    calls += 1
+    return "yes" if zlib.crc32(request.sample.encode() + salt) % 100 < right else "no"
+'''
+_TEST = '''\
+"""One experiment of {samples} samples."""
+import time
+
+import pytest
+
+from pytest_crucible import metric
+
+
+def rows():
+    return ({{"id": f"sample-{{k}}", "input": f"Is {{k}} a number?", "expected": "yes"}} for k in range({samples}))
+
+
+@metric(bounds=(0, 10))
+def length(reply, sample):
+    return float(len(reply.text))
+
+
+@metric(kind="binary")
+def laborious(reply, sample):
+    """Keeps Python busy for a millisecond."""
+    until = time.perf_counter() + 0.001
+    while time.perf_counter() < until:
+        pass
+    return True
+
+
+@pytest.mark.crucible(dataset=rows, metrics=[{metrics}])
+{marks}
+{define} test_numbers(sample, sampler):
+    return {wait}sampler.generate(sample.input)
+'''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """An experiment on two scripted adapters, `v1` and `v2`, written into a directory."""
+
+    directory: Path
+    samples: int
+    metrics: tuple[str, ...] = ("'exact_match'",)
+    marks: tuple[str, ...] = ()
+    is_async: bool = True
+    latency_s: float = 0.0
+
+    @property
+    def store(self) -> Path:
+        """The run store, unless a run names another one."""
+        return self.directory / ".crucible" / "crucible.db"
+
+    def write(self) -> Suite:
+        """Write the suite's files."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        test = _TEST.format(
+            samples=self.samples,
+            metrics=", ".join(self.metrics),
+            marks="\n".join(self.marks),
+            define="async def" if self.is_async else "def",
+            wait="await " if self.is_async else "",
+        )
+        files = {
+            "pytest.ini": "[pytest]\n",
+            "crucible.toml": _CONFIGURATION.format(latency_s=self.latency_s),
+            "answers.py": _ANSWERS,
+            "test_numbers.py": test,
+        }
+        for name, text in files.items():
+            (self.directory / name).write_text(text)
+        return self
+
+    def run(self, *arguments: str) -> dict[str, float]:
+        """Run it; what the probe saw. Raises RuntimeError when pytest did not get to verdicts."""
+        seen = self.directory / "probe.json"
+        seen.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.probe", "-p", "no:cacheprovider", *arguments]
+        paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        settings = {**os.environ, "BENCHMARK_PROBE": str(seen), "PYTHONPATH": paths, "PYTEST_ADDOPTS": ""}
+        done = subprocess.run(command, cwd=self.directory, env=settings, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1) or not seen.exists():
+            raise RuntimeError(f"pytest exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return dict(json.loads(seen.read_text()))
+
+    def last_replies(self) -> Replies:
+        """When the latest run asked and was answered."""
+        query = """
+            SELECT min(started), min(started + latency_s), max(started + latency_s) FROM replies
+            JOIN arms ON arms.id = replies.arm WHERE arms.experiment = (SELECT max(id) FROM experiments)
+        """
+        with contextlib.closing(sqlite3.connect(self.store)) as store:
+            return Replies(*store.execute(query).fetchone())
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Moments of a run, in seconds since the epoch."""
+
+    first_question: float
+    first_reply: float
+    last_reply: float
