@@ -51,7 +51,7 @@ class Agenda:
     def owner(self, item: pytest.Item) -> str | None:
         """The experiment that an item is (or is a sample of), by its nodeid; None for items that are not ours."""
         function = item.nodeid.split("[")[0]
-        if function in self.joined:
+        if function in self._joined_ids:  # also where its plan is a mistake: a worker has to tell
             return function
         return item.nodeid if item.nodeid in self._functions else None
 

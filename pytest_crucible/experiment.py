@@ -110,7 +110,7 @@ class Library:
             ),
             open_metrics=open_metrics,
         )
-        warnings = tuple(_coverage(asking, everything, dataset))
+        warnings = tuple(_coverage(asking, everything, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         return Experiment(function, plan, dataset, metrics, asking, timeout_s, is_async, warnings)
 

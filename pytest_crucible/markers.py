@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
     from pytest_crucible.plan.targets import parse_target
 
     found: dict[str, Target] = {}
-    for mark in reversed(list(item.iter_markers("quality_target"))):  # pytest lists the nearest first
+    for mark in _marks(item, "quality_target"):
         decide = _keywords(mark, ("decide",)).get("decide", "point")
         if not mark.args:
             raise _spec_error("@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'")
@@ -71,7 +71,7 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
 def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
     """All comparisons that are asked for, each against a baseline that is not known yet. Raises SpecError."""
     found: dict[str, Contrast] = {}
-    for mark in reversed(list(item.iter_markers("ab_compare"))):
+    for mark in _marks(item, "ab_compare"):
         options = _keywords(mark, ("margin", "alternative"))
         if not mark.args:
             raise _spec_error("@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')")
@@ -82,6 +82,13 @@ def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
                     f"ab_compare({metric!r}) is given twice, with different margins or claims: give it once"
                 )
     return tuple(found.values())
+
+
+def _marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
+    """As they stand in the source: pytest lists decorators from the nearest up, and a module's `pytestmark` as it is."""
+    for node in item.listchain():
+        marks = [mark for mark in node.own_markers if mark.name == name]
+        yield from marks if isinstance(node, pytest.Module) else reversed(marks)
 
 
 def _contrast(metric: Any, margin: float | None = None, alternative: str | None = None) -> Contrast:

@@ -159,7 +159,7 @@ class Foresight:
     contrast: Contrast
     detectable: float | None
     unit: str
-    """`points` for shares, `sd` when only multiples of the differences' spread can be foreseen, else empty."""
+    """`points` for shares; empty for scores of a known range; words where only multiples of a spread can be foreseen."""
     assumption: str
     needed: int | None
     """Samples that the declared margin needs, when the truth is no difference."""

@@ -101,6 +101,7 @@ class Runner:
                 arms=tuple(arm.name for arm in plan.arms),
                 planned=planned,
                 progress=progress,
+                answered=[bool(units) for units in done],
                 behind=self.writer.behind,
             )
         )

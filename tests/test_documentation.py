@@ -3,7 +3,8 @@
 Within one page the blocks share one directory. A block with a title is a file in it; an untitled python block runs there,
 all of a page in one namespace (as a doctest where it has prompts); in a console block each line after `$` is a command.
 The lines below a command occur in its output in this order, side by side but for a line `...`; `# exit 1` asserts the
-exit status. What differs from run to run (ids, times, versions, paths) is not compared.
+exit status. What differs from run to run (ids, times, versions, paths) is not compared. What a page includes from another
+one is checked there.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -30,6 +32,7 @@ from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import METRICS
 from pytest_crucible.markers import ALTERNATIVES, MARKERS
 from pytest_crucible.options import OPTIONS, Option
+from pytest_crucible.records import LostReason
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema
 
@@ -44,6 +47,8 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
+MOST_COMMANDS = 15
+"""Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ def commands(block: Block) -> Iterator[Command]:
     for number, line in enumerate(block.body.splitlines(), start=block.line + 1):
         if line.startswith("$ "):
             found.append((line[2:], [], number))
-        elif found:
+        else:
+            assert found, f"line {number}: a console block begins with a command"
             found[-1][1].append(line.rstrip())
     for text, shown, number in found:
         status = re.fullmatch(r"# exit (\d+)", shown[-1]) if shown else None
@@ -157,7 +163,7 @@ def _run_command(command: Command, where: str, folder: Path) -> None:
         return
     in_repository = "example_suites/" in command.text
     done = subprocess.run(
-        ["sh", "-c", _with_this_python(_with_real_run(command.text, folder))],
+        ["sh", "-c", _with_this_python(command.text)],
         cwd=ROOT if in_repository else folder,
         env=_environment(folder, in_repository),
         capture_output=True,
@@ -178,15 +184,6 @@ def _with_this_python(text: str) -> str:
     plugins += [] if "--lf" in text else ["-p no:cacheprovider"]
     text = re.sub(r"(?<![\w.\-/])pytest(?= |$)", f"{sys.executable} -m pytest {' '.join(plugins)}", text)
     return re.sub(r"(?<![\w.\-/])python(?= )", sys.executable, text)
-
-
-def _with_real_run(text: str, folder: Path) -> str:
-    """A run's id on a page stands for the latest run of that page."""
-    if not re.search(r"run:[0-9a-f]{4,}", text):
-        return text
-    with sqlite3.connect(folder / ".crucible" / "crucible.db") as connection:
-        [latest] = connection.execute("SELECT id FROM runs ORDER BY started DESC LIMIT 1").fetchone()
-    return re.sub(r"run:[0-9a-f]{4,}", f"run:{latest}", text)
 
 
 def _environment(folder: Path, in_repository: bool) -> dict[str, str]:
@@ -242,6 +239,13 @@ def _parts(shown: list[str]) -> Iterator[list[str]]:
             part = []
 
 
+def test_the_pages_run_few_commands() -> None:
+    consoles = [block for page in PAGES for block in blocks(page) if block.language == "console"]
+    run = [command for block in consoles for command in commands(block) if not _NOT_RUN.search(command.text)]
+
+    assert len(run) <= MOST_COMMANDS, [command.text for command in run]
+
+
 # -- pages that must say what the source says ---------------------------------------------------------------------
 
 
@@ -281,6 +285,18 @@ def test_the_table_of_methods_is_the_source() -> None:
     written = [row for row in table_rows("explanation/statistics.md") if len(row) == 4]
 
     assert written == [[row.question, row.kind, "yes" if row.clustered else "no", row.method] for row in TABLE]
+
+
+LAYERS = ("pytest", "side", "stages", "libraries", "nouns")
+
+
+def test_the_page_of_the_architecture_lists_every_file() -> None:
+    listing = next(block.body for block in blocks(DOCS / "explanation" / "architecture.md") if block.language == "text")
+    files = [path for path in (ROOT / "pytest_crucible").rglob("*.py") if path.name != "__init__.py"]
+    folders = {path.parent.name for path in files} - {"pytest_crucible"}
+
+    written = Counter(re.findall(r"\w+", listing))
+    assert written == Counter([*(path.stem for path in files), *folders, *LAYERS])
 
 
 @pytest.mark.parametrize("name", sorted(set(metrics.__all__) - {"Metric", "NotApplicable", "metric"}))
@@ -342,6 +358,8 @@ FREE = {
     "experiments[].arms[].failures",
 }
 """Mappings whose keys are the user's, or that are described as a whole."""
+LOST = (*get_args(LostReason), "unasked", "deselected")
+"""Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 
 
 def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
@@ -351,12 +369,14 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
 
     assert len(written) == len(set(written))
     assert set(written) == set(json_keys(document))
-    format_line = f"This is format {document['format']}."
-    assert format_line in (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
+    assert f"This is format {document['format']}." in page
+    [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].arms[].lost`")
+    assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
 def _document(pytester: pytest.Pytester) -> Any:
-    """The JSON of a small run that has a target, a comparison and a rate."""
+    """The JSON of a small run that has a target, a comparison, a rate, and a baseline that was asked before."""
     pytester.makepyfile("""
         import pytest
 
@@ -370,8 +390,9 @@ def _document(pytester: pytest.Pytester) -> Any:
         lines = [json.dumps({"sample_id": sample, "text": name}) for sample in "ab"]
         (pytester.path / f"{name}.jsonl").write_text("\n".join(lines))
     arms = ("--crucible-adapter=recorded:one.jsonl", "--compare=recorded:two.jsonl")
-    result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
-    assert result.ret == 0
+    for _ in ("asked", "stored"):
+        result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
+        assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 
 

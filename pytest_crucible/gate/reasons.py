@@ -11,7 +11,8 @@ def target_reason(result: TargetResult, state: State, proven: bool) -> str:
         return "no sample was scored"
     if result.target.relation == "==" and state == "met" and result.target.value == 0:
         upper = result.evidence.observed.upper
-        rate = "" if upper is None else f"; the rate may be up to {upper / result.estimate.n:.3g}"
+        share = upper if upper is None or result.target.statistic != "count" else upper / result.estimate.n
+        rate = "" if share is None else f"; it may be up to {share:.3g} of all"
         return f"none in these n={result.estimate.n}{rate}"
     if proven:
         return _proof(result, state)

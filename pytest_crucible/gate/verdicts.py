@@ -141,6 +141,8 @@ def _settle(
         return state, proven, ""
     extremes = [rule(reading) for reading in possible]
     if any(other != state for other, _ in extremes):
+        if all(other == "undecided" for other, _ in extremes):
+            return "undecided", False, f"{state} on what was observed; the {lost:,} lost leave it open"
         others = " or ".join(sorted({other for other, _ in extremes} - {state}))
         return "undecided", False, f"{state} on what was observed; the {lost:,} lost could make it {others}"
     return state, proven and all(sure for _, sure in extremes), ""

@@ -34,14 +34,15 @@ def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, questions
     span = facts.high - facts.low
     if facts.kind in (None, "binary"):
         deviation, unit = math.sqrt(DISCORDANCE), "points"
-        assumption = f"{DISCORDANCE * 100:g} % of answers change"
+        known = "" if facts.kind == "binary" else "it is yes or no and "
+        assumption = f"{known}{DISCORDANCE * 100:g} % of answers change"
         detectable = stats.detectable_paired_proportions(n, DISCORDANCE, alpha=shared)
     elif math.isfinite(span):
         deviation, unit = DEVIATION * span, ""
         assumption = f"differences spread by {deviation:.2g}"
         detectable = _detectable(n, deviation, shared)
     else:
-        deviation, unit, assumption = math.nan, "sd", "measured in spreads of the differences"
+        deviation, unit, assumption = math.nan, "spreads of the differences", ""
         detectable = _detectable(n, 1.0, shared)
     margin = contrast.margin
     needed = (

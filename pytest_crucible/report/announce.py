@@ -34,7 +34,8 @@ def _size(plan: Plan) -> str:
 
 def _shows(one: Foresight) -> str:
     what = "too few to show a difference" if one.detectable is None else f"can show differences from {_amount(one)}"
-    line = f"{one.contrast.metric}: {what} (80 % power, if {one.assumption})"
+    assumed = f", if {one.assumption}" if one.assumption else ""
+    line = f"{one.contrast.metric}: {what} (80 % power{assumed})"
     if one.needed is not None and one.contrast.margin is not None:
         line += f", margin {one.contrast.margin:g} needs about n={one.needed:,}"
     return line

@@ -122,5 +122,6 @@ def _verdict(one: Verdict) -> dict[str, Any]:
         "kind": one.kind,
         "state": one.state,
         "proven": one.proven,
+        "mistake": one.mistake,
         "reason": one.reason,
     }

@@ -56,9 +56,9 @@ def points(value: float) -> str:
 
 
 def _decimals(interval: Interval | None, value: float) -> int:
-    """Two digits of the interval's half width; three decimals at least for what is smaller than 1, and six at most."""
-    half = 0.0 if interval is None else (interval.high - interval.low) / 2
-    scale = half if half and math.isfinite(half) else abs(value)
+    """Two digits of the interval's width; three decimals at least for what is smaller than 1, and six at most."""
+    width = 0.0 if interval is None else interval.high - interval.low
+    scale = width if width and math.isfinite(width) else abs(value)
     if not scale:
         return 3
     digits = 1 - math.floor(math.log10(scale))

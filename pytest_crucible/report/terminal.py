@@ -52,7 +52,8 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 def _short(run: Run) -> Iterator[Line]:
     for one in run.verdicts:
         if one.state != "met":
-            yield Line(f"{one.nodeid}::{one.subject}: {one.state}: {one.reason}", _COLOURS[one.state])
+            state = "mistake in the suite" if one.mistake else one.state
+            yield Line(f"{one.nodeid}::{one.subject}: {state}: {one.reason}", _COLOURS[one.state])
 
 
 def _tables(run: Run, width: int) -> Iterator[Line]:
@@ -140,7 +141,8 @@ def _remarks(run: Run) -> Iterator[str]:
                     )
                     yield f"{name}: {arm.name} {what} {said}"
             yield from _reused(analysis, arm, name)
-        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note)
+        # Without a p-value the note is the verdict's reason, and stands in the table already.
+        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.p_value is not None)
         for one in analysis.estimates:
             if one.inapplicable:
                 share = f"{one.inapplicable:,} of {analysis.plan.selected:,} samples"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.errors import CrucibleError
@@ -67,11 +67,14 @@ class _Breath:
     last: float = 0.0
 
     def due(self) -> bool:
-        now = time.perf_counter()
-        if now - self.last < BREATH_S:
-            return False
-        self.last = now
-        return True
+        return time.perf_counter() - self.last >= BREATH_S
+
+    async def take(self) -> None:
+        """Let the loop go round. Until it has, a breath is due for every worker: not each of them in turn."""
+        seen = self.last
+        await asyncio.sleep(0)
+        if self.last == seen:
+            self.last = time.perf_counter()
 
 
 async def run_units(
@@ -83,15 +86,16 @@ async def run_units(
     arms: tuple[str, ...],
     planned: list[int],
     progress: Progress,
+    answered: Sequence[bool] = (),
     behind: Callable[[], bool] = lambda: False,
 ) -> None:
     """Ask all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
-    `planned` counts the units of each arm. While `behind()`, nothing more is asked: a model can be faster than a disk.
+    `planned` counts the units of each arm that are left to ask, `answered` says which arms have answered before. While `behind()`, nothing more is asked: a model can be faster than a disk.
     Raises AllLost, or whatever `ask` and `keep` raise; then the units in flight are cancelled. Cancellation does the same.
     """
     breath = _Breath()
-    watch = _Watch(arms, planned, [0] * len(arms), [False] * len(arms))
+    watch = _Watch(arms, planned, [0] * len(arms), list(answered) or [False] * len(arms))
 
     async def worker() -> None:
         for unit in units:  # one iterator for all workers: each unit is pulled once
@@ -100,7 +104,7 @@ async def run_units(
             keep(outcome)
             watch.see(outcome)
             if breath.due():
-                await asyncio.sleep(0)
+                await breath.take()
             while behind():
                 await asyncio.sleep(PAUSE_S)
 
