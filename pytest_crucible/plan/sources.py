@@ -42,6 +42,7 @@ def _of(function: Any, owner: type | None, seen: set[int]) -> Iterator[str]:
 
 
 def _read(name: str, value: Any, owner: type | None, seen: set[int]) -> Iterator[str]:
+    value = getattr(value, "__func__", None) or getattr(value, "fget", None) or value  # static, class method, property
     if isinstance(value, _PLAIN):
         yield f"{name}={_said(value)}"
     elif isinstance(value, types.FunctionType) and _is_theirs(value):
@@ -50,7 +51,7 @@ def _read(name: str, value: Any, owner: type | None, seen: set[int]) -> Iterator
 
 def _is_theirs(function: types.FunctionType) -> bool:
     """Written by the user: neither Python's, nor installed, nor ours."""
-    top = function.__module__.partition(".")[0]
+    top = (function.__module__ or "").partition(".")[0]
     installed = any(folder in function.__code__.co_filename for folder in _INSTALLED)
     return not installed and top not in sys.stdlib_module_names and top != __name__.partition(".")[0]
 

@@ -56,10 +56,11 @@ def points(value: float) -> str:
 
 
 def _decimals(interval: Interval | None, value: float) -> int:
-    """Two digits of the interval's width; three decimals at least for what is smaller than 1, and six at most."""
+    """Two digits of the interval's width; three decimals at least where its half is smaller than 1, and six at most."""
     width = 0.0 if interval is None else interval.high - interval.low
-    scale = width if width and math.isfinite(width) else abs(value)
+    known = width > 0 and math.isfinite(width)
+    scale = width if known else abs(value)
     if not scale:
         return 3
     digits = 1 - math.floor(math.log10(scale))
-    return min(6, max(0 if scale >= 1 else 3, digits))
+    return min(6, max(0 if scale >= (2 if known else 1) else 3, digits))

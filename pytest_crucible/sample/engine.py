@@ -91,8 +91,9 @@ async def run_units(
 ) -> None:
     """Ask all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
-    `planned` counts the units of each arm that are left to ask, `answered` says which arms have answered before. While `behind()`, nothing more is asked: a model can be faster than a disk.
-    Raises AllLost, or whatever `ask` and `keep` raise; then the units in flight are cancelled. Cancellation does the same.
+    `planned` counts the units of each arm that are left to ask; `answered` says which arms have answered before, in an
+    earlier run. While `behind()`, nothing more is asked: a model can be faster than a disk. Raises AllLost, or whatever
+    `ask` and `keep` raise; then the units in flight are cancelled. Cancellation does the same.
     """
     breath = _Breath()
     watch = _Watch(arms, planned, [0] * len(arms), list(answered) or [False] * len(arms))

@@ -23,6 +23,7 @@ from pytest_crucible.records import (
     Outcome,
     Plan,
     Reply,
+    Reused,
     Sample,
     Target,
     Verdict,
@@ -223,7 +224,20 @@ def test_kinds_are_those_of_the_latest_earlier_run_that_knew_them(store):
     assert store.known_kinds(PLAN, before=third) == {"exact": "unbounded"}
     assert store.known_kinds(PLAN, before=second) == {"exact": "binary"}
     assert store.known_kinds(PLAN, before=first) == {}
-    assert store.known_kinds(dataclasses.replace(PLAN, nodeid="another"), before=fourth) == {}
+    assert store.known_kinds(replace(PLAN, nodeid="another"), before=fourth) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [("dataset", {"exact": "unbounded"}), ("sampling", {"exact": "unbounded"}), ("metrics", {}), ("function", {})],
+)
+def test_kinds_are_forgotten_when_what_makes_them_has_changed(store, part, known):
+    """A metric that gave numbers may give bools now; other questions or another timeout make no other kind."""
+    store.set_kinds(entered(store, "run0")[0], {"exact": "unbounded"})
+    now, _ = entered(store, "run1")
+
+    changed = replace(PLAN, fingerprint=replace(PLAN.fingerprint, **{part: "changed"}))
+    assert store.known_kinds(changed, before=now) == known
 
 
 # -- answers ------------------------------------------------------------------------------------------------------
@@ -405,7 +419,7 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     assert sorted(answers.scores["exact"].positions) == [0, 0, 1]
     assert [(one.position, one.metric) for one in answers.lost] == [(3, "exact")]
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
-    assert reused_answers(store, experiment) == {"v2": "run0"}
+    assert reused_answers(store, experiment) == {"v2": Reused(run="run0", answers=4)}
     assert rows(store, schema.replies, source) == 4
 
 
@@ -418,14 +432,22 @@ def test_copying_takes_only_the_planned_epochs(store):
     assert sorted(load_answers(store, experiment, 0).scores["exact"].epochs) == [0, 1]
 
 
+def test_an_arm_that_was_asked_itself_reuses_nothing(store):
+    experiment, arm = entered(store)
+    write(store, arm, answered(0))
+
+    assert reused_answers(store, experiment) == {}
+
+
 def test_copying_twice_changes_nothing(store):
     _, source = entered(store, "run0")
     write(store, source, answered(0))
-    _, target = entered(store, "run1")
+    experiment, target = entered(store, "run1")
     first = copy_answers(store, source, target, source_run="run0", epochs=2)
     write(store, source, answered(1))
 
     assert copy_answers(store, source, target, source_run="run0", epochs=2) == first == {(0, 0)}
+    assert reused_answers(store, experiment) == {"v2": Reused(run="run0", answers=1)}
 
 
 def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store):

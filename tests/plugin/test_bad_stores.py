@@ -17,13 +17,13 @@ def test_a_store_that_is_no_database(suite, run):
     )
 
 
-def test_a_store_of_a_newer_version(suite, run):
+def test_a_store_of_a_newer_version(suite):
     suite.run("--crucible-adapter=v2", "--crucible-store=runs.db")
     with contextlib.closing(sqlite3.connect(suite.path / "runs.db")) as connection, connection:
         connection.execute("update store_format set version = 99")
 
     suite.refuses(
-        run("--crucible-adapter=v2", "--crucible-store=runs.db"),
+        suite.run("--crucible-adapter=v2", "--crucible-store=runs.db"),
         "run store '*runs.db' has format 99, this version writes format *: upgrade pytest-crucible, or name another "
         "store with --crucible-store",
     )

@@ -28,6 +28,10 @@ def comparison(text):
     return f"{GOOD}@pytest.mark.ab_compare({text})"
 
 
+def twice(marker, first, second):
+    return f"{GOOD}@pytest.mark.{marker}({first})\n@pytest.mark.{marker}({second})"
+
+
 def crucible(text):
     return f"@pytest.mark.crucible({text})"
 
@@ -82,6 +86,15 @@ MISTAKES = {
     comparison("right"): "ab_compare(*) compares a Metric: name the metric by a string",
     comparison("'left'"): "ab_compare('left') names metric 'left': this experiment has right, tone",
     comparison(""): "@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')",
+    twice("quality_target", "'right >= 0.5'", "'right  >= 0.5', decide='bound'"): (
+        "target 'right >= 0.5' is given twice, with different rules: give it once"
+    ),
+    twice("ab_compare", "'right'", "'right', margin=0.1"): (
+        "ab_compare('right') is given twice, with different margins or claims: give it once"
+    ),
+    twice("ab_compare", "'right'", "'right', alternative='superior'"): (
+        "ab_compare('right') is given twice, with different margins or claims: give it once"
+    ),
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a .jsonl file",
     crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object a line",
     crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*)",
@@ -124,10 +137,10 @@ def test_every_mistake_is_told_in_a_sentence_of_its_own(suite, run):
     assert not (suite.path / ".crucible").exists()
 
 
-def test_a_fixture_of_the_user_with_our_name_is_refused(suite, run):
+def test_a_fixture_of_the_user_with_our_name_is_refused(suite):
     suite.pytester.makeconftest("import pytest\n@pytest.fixture\ndef sample(): return 1")
 
-    result = run("--crucible-adapter=v2")
+    result = suite.run("--crucible-adapter=v2")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -153,7 +166,7 @@ def test_our_fixtures_outside_an_experiment_say_where_they_belong(suite, name):
     )
 
 
-def test_a_target_that_nothing_scores_fails_the_session(suite, run):
+def test_a_target_that_nothing_scores_fails_the_session(suite):
     """Only the run shows what a function scores by itself: a typing error must not end green."""
     suite.test(
         """
@@ -166,7 +179,12 @@ def test_a_target_that_nothing_scores_fails_the_session(suite, run):
         """
     )
 
-    result = run()
+    result = suite.run()
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*undecided: no sample has a number for 'rigth' (scored: right)*"])
+    result.stdout.fnmatch_lines(
+        [
+            "FAILED test_sums.py::test_sums::rigth >= 0.5 - mistake in the suite: no sample has a number for 'rigth' "
+            "(scored: right)"
+        ]
+    )

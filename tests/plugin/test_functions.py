@@ -105,7 +105,7 @@ def test_other_fixtures_are_ordinary_and_set_up_once(suite):
     assert suite.calls() == [*first, "autouse", "session down"]
 
 
-def test_methods_have_self_setup_and_the_marks_of_their_class(suite, run):
+def test_methods_have_self_setup_and_the_marks_of_their_class(suite):
     suite.test(
         """
         import pytest
@@ -131,15 +131,46 @@ def test_methods_have_self_setup_and_the_marks_of_their_class(suite, run):
         """
     )
 
-    document = suite.json(V2, run=run)
+    document = suite.json(V2)
 
     said = {one["nodeid"]: [verdict["subject"] for verdict in one["verdicts"]] for one in document["experiments"]}
     assert said == {
-        "test_sums.py::TestSums::test_async": ["exact_match >= 0.7", "exact_match >= 0.5"],
+        "test_sums.py::TestSums::test_async": ["exact_match >= 0.5", "exact_match >= 0.7"],
         "test_sums.py::TestSums::test_plain": ["exact_match >= 0.5"],
         "test_sums.py::TestSums::test_static": ["exact_match >= 0.5"],
     }
     assert document["exit_status"] == 0
+
+
+def test_marks_are_read_in_the_order_of_the_source_and_a_repeated_one_once(suite):
+    suite.test(
+        """
+        import pytest
+
+        pytestmark = [
+            pytest.mark.quality_target("exact_match >= 0.1"),
+            pytest.mark.quality_target("exact_match >= 0.2"),
+            pytest.mark.ab_compare("exact_match"),
+        ]
+
+        @pytest.mark.quality_target("exact_match >= 0.3")
+        @pytest.mark.quality_target("exact_match >= 0.4", "exact_match >= 0.5")
+        class TestSums:
+            @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "contains_expected"])
+            @pytest.mark.ab_compare("exact_match", "contains_expected")
+            @pytest.mark.quality_target("exact_match >= 0.2", "exact_match >= 0.7")
+            @pytest.mark.quality_target("exact_match >= 0.6")
+            @pytest.mark.ab_compare("contains_expected")
+            async def test_sums(self, sample, sampler):
+                return await sampler.generate(sample.input)
+        """
+    )
+
+    (experiment,) = suite.json(V2, "--compare=v1")["experiments"]
+
+    targets = [f"exact_match >= 0.{k}" for k in (1, 2, 3, 4, 5, 7, 6)]
+    compared = [f"{metric}: v2 vs v1" for metric in ("exact_match", "contains_expected")]
+    assert [one["subject"] for one in experiment["verdicts"]] == [*targets, *compared]
 
 
 def test_each_case_of_a_parametrised_function_is_an_experiment(suite, run):

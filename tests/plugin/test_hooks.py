@@ -84,7 +84,40 @@ def test_observed_and_concluded_are_told_what_happened(suite, run):
     assert told == [1, ["exact_match >= 0.70", "exact_match: poor vs v2"]]
 
 
-def test_a_verdict_may_be_waived(suite, run):
+def test_what_a_joined_test_scores_is_observed_too(suite, run):
+    suite.pytester.makeconftest(
+        """
+        import json
+
+        def pytest_crucible_observed(nodeid, arm, sample, observation):
+            with open("calls.txt", "a") as file:
+                file.write(json.dumps([nodeid, arm, sample, observation.metric, observation.value]) + chr(10))
+        """
+    )
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.ab_compare("right", "passed")
+        @pytest.mark.parametrize("number", range(2))
+        def test_sums(crucible, number):
+            crucible.score(right=crucible.sampler.generate("?").text == "0")
+        """
+    )
+    suite.write_rows("answers/v1.jsonl", [{"sample_id": str(k), "text": "0"} for k in range(2)])
+    suite.write_rows("answers/v2.jsonl", [{"sample_id": str(k), "text": str(k)} for k in range(2)])
+
+    run(V2, "--compare=v1")
+
+    scores = [("v1", "0", True), ("v1", "1", True), ("v2", "0", True), ("v2", "1", False)]
+    assert sorted(map(json.loads, suite.calls())) == sorted(
+        ["test_sums.py::test_sums", arm, sample, metric, value]
+        for arm, sample, right in scores
+        for metric, value in (("right", right), ("passed", True))
+    )
+
+
+def test_a_verdict_may_be_waived(suite):
     suite.pytester.makeconftest(
         """
         import dataclasses
@@ -95,7 +128,7 @@ def test_a_verdict_may_be_waived(suite, run):
         """
     )
 
-    document = suite.json("--crucible-adapter=poor", run=run)
+    document = suite.json("--crucible-adapter=poor")
 
     assert document["exit_status"] == 0
     (verdict,) = document["experiments"][0]["verdicts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -95,14 +96,17 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     assert "KeyboardInterrupt" in out
     if not workers:  # a controller may not have heard yet what its workers began
         assert "undecided" in out
-        assert "interrupted; --crucible-resume goes on" in out
+        assert "sampling was cut short; --crucible-resume goes on" in out
+        assert f"test_sums: scripted lost {MANY - stored(slow)} not asked" in out
     kept = stored(slow)
     assert 5 < kept < MANY
     slow.forget_calls()
 
-    result = slow.run("--crucible-adapter=scripted", "--crucible-resume", *workers)
+    result = slow.run("--crucible-adapter=scripted", "--crucible-resume")
     assert result.ret == 0
     assert len(slow.calls()) == MANY - kept
+    (told,) = [line for line in result.stdout.lines if "answers of scripted" in line]
+    assert re.fullmatch(rf"test_sums: {kept} of {MANY} answers of scripted are those of run [0-9a-f]{{12}}", told)
 
 
 def test_without_resume_a_cut_run_is_asked_anew(slow):

@@ -40,6 +40,23 @@ def test_arms_vary_fastest_with_a_baseline(suite):
     ]
 
 
+def test_without_a_comparison_there_are_no_arms(suite):
+    suite.test(JOINED.replace('@pytest.mark.ab_compare("right")', ""))
+
+    planned = suite.run("--co", "-q", *V2_V1)
+    assert planned.stdout.lines[:2] == ["test_sums.py::test_sums[q00]", "test_sums.py::test_sums[q01]"]
+
+    result = suite.run(*V2_V1)
+    assert result.ret == 0
+    result.assert_outcomes(passed=16 + 1, xfailed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: test_sums: v2, 20 samples; v1 not asked: the test compares nothing (@pytest.mark.ab_compare)",
+            "right >= 0.70 *0.800 *20 *0 *met",
+        ]
+    )
+
+
 def test_a_joined_test_is_judged_as_an_experiment_is(suite, run):
     suite.test(JOINED)
 
@@ -69,12 +86,12 @@ def test_wrong_answers_fail_where_no_verdict_is_asked_for(suite):
     result.assert_outcomes(passed=16, failed=4)
 
 
-def test_a_lost_connection_stays_a_failure_and_is_lost(suite, run):
+def test_a_lost_connection_stays_a_failure_and_is_lost(suite):
     suite.test(
         JOINED.replace("        reply =", "        if number == 3: raise ConnectionError('no route')\n        reply =")
     )
 
-    result = run("--crucible-json=run.json", "--crucible-adapter=v2")
+    result = suite.run("--crucible-json=run.json", "--crucible-adapter=v2")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=15 + 1, xfailed=4, failed=1)
@@ -93,6 +110,8 @@ def test_a_part_of_the_samples_decides_nothing(suite, run):
             "crucible: test_sums: v2 vs v1, 10 of 20 samples x 2 arms = 20 replies; *",
             "right >= 0.70 *10 *10 *undecided",
             "    only 10 of 20 samples were selected",
+            "test_sums: v2 lost 10 deselected",
+            "test_sums: v1 lost 10 deselected",
         ]
     )
 
@@ -155,6 +174,12 @@ def test_a_test_may_join_without_any_adapter(suite):
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["crucible: test_own_model: candidate, 4 samples", "right >= 0.5 *0.750 *met"])
+
+
+def test_a_mistake_ends_the_session(suite, run):
+    """Workers cannot refuse to begin: they skip, and the controller has to hear why."""
+    suite.test(JOINED.replace("right >= 0.70", "right >= 70 %"))
+    suite.refuses(run("--crucible-adapter=v2"), "test_sums.py::test_sums: target 'right >= 70 %' cannot be read: *")
 
 
 def test_asking_without_an_adapter_says_what_to_do(suite):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -16,7 +17,8 @@ def test_verdicts_are_tests_with_names_of_their_own(suite, run):
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
-            "crucible: test_sums: v2 vs v1, 20 samples x 2 arms = 40 replies; exact_match shows *",
+            "crucible: test_sums: v2 vs v1, 20 samples x 2 arms = 40 replies; exact_match: too few to show a difference "
+            "(80 % power, if 20 % of answers change)",
             "*= crucible =*",
             "exact_match >= 0.70 *0.800 [[]0.584, 0.919[]] *20 *0 *met",
             "exact_match: v2 vs v1 *+0.200 [[]+0.007, +0.416[]] *20 *0 *0.046 *met, proven",
@@ -26,8 +28,8 @@ def test_verdicts_are_tests_with_names_of_their_own(suite, run):
     assert named == ["test_sums.py::test_sums::exact_match >= 0.70", "test_sums.py::test_sums::exact_match: v2 vs v1"]
 
 
-def test_a_proven_regression_and_a_missed_target_fail_the_session(suite, run):
-    result = run("--crucible-adapter=poor", "--compare=v2")
+def test_a_proven_regression_and_a_missed_target_fail_the_session(suite):
+    result = suite.run("--crucible-adapter=poor", "--compare=v2")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=2)
@@ -44,7 +46,8 @@ def test_json_says_the_same_plain_and_on_two_workers(suite):
     spread = suite.json(*V2_V1, "--crucible-fresh", run=suite.run_n2)
 
     assert plain["exit_status"] == 0
-    assert list(plain["run"]) == ["id", "started", "finished", "seed", "git", "environment", "alpha", "correction"]
+    about = ["id", "started", "finished", "seed", "git", "environment", "alpha", "correction", "questions"]
+    assert list(plain["run"]) == about
     for document in (plain, spread):
         for name in ("id", "started", "finished"):
             del document["run"][name]
@@ -72,6 +75,47 @@ def test_without_a_baseline_only_targets_are_judged(suite):
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["crucible: test_sums: v2, 20 samples"])
     result.stdout.no_fnmatch_line("*comparison*")
+
+
+def test_what_a_run_can_show_is_said_before_it_asks(suite):
+    suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": str(k), "expected": "?"} for k in range(200)])
+    suite.script("def answer(request): return 'one'\ndef base(request): return 'other'")
+
+    result = suite.run("--crucible-adapter=scripted", "--compare=base", "--co")
+
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: test_sums: scripted vs base, 200 samples x 2 arms = 400 replies; exact_match: can show differences "
+            "from 8.8 points (80 % power, if 20 % of answers change)"
+        ]
+    )
+
+
+def test_an_experiment_that_compares_nothing_asks_no_baseline(suite):
+    suite.script(
+        """
+        def answer(request):
+            return "?"
+
+        def base(request):
+            open("calls.txt", "a").write("asked" + chr(10))
+        """
+    )
+    suite.test((suite.path / "test_sums.py").read_text().replace('@pytest.mark.ab_compare("exact_match")', ""))
+
+    result = suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-json=run.json")
+
+    assert suite.calls() == []
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: test_sums: scripted, 20 samples; base not asked: the test compares nothing "
+            "(@pytest.mark.ab_compare)",
+            "exact_match >= 0.70 *0.000 *20 *0 *missed*",
+        ]
+    )
+    (experiment,) = json.loads((suite.path / "run.json").read_text())["experiments"]
+    assert [arm["name"] for arm in experiment["arms"]] == ["scripted"]
+    assert experiment["comparisons"] == []
 
 
 def test_without_any_experiment_nothing_of_ours_happens(suite):

@@ -92,10 +92,34 @@ def test_a_target_may_ask_for_proof_itself(suite, mark):
     assert document["experiments"][0]["verdicts"][0]["state"] == ("undecided" if "bound" in mark else "met")
 
 
-def test_undecided_fails_where_the_configuration_says_so(suite, run):
+@pytest.mark.parametrize(("strict", "mark"), [((), ', decide="bound"'), (("--crucible-strict",), "")])
+def test_an_equality_waits_for_no_proof(suite, strict, mark):
+    """No data prove that something never happens."""
+    suite.test(
+        f"""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("count(flags) == 0"{mark})
+        @pytest.mark.quality_target("count(wrong) == 0"{mark})
+        async def test_sums(sample, sampler, score):
+            score(flags=False, wrong=sample.id < "q03")
+            return await sampler.generate(sample.input)
+        """
+    )
+
+    (experiment,) = suite.json("--crucible-adapter=v2", *strict)["experiments"]
+
+    assert [(one["state"], one["proven"], one["reason"]) for one in experiment["verdicts"]] == [
+        ("met", False, "none in these n=20; it may be up to 0.139 of all"),
+        ("missed", True, "the one-sided bounds rule it out"),
+    ]
+
+
+def test_undecided_fails_where_the_configuration_says_so(suite):
     suite.pytester.makefile(".ini", pytest="[pytest]\ncrucible_undecided = fail\ncrucible_strict = true")
 
-    result = run("--crucible-adapter=v2")
+    result = suite.run("--crucible-adapter=v2")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)

@@ -78,8 +78,8 @@ def test_a_breakpoint_stops_in_the_test(suite):
     assert "'v2 gave up on 19!'" in said
 
 
-def test_an_unknown_sample_is_a_usage_error(suite, run):
-    result = run("--crucible-adapter=v2", "--crucible-sample=q99")
+def test_an_unknown_sample_is_a_usage_error(suite):
+    result = suite.run("--crucible-adapter=v2", "--crucible-sample=q99")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --crucible-sample=q99: no selected experiment has a sample of that id"])

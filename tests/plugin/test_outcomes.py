@@ -44,7 +44,7 @@ def test_failures_are_worst_scores_skips_do_not_apply_and_errors_are_lost(suite,
                 "exact_match >= 0.5 * 0.833 * 18 * 1 *met*",
                 "passed >= 0.5 * 0.833 * 18 * 1 *met*",
                 f"test_{name}: candidate lost 1 by error",
-                f"test_{name}: candidate failed 2 by assertion, 1 by truncated",
+                f"test_{name}: candidate failed 2 by assertion, 1 truncated",
             ]
         )
 
@@ -71,7 +71,7 @@ def test_a_sample_beyond_its_deadline_is_a_failure(suite, kind, wait):
     result.stdout.fnmatch_lines(["test_sums: candidate failed 1 by timeout", "exact_match * mean * 0.950 * 20 *"])
 
 
-def test_a_missing_return_is_found_out(suite, run):
+def test_a_missing_return_is_found_out(suite):
     suite.test(
         """
         import pytest
@@ -82,7 +82,7 @@ def test_a_missing_return_is_found_out(suite, run):
         """
     )
 
-    result = run(V2)
+    result = suite.run(V2)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(

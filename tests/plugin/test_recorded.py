@@ -14,14 +14,14 @@ REPEATS = """
 """
 
 
-def test_repeats_are_averaged_inside_their_sample(suite, run):
+def test_repeats_are_averaged_inside_their_sample(suite):
     suite.write_rows(
         "answers/v2.jsonl",
         [{"sample_id": f"q{k:02}", "text": str(2 * k) if epoch == 0 else "?"} for k in range(20) for epoch in range(3)],
     )
     suite.test(REPEATS)
 
-    document = suite.json("--crucible-adapter=v2", run=run)
+    document = suite.json("--crucible-adapter=v2")
 
     (experiment,) = document["experiments"]
     (estimate,) = experiment["estimates"]
@@ -49,12 +49,28 @@ def test_a_missing_answer_is_lost_and_named_in_a_warning(suite, run):
 
     result.stdout.fnmatch_lines(
         [
-            "*CrucibleWarning: adapter 'v2' has no answer to 3 of 20 samples (first: q00): they will be lost",
+            "*CrucibleWarning: adapter 'v2' lacks answers to 3 of 20 samples (first: q00): they will be lost",
             "exact_match >= 0.70 *17 *3 *",
             "exact_match: v2 vs v1 *17 *3 *",
             "test_sums: v2 lost 3 by error",
         ]
     )
+
+
+def test_answers_that_nobody_asks_for_are_not_missed(suite):
+    """Warnings are errors here."""
+    suite.write_rows("answers/v2.jsonl", suite.answers["v2"][3:])
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        def test_sums(sample):
+            return sample.expected
+        """
+    )
+
+    suite.run("--crucible-adapter=v2").assert_outcomes(passed=1)
 
 
 def test_lost_samples_that_could_turn_a_verdict_leave_it_undecided(suite):
@@ -66,7 +82,7 @@ def test_lost_samples_that_could_turn_a_verdict_leave_it_undecided(suite):
     assert experiment["estimates"][0]["value"] == pytest.approx(13 / 17)
     (verdict,) = experiment["verdicts"]
     assert verdict["state"] == "undecided"
-    assert verdict["reason"] == "met on what was observed, but 3 lost samples could make it missed"
+    assert verdict["reason"] == "met on what was observed; the 3 lost could make it missed"
     assert document["exit_status"] == 0
 
 
@@ -78,8 +94,8 @@ def test_extra_answers_are_counted_in_a_warning_and_ignored(suite):
 
     result.stdout.fnmatch_lines(
         [
-            "*CrucibleWarning: adapter 'v2' has answers to 2 samples that dataset 'questions.jsonl' does not have "
-            "(first: q97): they are ignored",
+            "*CrucibleWarning: adapter 'v2' answers samples that dataset 'questions.jsonl' does not have: "
+            "2 (first: q97); they are ignored",
             "exact_match >= 0.70 *0.800 *20 *0 *met",
         ]
     )

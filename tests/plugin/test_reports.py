@@ -48,15 +48,38 @@ def test_verbose_adds_every_estimate_with_its_method(suite):
             "metric * statistic * arm * estimate * n * method",
             "exact_match * mean * poor * 0.100 [[]0.028, 0.301[]] * 20 * wilson",
             "exact_match * mean * v2 * 0.800 [[]0.584, 0.919[]] * 20 * wilson",
-            "exact_match: tango, p *, exact p *",
+            "test_sums: exact_match: poor vs v2: tango, p *, exact p *",
             "run *, seed 0, in *crucible.db",
         ]
     )
     result.stdout.no_fnmatch_line("*poor gave up*")
 
 
-def test_very_verbose_lists_the_worst_samples_with_their_replies(suite, run):
-    result = run("-vv", *POOR)
+def test_what_has_neither_targets_nor_comparisons_shows_its_estimates(suite):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input)
+        """
+    )
+
+    result = suite.run("--crucible-adapter=v2")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "metric       statistic  arm  estimate               n  method",
+            "exact_match  mean       v2   0.800 [[]0.584, 0.919[]]  20  wilson",
+        ]
+    )
+    assert "wilson" not in suite.run("-q", "--crucible-adapter=v2").stdout.str()
+
+
+def test_very_verbose_lists_the_worst_samples_with_their_replies(suite):
+    result = suite.run("-vv", *POOR)
 
     result.stdout.fnmatch_lines(["test_sums.py::test_sums  q02: exact_match = 0, baseline 1", "    poor gave up on 2"])
     assert sum("poor gave up" in line for line in result.stdout.lines) == 5
@@ -69,6 +92,25 @@ def test_replies_cannot_drive_the_terminal(suite):
 
     result.stdout.fnmatch_lines(["    \ufffd[[]31mred\ufffd"])
     assert "\x1b[31mred" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(("watched", "arguments"), [(True, ()), (True, ("-q",)), (True, ("-s",)), (False, ())])
+def test_progress_is_shown_where_somebody_watches(suite, watched, arguments):
+    suite.pytester.makeconftest(
+        f"""
+        def pytest_collection(session):
+            terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+            terminal.isatty = type(terminal.isatty)({watched})
+        """
+    )
+    suite.script("def answer(request): return '4'")
+    scripted = {"backend": "scripted", "script": "scripts:answer", "latency_s": 0.3}
+    suite.adapters({"scripted": scripted})
+
+    result = suite.run("--crucible-adapter=scripted", *arguments)
+
+    shown = any(line.startswith("test_sums  0/20 ") for line in result.stdout.lines)
+    assert shown == (watched and "-q" not in arguments)
 
 
 def test_what_a_script_answers_is_marked_simulated(suite):
@@ -97,7 +139,11 @@ def test_json_holds_what_the_contract_names(suite):
     comparison = {"metric", "candidate", "baseline", "pairs", "lost", "clusters", "difference", "low", "high"}
     comparison |= {"p_value", "p_exact", "p_adjusted", "method", "margin", "detectable"}
     assert all(comparison <= set(one) for one in experiment["comparisons"])
-    assert [set(one) for one in experiment["verdicts"]] == [{"subject", "kind", "state", "proven", "reason"}] * 2
+    assert [one["bounds"]["method"] for one in experiment["comparisons"]] == ["tango"]
+    assert document["run"]["questions"] == 1
+    assert [set(one) for one in experiment["verdicts"]] == [
+        {"subject", "kind", "state", "proven", "mistake", "reason"}
+    ] * 2
     assert [(one["kind"], one["state"]) for one in experiment["verdicts"]] == [
         ("target", "missed"),
         ("comparison", "missed"),
@@ -123,6 +169,25 @@ def test_a_report_that_cannot_be_written_is_found_out_before_asking(suite, optio
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
     assert not (suite.path / ".crucible").exists()
+
+
+def test_a_report_that_could_not_be_written_after_all_is_told(suite):
+    suite.test(
+        """
+        import shutil, pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl")
+        def test_sums(sample):
+            shutil.rmtree("out", ignore_errors=True)
+        """
+    )
+    (suite.path / "out").mkdir()
+
+    result = suite.run("--crucible-json=out/run.json", "--crucible-report=kept.json")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["report '*out/run.json' was not written: *No such file or directory*"])
+    assert (suite.path / "kept.json").exists()
 
 
 def test_reports_are_written_for_each_extension_asked_for(suite):

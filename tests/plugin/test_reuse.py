@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -58,15 +59,36 @@ def test_a_measured_baseline_is_asked_nothing_and_says_so(measured, workers):
     assert asked(measured) == {"answer": 20, "base": 0}
     (line,) = [line for line in result.stdout.lines if "answers of base" in line]
     assert re.fullmatch(
-        r"test_lengths: answers of base are those of run [0-9a-f]{12} \(--crucible-fresh asks anew\)", line
+        r"test_lengths: 20 of 20 answers of base are those of run [0-9a-f]{12}; --crucible-fresh asks anew", line
     )
     result.stdout.fnmatch_lines(["longer: scripted vs base *+1.000 *20 *0 *met, proven (simulated)"])
 
 
+def test_what_a_measured_baseline_has_lost_is_asked_again(suite):
+    """And once more lost, it does not make a broken baseline of one that answered all the others."""
+    suite.script(SCRIPTS.replace('return "?"', 'return 1 // (request.sample != "q07") * "?"'))
+    suite.test(TEST)
+    suite.run(*BOTH)
+    suite.forget_calls()
+
+    result = suite.run(*BOTH)
+
+    assert result.ret == 0
+    assert asked(suite) == {"answer": 20, "base": 1}
+    result.stdout.fnmatch_lines(
+        [
+            "longer: scripted vs base *19 *1 *met, proven (simulated)",
+            "test_lengths: base lost 1 by error",
+            "test_lengths: 19 of 20 answers of base are those of run *; --crucible-fresh asks anew",
+        ]
+    )
+
+
 def test_json_names_the_run_that_was_used(measured):
+    first = measured.json(*BOTH, "--crucible-fresh")["run"]["id"]
     (experiment,) = measured.json(*BOTH)["experiments"]
 
-    assert [arm["reused"] is not None for arm in experiment["arms"]] == [False, True]
+    assert [arm["reused"] for arm in experiment["arms"]] == [None, {"run": first, "answers": 20}]
 
 
 def test_fresh_asks_again(measured):
@@ -100,17 +122,58 @@ def test_what_answers_depend_on_is_measured_again(measured, change):
     assert asked(measured) == {"answer": 20, "base": 20}
 
 
+IN_A_CLASS = """
+    import pytest
+    from prompts import asking
+
+    class TestLengths:
+        PROMPT = "what is"
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.ab_compare("exact_match")
+        async def test_lengths(self, sample, sampler):
+            return await sampler.generate(asking(self.PROMPT, sample.input))
+"""
+ASKING = "def asking(prompt, text): return f'{prompt} {text}'"
+
+
+@pytest.mark.parametrize(
+    ("test", "asking", "base"),
+    [
+        (IN_A_CLASS, ASKING, 0),
+        (IN_A_CLASS.replace("what is", "solve"), ASKING, 20),
+        (IN_A_CLASS, f"{ASKING} + '?'", 20),
+    ],
+    ids=["nothing", "class", "module"],
+)
+def test_prompts_of_a_class_and_of_another_module_are_measured_again_when_they_change(suite, test, asking, base):
+    suite.script(SCRIPTS)
+    suite.pytester.makepyfile(prompts=ASKING)
+    suite.test(IN_A_CLASS)
+    suite.run(*BOTH)
+    suite.forget_calls()
+
+    suite.pytester.makepyfile(prompts=asking)
+    suite.test(test)
+    suite.run(*BOTH)
+
+    assert asked(suite) == {"answer": 20, "base": base}
+
+
 def test_a_stored_run_is_a_baseline_by_its_id(measured):
     first = measured.json("--crucible-adapter=base")["run"]["id"]
     measured.forget_calls()
 
-    document = measured.json("--crucible-adapter=scripted", f"--compare=run:{first}")
+    result = measured.run("--crucible-adapter=scripted", f"--compare=run:{first}", "--crucible-json=run.json")
 
-    (experiment,) = document["experiments"]
-    assert document["exit_status"] == 0
+    assert result.ret == 0
+    (experiment,) = json.loads((measured.path / "run.json").read_text())["experiments"]
     assert experiment["comparisons"][0]["difference"] == 1.0
-    assert experiment["arms"][1]["reused"]["run"] == first
+    assert experiment["arms"][1]["reused"] == {"run": first, "answers": 20}
     assert asked(measured) == {"answer": 20, "base": 0}
+    # It is asked nothing, and its name says whose answers these are.
+    result.stdout.fnmatch_lines([f"crucible: test_lengths: scripted vs run:{first}, 20 samples; longer: *"])
+    result.stdout.no_fnmatch_line("* are those of run *")
 
 
 def test_a_stored_run_with_other_questions_is_refused(measured):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 V2_V1 = ("--crucible-adapter=v2", "--compare=v1")
@@ -178,8 +180,11 @@ def test_an_experiment_that_could_not_begin_has_no_verdict_but_its_question_coun
         """
     )
 
-    document = suite.json(*V2_V1)
+    result = suite.run(*V2_V1, "--crucible-json=run.json")
 
+    result.stdout.fnmatch_lines(["comparison * p (Holm, 3) * verdict"])
+    document = json.loads((suite.path / "run.json").read_text())
+    assert document["run"]["questions"] == 3
     (experiment,) = document["experiments"]
     assert experiment["nodeid"] == "test_sums.py::test_whole"
     (pair,) = experiment["comparisons"]

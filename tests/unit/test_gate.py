@@ -117,9 +117,9 @@ TABLE = [
     ("<", 0.4, 0.35, 0.50, ("met", False), ("undecided", False)),
     ("<", 0.5, 0.40, 0.60, ("missed", False), ("undecided", False)),
     ("<", 0.6, 0.50, 0.70, ("missed", True), ("missed", True)),
-    ("==", 0.5, 0.40, 0.60, ("met", False), ("undecided", False)),
-    ("==", 0.5, 0.50, 0.50, ("met", False), ("undecided", False)),
-    ("==", 0.4, 0.30, 0.55, ("missed", False), ("undecided", False)),
+    ("==", 0.5, 0.40, 0.60, ("met", False), ("met", False)),
+    ("==", 0.5, 0.50, 0.50, ("met", False), ("met", False)),
+    ("==", 0.4, 0.30, 0.55, ("missed", False), ("missed", False)),
     ("==", 0.4, 0.30, 0.45, ("missed", True), ("missed", True)),
     ("==", 0.6, 0.55, 0.65, ("missed", True), ("missed", True)),
 ]
@@ -211,12 +211,15 @@ def test_a_tighter_target_is_never_easier(seen, one, other, relation, decide):
 
 @given(readings(), levels, st.sampled_from(sorted(MIRRORED)))
 def test_proof_only_takes_verdicts_back(seen, limit, relation):
-    """Asking for proof turns met or missed into undecided, and never one into the other."""
+    """Asking for proof turns met or missed into undecided, and never one into the other; an equality waits for none."""
     by_estimate = target_ruling(target(relation, limit), seen, strict=False)
     by_proof = target_ruling(target(relation, limit), seen, strict=True)
 
-    assert by_proof[0] in (by_estimate[0], "undecided")
-    assert by_estimate[1] == by_proof[1] == (by_proof[0] != "undecided")
+    if relation == "==":
+        assert by_proof == by_estimate
+    else:
+        assert by_proof[0] in (by_estimate[0], "undecided")
+        assert by_estimate[1] == by_proof[1] == (by_proof[0] != "undecided")
 
 
 # -- sentences of targets -----------------------------------------------------------------------------------------
@@ -231,11 +234,16 @@ def test_proof_only_takes_verdicts_back(seen, limit, relation):
         ("a <= 0.5", reading(0.6, 0.55, 0.65), None, False, "missed", "the one-sided bound 0.55 rules it out"),
         ("a == 0", reading(3, 1.2, 6), None, False, "missed", "the one-sided bounds rule it out"),
         ("a >= 0.95", reading(0.96, 0.88, 0.99), 1350, False, "met", "unproven; proof needs about n=1,350 at this estimate"),
-        ("a >= 0.95", reading(0.95, 0.88, 0.99), None, False, "met", "unproven; no n would prove it at this estimate"),
+        ("a >= 0.95", reading(0.95, 0.88, 0.99), None, False, "met", "unproven"),
         ("a >= 0.95", reading(0.94, 0.88, 0.99), 9, False, "missed", "unproven; proof needs about n=9 at this estimate"),
         ("a >= 0.95", reading(0.96, 0.88, 0.99), 9, True, "undecided",
          "not proven either way; proof needs about n=9 at this estimate"),
-        ("count(a) == 0", reading(0, 0, 2.9), None, False, "met", "none in these n=50; the rate may be up to 0.058"),
+        ("a >= 0.95", reading(0.96, 0.88, 0.99), None, True, "undecided", "not proven either way"),
+        ("count(a) == 0", reading(0, 0, 2.9), None, False, "met", "none in these n=50; it may be up to 0.058 of all"),
+        ("count(a) == 0", reading(0, 0, 2.9), None, True, "met", "none in these n=50; it may be up to 0.058 of all"),
+        ("a == 0", reading(0, 0, 0.06), None, False, "met", "none in these n=50; it may be up to 0.06 of all"),
+        ("count(a) == 0", reading(1, 0.1, 4.7), None, True, "missed", "the one-sided bounds rule it out"),
+        ("count(a) == 3", reading(2, 1.0, 4.0), None, True, "missed", "unproven"),
         ("count(a) == 0", reading(0, None, None), None, False, "met", "none in these n=50"),
         ("a >= 0.5", reading(None), None, False, "undecided", "no sample was scored"),
     ],
@@ -482,14 +490,36 @@ def test_lost_samples_that_could_turn_a_target_leave_it_undecided():
     one = verdict(target_result("a >= 0.95", seen, lost=3))
 
     assert (one.state, one.proven) == ("undecided", False)
-    assert one.reason == "met on what was observed, but 3 lost samples could make it missed"
+    assert one.reason == "met on what was observed; the 3 lost could make it missed"
+
+
+def test_lost_samples_that_take_every_proof_leave_it_open():
+    """Neither extreme makes it missed: it is no longer proven, and proof was asked for."""
+    seen = evidence(reading(0.97, 0.951, 0.99), reading(0.96, 0.94, 0.98), reading(0.98, 0.945, 0.99))
+    one = verdict(target_result("a >= 0.95", seen, lost=3), strict=True)
+    contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
+    unbounded = evidence(reading(0.0, -0.04, 0.04), reading(None), reading(None))
+
+    assert (one.state, one.reason) == ("undecided", "met on what was observed; the 3 lost leave it open")
+    assert (
+        verdict(comparison(unbounded, contrast, lost=1)).reason == "met on what was observed; the 1 lost leave it open"
+    )
+
+
+def test_one_lost_sample_and_thousands_are_told_alike():
+    seen = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
+
+    assert [verdict(target_result("a >= 0.95", seen, lost=lost)).reason for lost in (1, 1234)] == [
+        "met on what was observed; the 1 lost could make it missed",
+        "met on what was observed; the 1,234 lost could make it missed",
+    ]
 
 
 def test_lost_samples_that_could_save_a_target_leave_it_undecided():
     seen = evidence(reading(0.94, 0.9, 0.97), reading(0.91, 0.86, 0.95), reading(0.96, 0.92, 0.98))
     one = verdict(target_result("a >= 0.95", seen, lost=2))
 
-    assert one.reason == "missed on what was observed, but 2 lost samples could make it met"
+    assert one.reason == "missed on what was observed; the 2 lost could make it met"
 
 
 def test_lost_samples_that_turn_nothing_may_take_the_proof():
@@ -497,7 +527,7 @@ def test_lost_samples_that_turn_nothing_may_take_the_proof():
     one = verdict(target_result("a >= 0.95", seen, lost=3, needed=900))
 
     assert (one.state, one.proven) == ("met", False)
-    assert one.reason == "proven on what was observed, but not whatever the 3 lost samples are"
+    assert one.reason == "proven on what was observed, but not whatever the 3 lost are"
 
 
 def test_lost_samples_between_whose_extremes_an_equality_holds_leave_it_undecided():
@@ -505,7 +535,7 @@ def test_lost_samples_between_whose_extremes_an_equality_holds_leave_it_undecide
     seen = evidence(reading(2, 1, 4), reading(2, 1, 4), reading(6, 4, 9))
 
     assert verdict(target_result("count(a) == 3", seen, lost=4)).reason == (
-        "missed on what was observed, but 4 lost samples could make it met"
+        "missed on what was observed; the 4 lost could make it met"
     )
     assert verdict(target_result("count(a) == 7", seen, lost=4)).state == "missed"
 
@@ -522,7 +552,7 @@ def test_lost_samples_that_could_be_a_regression_leave_it_undecided():
     one = verdict(comparison(seen, lost=12))
 
     assert one.state == "undecided"
-    assert one.reason == "met on what was observed, but 12 lost samples could make it missed"
+    assert one.reason == "met on what was observed; the 12 lost could make it missed"
 
 
 def test_what_is_lost_is_judged_by_the_same_family():
@@ -538,7 +568,7 @@ def test_an_improvement_that_the_lost_could_undo_is_not_proven():
     one = verdict(comparison(seen, lost=4))
 
     assert (one.state, one.proven) == ("met", False)
-    assert one.reason == ("an improvement is proven on what was observed, but not whatever the 4 lost samples are")
+    assert one.reason == ("an improvement is proven on what was observed, but not whatever the 4 lost are")
 
 
 # -- what forbids a verdict ---------------------------------------------------------------------------------------
@@ -557,7 +587,7 @@ def test_an_interrupted_experiment_is_undecided():
 
     for one in verdicts(analysis(*results, finished=False)):
         assert (one.state, one.proven) == ("undecided", False)
-        assert one.reason == "interrupted; --crucible-resume goes on"
+        assert one.reason == "sampling was cut short; --crucible-resume goes on"
 
 
 def test_a_target_on_what_nothing_scored_is_a_mistake_of_the_suite():

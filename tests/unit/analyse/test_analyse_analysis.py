@@ -134,7 +134,7 @@ def test_a_declared_metric_of_which_every_sample_failed_is_at_its_worst():
 def test_losses_are_counted_by_reason_and_the_never_asked_among_them():
     one = analysed(arm(a=[True, "lost", True], b=["lost", "lost", 1.0]), arm(a=[True, True, True]), n=5)
 
-    assert one.lost == {"v2": {"error": 1, "scorer": 1, "interrupted": 2}, "v1": {"interrupted": 2}}
+    assert one.lost == {"v2": {"error": 1, "scorer": 1, "unasked": 2}, "v1": {"unasked": 2}}
 
 
 def test_what_was_not_selected_is_said_to_be_deselected():

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import nct, norm, t
@@ -144,12 +144,39 @@ def test_too_few_clusters_give_a_difference_and_a_reason():
     assert "cluster" in one.note
 
 
+# -- one-sided bounds ---------------------------------------------------------------------------------------------
+
+GRADES = [0.2, 0.4, 0.9, 0.7, 0.6, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "facts", "clusters", "method"),
+    [
+        (*table(20, 6, 1, 3), BINARY, None, "tango"),
+        (GRADES, GRADES[::-1], SHARE, None, "augmented t"),
+        (GRADES, GRADES[::-1], NUMBER, None, "paired t"),
+        (*table(20, 6, 1, 3), BINARY, np.arange(30) // 5, "augmented cr2"),
+        (GRADES, GRADES[::-1], NUMBER, [0, 0, 1, 1, 2, 2], "cr2"),
+    ],
+    ids=["bits", "shares", "numbers", "bits in groups", "numbers in groups"],
+)
+def test_the_method_of_the_bounds_has_its_name(ours, theirs, facts, clusters, method):
+    assert compared(ours, theirs, facts, clusters=clusters).evidence.method == method
+
+
+def test_bounds_that_cannot_be_had_have_no_method():
+    one = compared([None, "n/a"], [1, 1])
+
+    assert (one.evidence.observed.lower, one.evidence.observed.upper, one.evidence.method) == (None, None, "none")
+
+
 # -- lost ---------------------------------------------------------------------------------------------------------
 
 maybe = st.sampled_from([0.0, 1.0, 0.0, 1.0, None])
 
 
 @given(st.lists(st.tuples(maybe, maybe), min_size=2, max_size=6), st.sampled_from([BINARY, FLAGGED]))
+@settings(max_examples=50)
 def test_no_lost_bit_can_make_the_difference_lie_outside_its_extremes(pairs, facts):
     """Over all that the lost could have been; and bounds that hold at the extremes hold in between."""
     cells = [one for pair in pairs for one in pair]

@@ -131,6 +131,18 @@ def test_clusters_widen_what_a_mean_says():
     assert grouped.estimate.interval.low < alone.estimate.interval.low
 
 
+def test_a_quantile_of_grouped_samples_has_no_bounds():
+    """Order statistics take samples for independent."""
+    values, groups = list(range(40)), np.repeat(np.arange(10), 4)
+    alone, grouped = result("p50(m) <= 30", values, NUMBER), result("p50(m) <= 30", values, NUMBER, clusters=groups)
+
+    assert grouped.estimate.value == alone.estimate.value == 19
+    assert (grouped.estimate.interval, grouped.estimate.clusters) == (None, None)
+    assert (grouped.evidence.observed.lower, grouped.evidence.observed.upper) == (None, None)
+    assert grouped.estimate.method == grouped.evidence.method == "none for a quantile of grouped samples"
+    assert alone.evidence.observed.lower is not None
+
+
 def test_clusters_of_what_is_not_seen_do_not_count():
     one = result("m >= 0.5", [1, 0, 1, None, None, 1, 0, 1, 0, 1], clusters=[0, 0, 1, 2, 2, 3, 3, 4, 5, 5])
 
@@ -251,6 +263,16 @@ def test_the_n_that_proves_a_mean(target):
 
     needed = next(n for n in range(2, 10**4) if t.ppf(0.95, n - 1) * spread / math.sqrt(n) <= abs(3.0 - target))
     assert result(f"m >= {target}", values, NUMBER).needed == needed
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"), [("m >= 0.8", BINARY), ("rate(m >= 1) >= 0.8", NUMBER), ("m >= 0.8", NUMBER)]
+)
+def test_the_n_that_proves_is_not_known_for_grouped_samples(text, facts):
+    values, groups = [1, 1, 1, 1, 1, 1, 1, 0, 1, 1], np.repeat(np.arange(5), 2)
+
+    assert result(text, values, facts).needed
+    assert result(text, values, facts, clusters=groups).needed is None
 
 
 @pytest.mark.parametrize("text", ["m >= 0.5", "m == 0.5", "count(m) <= 3", "p50(m) >= 0.5"])

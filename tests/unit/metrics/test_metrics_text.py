@@ -70,6 +70,11 @@ def test_exact_match_compares_normalised_texts(text, expected, equal):
         ("Lyon perhaps", ["Paris", "Lyon"], True),
         ("Nice", ["Paris", "Lyon"], False),
         ("par is", "Paris", False),
+        ("anything", "", False),
+        ("anything", " \n", False),
+        ("", "", False),
+        ("It is Lyon", ["", "Lyon"], True),
+        ("It is Nice", ["", "Lyon"], False),
     ],
 )
 def test_contains_expected_looks_anywhere_in_the_reply(text, expected, found):

@@ -1,4 +1,4 @@
-"""What stored answers depend on: all that the test function reads from its own module, and nothing else."""
+"""What stored answers depend on: all that the test function reads of what its author wrote, and nothing else."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ def load(tmp_path: Path) -> Callable[..., ModuleType]:
     """Imports the suite, or an edited one."""
     count = iter(range(100))
 
-    def loaded(old: str = "", new: str = "") -> ModuleType:
+    def loaded(old: str = "", new: str = "", *, folder: str = "") -> ModuleType:
         assert old in SUITE
-        path = tmp_path / f"suite_{next(count)}.py"
+        path = tmp_path / folder / f"suite_{next(count)}.py"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(SUITE.replace(old, new) if old else SUITE)
         spec = importlib.util.spec_from_file_location("suite", path)
         assert spec is not None
@@ -250,28 +251,79 @@ def test_differences_are_named_in_words():
     ]
 
 
+# -- classes and other modules ------------------------------------------------------------------------------------
+
+
 class _Suite:
     PROMPT = "Answer briefly."
 
     def question(self, sample: Sample) -> str:
-        return f"{self.PROMPT} {sample.input}"
+        return f"{self.PROMPT} {self.shown(sample)}"
+
+    def shown(self, sample: Sample) -> str:
+        return str(sample.input)
 
 
-class _OtherSuite:
+class _OtherPrompt(_Suite):
     PROMPT = "Think step by step."
-    question = _Suite.question
 
 
-def test_a_constant_of_the_class_changes_the_sources_of_its_methods() -> None:
-    assert list(sources(_Suite.question, _Suite)) != list(sources(_Suite.question, _OtherSuite))
+class _OtherMethod(_Suite):
+    def shown(self, sample: Sample) -> str:
+        return repr(sample.input)
 
 
-def test_a_constant_of_a_module_that_is_named_is_read() -> None:
+class _OtherName(_Suite):
+    UNUSED = "and is not read"
+
+
+def of_class(owner: type) -> list[str]:
+    return [one.replace(owner.__name__, "") for one in sources(_Suite.question, owner)]
+
+
+@pytest.mark.parametrize("owner", [_OtherPrompt, _OtherMethod])
+def test_what_a_method_reads_of_its_class_is_part_of_it(owner):
+    assert of_class(owner) != of_class(_Suite)
+
+
+def test_what_a_method_does_not_read_of_its_class_is_no_part_of_it():
+    assert of_class(_OtherName) == of_class(_Suite)
+
+
+def reading(expression: str, **known: Any) -> FunctionType:
+    """A function of another module, in which these names are known."""
+    return FunctionType(compile(expression, "suite", "eval"), known)
+
+
+def test_a_constant_of_a_module_that_is_named_is_part_of_it():
     prompts = ModuleType("prompts")
-    prompts.SYSTEM = "one"  # type: ignore[attr-defined]
+    prompts.SYSTEM, prompts.UNUSED = "one", 1  # type: ignore[attr-defined]
+    reader = reading("prompts.SYSTEM", prompts=prompts)
+    before = function_hash(reader)
+    prompts.UNUSED = 2  # type: ignore[attr-defined]
 
-    reader = FunctionType(compile("prompts.SYSTEM", "suite", "eval"), {"prompts": prompts})
-    before = list(sources(reader))
+    assert function_hash(reader) == before
     prompts.SYSTEM = "two"  # type: ignore[attr-defined]
+    assert function_hash(reader) != before
 
-    assert before != list(sources(reader))
+
+IMPORTED = {
+    "function": lambda suite: reading("shorten('')", shorten=suite.shorten),
+    "module": lambda suite: reading("suite.shorten('')", suite=suite),
+}
+
+
+@pytest.mark.parametrize("imported", IMPORTED.values(), ids=IMPORTED.keys())
+@pytest.mark.parametrize(
+    ("old", "new"), [("text[:LIMIT]", "text[-LIMIT:]"), ("LIMIT = 10", "LIMIT = 11")], ids=["source", "constant"]
+)
+def test_an_imported_function_of_the_users_own_is_part_of_it(load, imported, old, new):
+    assert function_hash(imported(load())) == function_hash(imported(load()))
+    assert function_hash(imported(load(old, new))) != function_hash(imported(load()))
+
+
+def test_an_installed_function_is_part_of_it_by_its_name_alone(load):
+    reader = IMPORTED["function"]
+    changed = load("text[:LIMIT]", "text[-LIMIT:]", folder="site-packages")
+
+    assert function_hash(reader(changed)) == function_hash(reader(load(folder="site-packages")))

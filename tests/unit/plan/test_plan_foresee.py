@@ -60,7 +60,7 @@ def test_a_share_is_foreseen_from_a_fifth_of_the_answers_changing():
 
     assert foresight.detectable == pytest.approx(0.0881, abs=5e-5)
     assert foresight.detectable == pytest.approx(connor(200, Z), rel=1e-6)
-    assert (foresight.unit, foresight.assumption) == ("points", "20 % of answers changing")
+    assert (foresight.unit, foresight.assumption) == ("points", "20 % of answers change")
 
 
 def test_comparisons_that_share_alpha_see_less():
@@ -73,6 +73,7 @@ def test_a_metric_of_unknown_kind_is_taken_for_a_share():
     unknown = only(plan(MetricFacts(name="accuracy"), n=200))
 
     assert unknown.detectable == only(plan(BINARY, n=200)).detectable
+    assert unknown.assumption == "it is yes or no and 20 % of answers change"
 
 
 def test_a_graded_score_is_foreseen_from_a_quarter_of_its_range():
@@ -88,7 +89,7 @@ def test_a_score_without_a_range_is_foreseen_in_units_of_its_spread():
     foresight = only(plan(TOKENS, n=400))
 
     assert foresight.detectable == pytest.approx(0.140, abs=5e-4)
-    assert (foresight.unit, foresight.assumption) == ("sd", "in units of the differences' spread")
+    assert (foresight.unit, foresight.assumption) == ("spreads of the differences", "")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -58,6 +59,7 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
     exact = estimate("exact", "v2", 0.81, 0.75, 0.858)
     seconds = estimate("seconds", "v2", 1.25, 1.1, float("inf"), statistic="p95", n=198, lost=2)
     proven = Evidence(observed=reading, worst=reading, best=reading, method="clopper-pearson")
+    compared = dataclasses.replace(proven, method="tango")
     asked = make_plan()
     given = {
         "estimates": (exact, estimate("exact", "v1", 0.845, 0.788, 0.889)),
@@ -69,7 +71,7 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
             Comparison(
                 contrast=asked.contrasts[0], candidate="v2", pairs=198, lost=2, clusters=None, difference=-0.035,
                 interval=Interval(low=-0.0871, high=0.0164, level=0.95, method="tango"), p_value=0.18, p_exact=0.229,
-                method="tango", evidence=proven, detectable=0.0742, needed=890, p_adjusted=0.18,
+                method="tango", evidence=compared, detectable=0.0742, needed=890, p_adjusted=0.18,
             ),
         ),
         "kinds": {"exact": "binary", "seconds": "unbounded"},
@@ -97,7 +99,8 @@ def make_run(*analyses: Analysis, **facts) -> Run:
     given = {
         "id": "a1b2c3", "started": "2026-01-01T00:00:00", "finished": "2026-01-01T00:01:00", "seed": 7,
         "git": {"commit": "c0ffee", "dirty": False}, "environment": {"python": "3.12"}, "alpha": 0.05,
-        "correction": "holm", "exit_status": 1, "store": ".crucible/crucible.db", "verdicts": verdicts,
+        "correction": "holm", "questions": sum(len(one.plan.contrasts) for one in analyses), "exit_status": 1,
+        "store": ".crucible/crucible.db", "verdicts": verdicts,
     }  # fmt: skip
     return Run(experiments=analyses, **{**given, **facts})
 

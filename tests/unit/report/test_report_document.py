@@ -8,11 +8,12 @@ import math
 
 import pytest
 
+from pytest_crucible.records import Reused
 from pytest_crucible.report.json import render_json
 
 CONTRACT = {
     "": "format run experiments exit_status",
-    "run": "id started finished seed git environment alpha correction",
+    "run": "id started finished seed git environment alpha correction questions",
     "experiments": "nodeid dataset arms estimates comparisons verdicts",
     "experiments.dataset": "name sha256 n",
     "experiments.arms": "name role adapter",
@@ -27,6 +28,7 @@ MORE = {
     "experiments.arms": "identity parameters simulated reused lost failures",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
     "experiments.comparisons": "alternative level bounds needed note",
+    "experiments.verdicts": "mistake",
 }
 """Keys beyond the contract: they may grow in number."""
 
@@ -59,7 +61,7 @@ def test_the_values_are_those_of_the_run(run):
     whole = document(run())
     [experiment] = whole["experiments"]
 
-    assert (whole["format"], whole["exit_status"], whole["run"]["seed"]) == (1, 1, 7)
+    assert (whole["format"], whole["exit_status"], whole["run"]["seed"], whole["run"]["questions"]) == (1, 1, 7, 1)
     assert whole["run"]["git"] == {"commit": "c0ffee", "dirty": False}
     assert experiment["dataset"] == {"name": "sums", "sha256": "ab" * 32, "n": 200, "groups": None}
     assert [(one["name"], one["role"]) for one in experiment["arms"]] == [("v2", "candidate"), ("v1", "baseline")]
@@ -70,8 +72,16 @@ def test_the_values_are_those_of_the_run(run):
     assert [pair[key] for key in ("pairs", "lost", "difference", "low", "high", "p_value", "p_exact", "p_adjusted")] == [
         198, 2, -0.035, -0.0871, 0.0164, 0.18, 0.229, 0.18,
     ]  # fmt: skip
+    assert pair["bounds"] == {"lower": -0.078, "upper": 0.008, "method": "tango"}
     assert experiment["metrics"][1] == {"name": "seconds", "kind": "unbounded", "direction": "lower"}
     assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
+
+
+def test_answers_that_are_not_new_are_named_with_their_number(run, analysis):
+    reused = {"v1": Reused(run="f00", answers=150)}
+    arms = at(document(run(analysis(reused=reused))), "experiments.arms")
+
+    assert [arm["reused"] for arm in arms] == [None, {"run": "f00", "answers": 150}]
 
 
 def test_an_infinity_is_a_word(run):
@@ -101,6 +111,14 @@ def test_verdicts_stand_with_their_experiment(run, analysis, plan):
     whole = document(run(analysis(), analysis(plan(nodeid="other"))))
 
     assert [len(one["verdicts"]) for one in whole["experiments"]] == [3, 3]
+
+
+def test_a_mistake_in_the_suite_is_marked(run):
+    one = run()
+    mistaken = dataclasses.replace(one.verdicts[0], mistake=True)
+    whole = document(dataclasses.replace(one, verdicts=(mistaken, *one.verdicts[1:])))
+
+    assert [verdict["mistake"] for verdict in at(whole, "experiments.verdicts")] == [True, False, False]
 
 
 def test_it_is_text_as_it_is_written(run, analysis, plan):

@@ -22,6 +22,11 @@ def interval(low: float, high: float) -> Interval:
         (0.56254738, 0.5356, 0.5891, "0.563 [0.536, 0.589]"),
         (0.96, 0.8654, 0.9890, "0.960 [0.865, 0.989]"),
         (1.0, 0.9888, 1.0, "1.000 [0.989, 1.000]"),
+        (0.9, 0.8949, 0.9051, "0.900 [0.895, 0.905]"),
+        (0.9, 0.8951, 0.9049, "0.9000 [0.8951, 0.9049]"),
+        (-0.0001, -0.031, 0.03, "0.000 [-0.031, 0.030]"),
+        (-1e-7, -4e-7, 2e-7, "0.000000 [0.000000, 0.000000]"),
+        (-0.4, -20, 20, "0 [-20, 20]"),
         (0.0, 0.0, 0.0713, "0.000 [0.000, 0.071]"),
         (0.46917281, 0.46917201, 0.46917361, "0.469173 [0.469172, 0.469174]"),
         (0.00012, 0.0001, 0.00014, "0.000120 [0.000100, 0.000140]"),
@@ -45,6 +50,9 @@ def test_an_estimate_is_shown_with_its_interval(value, low, high, shown):
         (0.0417, 0.012, 0.0713, "+0.042 [+0.012, +0.071]"),
         (-0.02, -0.11, 0.07, "-0.020 [-0.110, +0.070]"),
         (0.0, -0.07, 0.07, "+0.000 [-0.070, +0.070]"),
+        (-0.0002, -0.07, 0.07, "+0.000 [-0.070, +0.070]"),
+        (-0.0302, -0.06, -0.0004, "-0.030 [-0.060, +0.000]"),
+        (1 / 3, -0.4149, 0.7921, "+0.333 [-0.415, +0.792]"),
         (1.5, -math.inf, math.inf, "+1.5 [-inf, inf]"),
     ],
 )
@@ -59,6 +67,13 @@ def test_what_is_unknown_is_a_word():
 
 
 finite = st.floats(-1e12, 1e12)
+
+
+@given(finite, finite, st.booleans())
+def test_a_zero_has_no_minus(value, half, sign):
+    shown = number(value, interval(value - abs(half), value + abs(half)), sign=sign)
+
+    assert not (shown.startswith("-") and read(shown) == 0)
 
 
 def read(text: str) -> float:
@@ -93,21 +108,21 @@ widths = st.integers(-4, 6).flatmap(lambda power: st.integers(10, 99).map(lambda
 
 @given(ordinary, widths)
 def test_what_is_shown_is_true_to_a_tenth_of_the_interval(value, half):
-    """A share, to half of its third decimal."""
-    shown = number(value, interval(value - half, value + half))
+    """A share, to half of its third decimal at least."""
+    ends = interval(value - half, value + half)
+    width = ends.high - ends.low
 
-    assert abs(read(shown) - value) <= (0.0005 if 0.001 <= half < 1 else half / 10) * (1 + 1e-6)
+    assert abs(read(number(value, ends)) - value) <= min(0.0005 if width < 2 else math.inf, width / 20) * (1 + 1e-6)
 
 
 @given(ordinary, widths)
 def test_no_digit_is_shown_that_the_interval_does_not_earn(value, half):
-    """At most two digits of the half width; a share always has three decimals."""
-    shown = number(value, interval(value - half, value + half))
-    decimals = len(shown.partition(".")[2])
+    """At most two digits of the width; a share always has three decimals."""
+    ends = interval(value - half, value + half)
+    width = ends.high - ends.low
+    decimals = len(number(value, ends).partition(".")[2])
 
-    assert decimals <= max(3, 2 - math.floor(math.log10(half)))
-    if half >= 10.5:
-        assert decimals == 0
+    assert decimals <= max(3 if width < 2 else 0, 1 - math.floor(math.log10(width)))
 
 
 @pytest.mark.parametrize(

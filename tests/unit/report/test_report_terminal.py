@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from pytest_crucible.records import Worst
+from pytest_crucible.records import Reused, Worst
 from pytest_crucible.report.terminal import summary
 
 
@@ -25,7 +25,14 @@ TABLES = [
     "    a regression is proven",
     "",
     "test_sums: v2 lost 2 by error",
-    "test_sums: v2 failed 3 by timeout, 1 by truncated",
+    "test_sums: v2 failed 3 by timeout, 1 truncated",
+]
+
+
+ESTIMATES = [
+    "metric  statistic  arm  estimate                n  method",
+    "exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
+    "exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
 ]
 
 
@@ -37,13 +44,20 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
     assert lines(run(), verbosity=-1) == ["test_math.py::test_sums::exact: v2 vs v1: missed: a regression is proven"]
 
 
+def test_a_quiet_summary_calls_a_mistake_in_the_suite_one(run):
+    met, *_ = run().verdicts
+    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", mistake=True)
+
+    assert lines(run(verdicts=(met, mistaken)), verbosity=-1) == [
+        "test_math.py::test_sums::typo >= 1: mistake in the suite: no number"
+    ]
+
+
 def test_a_verbose_summary_adds_methods_and_where_all_is_kept(run):
     assert lines(run(), verbosity=1) == [
         *TABLES,
-        "metric    statistic    arm    estimate              n    method",
-        "exact     mean         v2     0.810 [0.750, 0.858]  200  wilson",
-        "exact     mean         v1     0.845 [0.788, 0.889]  200  wilson",
-        "exact: tango, p 0.180, exact p 0.229",
+        *ESTIMATES,
+        "test_sums: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
         "run a1b2c3, seed 7, in .crucible/crucible.db",
     ]
 
@@ -79,11 +93,48 @@ def test_several_experiments_stand_under_their_names(run, analysis, plan):
     assert "p (Holm, 2)" in "\n".join(told)
 
 
-def test_a_run_without_questions_has_no_tables(run, analysis, plan):
-    nothing = plan(targets=(), contrasts=())
-    quiet = run(analysis(nothing, targets=(), comparisons=(), lost={"v2": {}, "v1": {}}, failures={"v2": {}, "v1": {}}))
+def test_of_several_experiments_each_estimate_and_method_names_its_own(run, analysis, plan):
+    two = run(analysis(worst=()), analysis(plan(nodeid="test_math.py::test_products"), worst=()))
 
-    assert lines(quiet) == []
+    assert lines(two, verbosity=1)[len(lines(two)) :] == [
+        "experiment     metric  statistic  arm  estimate                n  method",
+        "test_sums      exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
+        "test_sums      exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
+        "test_products  exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
+        "test_products  exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
+        "test_sums: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
+        "test_products: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
+        "run a1b2c3, seed 7, in .crucible/crucible.db",
+    ]
+
+
+def test_questions_that_were_asked_and_not_answered_share_alpha_too(run):
+    """An experiment that could not begin is not in the tables."""
+    assert "p (Holm, 3)" in "\n".join(lines(run(questions=3)))
+
+
+def unjudged(analysis, plan, name="test_sums", **facts):
+    asking = plan(nodeid=f"test_math.py::{name}", targets=(), contrasts=())
+    whole = {"lost": {"v2": {}, "v1": {}}, "failures": {"v2": {}, "v1": {}}, **facts}
+    return analysis(asking, targets=(), comparisons=(), **whole)
+
+
+def test_what_is_not_judged_shows_its_estimates(run, analysis, plan):
+    assert lines(run(unjudged(analysis, plan), verdicts=())) == [*ESTIMATES, ""]
+
+
+def test_beside_others_what_is_not_judged_names_itself(run, analysis, plan):
+    told = lines(run(analysis(), unjudged(analysis, plan, "test_plain")))
+
+    assert [line for line in told if line.startswith(("experiment ", "test_plain "))] == [
+        "experiment  metric  statistic  arm  estimate                n  method",
+        "test_plain  exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
+        "test_plain  exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
+    ]
+
+
+def test_a_run_that_measured_nothing_has_no_tables(run, analysis, plan):
+    assert lines(run(unjudged(analysis, plan, estimates=()))) == []
 
 
 def test_colours_repeat_the_words(run):
@@ -102,34 +153,71 @@ def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
     assert told[3].endswith("met, proven (simulated)")
 
 
-def test_stored_answers_are_named(run, analysis):
-    told = lines(run(analysis(reused={"v1": "f00"})))
+def test_stored_answers_are_counted_and_named(run, analysis, plan):
+    twice = plan(epochs=6)
+    told = lines(run(analysis(twice, reused={"v1": Reused(run="f00", answers=1150)})))
 
-    assert "test_sums: answers of v1 are those of run f00 (--crucible-fresh asks anew)" in told
+    assert "test_sums: 1,150 of 1,200 answers of v1 are those of run f00; --crucible-fresh asks anew" in told
 
 
-def test_what_does_not_apply_is_counted(run, analysis):
+def test_answers_of_a_candidate_that_was_resumed_are_named(run, analysis):
+    """--crucible-fresh would not ask these anew."""
+    told = lines(run(analysis(reused={"v2": Reused(run="f00", answers=12)})))
+
+    assert "test_sums: 12 of 200 answers of v2 are those of run f00" in told
+
+
+def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
+    v2, v1 = plan().arms
+    named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
+
+    assert lines(run(analysis(named, reused={"v1": Reused(run="f00", answers=200)}))) == TABLES
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ({"error": 3, "unasked": 1010}, "3 by error, 1,010 not asked"),
+        ({"scorer": 1}, "1 by a scorer"),
+        ({"deselected": 4}, "4 deselected"),
+    ],
+    ids=["unasked", "scorer", "deselected"],
+)
+def test_what_is_lost_is_told_by_its_reason(run, analysis, counts, told):
+    assert f"test_sums: v2 lost {told}" in lines(run(analysis(lost={"v2": counts, "v1": {}})))
+
+
+def test_what_does_not_apply_is_counted(run, analysis, plan):
     plain = analysis().estimates[0]
     told = lines(
         run(
             analysis(
+                plan(planned=1500, selected=1500),
                 estimates=(
                     dataclasses.replace(plain, inapplicable=1200, unconditional=0.1234),
                     dataclasses.replace(plain, inapplicable=3),
-                )
+                    dataclasses.replace(plain, inapplicable=200, unconditional=0.0, n=0, value=None, interval=None),
+                ),
             )
         )
     )
 
-    said = "test_sums: exact does not apply to"
-    assert f"{said} 1,200 samples of v2; with them at the worst value its mean is 0.123" in told
-    assert f"{said} 3 samples of v2" in told
+    said = "test_sums: exact of v2 does not apply to"
+    assert f"{said} 1,200 of 1,500 samples; with them at the worst value its mean is 0.123" in told
+    assert f"{said} 3 of 1,500 samples" in told
+    assert f"{said} 200 of 1,500 samples" in told
 
 
 def test_a_note_is_told(run, analysis):
     noted = dataclasses.replace(analysis().comparisons[0], note="only 10 clusters")
 
     assert "test_sums: only 10 clusters" in lines(run(analysis(comparisons=(noted,))))
+
+
+def test_a_note_that_is_the_reason_of_the_verdict_is_not_told_again(run, analysis):
+    noted = dataclasses.replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
+
+    assert "test_sums: no pairs" not in lines(run(analysis(comparisons=(noted,))))
 
 
 HOSTILE = [

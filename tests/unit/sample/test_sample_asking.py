@@ -190,6 +190,29 @@ def test_a_plain_function_that_takes_too_long_is_left_behind(released):
     assert time.perf_counter() - started < 30
 
 
+def test_a_function_that_was_left_behind_cannot_score_any_more(released):
+    """What it scored in time stays."""
+    outcome, late = Outcome(0, 0, 0), threading.Event()
+    scores = outcome.scores
+
+    def slow():
+        scores["steps"] = 1.0
+        released.wait(60)
+        scores["right"] = True
+        late.set()
+
+    async def in_time() -> None:
+        threads = DaemonThreads(1)
+        await ask_in_thread(slow, {}, outcome, timeout_s=0.02, classify=classify, threads=threads)
+        threads.shutdown()
+
+    asyncio.run(in_time())
+    released.set()
+
+    assert late.wait(5)
+    assert outcome.scores == {"steps": 1.0}
+
+
 def test_what_a_function_raises_because_it_was_cut_short_is_still_a_timeout():
     async def slow():
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.plan.arms import interleaved
 from pytest_crucible.records import Outcome, Reply
-from pytest_crucible.sample.engine import ALL_LOST_AFTER, AllLost, Progress, Unit, run_units
+from pytest_crucible.sample.engine import ALL_LOST_AFTER, BREATH_S, AllLost, Progress, Unit, run_units
 
 
 def outcome(unit: Unit, **fields) -> Outcome:
@@ -163,6 +165,33 @@ def test_the_broken_one_of_two_arms_is_named():
         Experiment(lambda unit: lost(unit) if unit[1] == 1 else answered(unit), arms=("v2", "v1")).run()
 
 
+def test_an_arm_that_answered_before_is_not_broken():
+    """One sample is left of an arm whose other answers are stored, and it is lost."""
+    kept: list[Outcome] = []
+
+    async def ask(unit: Unit) -> Outcome:
+        return lost(unit)
+
+    def run(*before: bool) -> None:
+        work = run_units(
+            iter([(0, 1, 0)]),
+            ask,
+            kept.append,
+            concurrency=1,
+            arms=("v2", "v1"),
+            planned=[0, 1],
+            progress=Progress(total=1),
+            answered=before,
+        )
+        asyncio.run(work)
+
+    run(False, True)
+    with pytest.raises(AllLost, match="adapter 'v1' lost each of its first 1 samples"):
+        run(True, False)
+
+    assert len(kept) == 2
+
+
 @pytest.mark.parametrize(
     "first", [answered, lambda unit: outcome(unit, failure="assertion"), lambda unit: outcome(unit, skipped=True)]
 )
@@ -245,6 +274,40 @@ def test_cancelling_the_run_cancels_the_units_in_flight_and_keeps_what_finished(
     assert 100 <= len(experiment.kept) < 120
     assert experiment.open == 0
     assert experiment.cancelled == 4
+
+
+@pytest.mark.parametrize("concurrency", [1, 64])
+def test_a_model_that_never_waits_can_be_interrupted(concurrency):
+    """The loop hears of it soon, however many workers there are."""
+    kept: list[Outcome] = []
+    endless = ((position, 0, 0) for position in itertools.count())
+
+    async def ask(unit: Unit) -> Outcome:
+        if unit[0] == 10**6:
+            raise AssertionError("not interrupted")
+        return answered(unit)
+
+    before = time.perf_counter()
+
+    async def interrupted() -> None:
+        work = run_units(
+            endless,
+            ask,
+            kept.append,
+            concurrency=concurrency,
+            arms=("v2",),
+            planned=[10**7],
+            progress=Progress(total=10**7),
+        )
+        running = asyncio.create_task(work)
+        asyncio.get_running_loop().call_later(3 * BREATH_S, running.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(interrupted())
+
+    assert 0 < len(kept) < 10**6
+    assert time.perf_counter() - before < 3
 
 
 # -- a store that is slower than the model ------------------------------------------------------------------------

@@ -164,13 +164,20 @@ def test_processes_that_make_it_at_once_all_succeed(tmp_path):
         """
         import sys, time
         from pytest_crucible.store.runs import RunStore
-        while time.time() < float(sys.argv[1]):
+        print("ready", flush=True)
+        start = float(sys.stdin.readline())
+        while time.time() < start:
             pass
         for k in range(6):
-            RunStore(f"{sys.argv[2]}/{k}/runs.db").close()
+            RunStore(f"{sys.argv[1]}/{k}/runs.db").close()
         """
     )
-    command = [sys.executable, "-c", code, str(time.time() + 2.0), str(tmp_path)]
-    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], text=True, **pipes) for _ in range(4)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write(f"{time.time() + 0.05}\n")
+        process.stdin.flush()
 
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 4

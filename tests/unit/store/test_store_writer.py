@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Fingerprint, Observation, Outcome, Plan, Reply, Sample
 from pytest_crucible.store.answers import load_answers
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.writer import AT_ONCE
 
 PLAN = Plan(
     nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
@@ -113,7 +116,7 @@ def killed_after(process: subprocess.Popen[str], seconds: float) -> tuple[list[t
 
 def test_a_killed_process_loses_at_most_its_last_second(store, path):
     experiment, arm = entered(store)
-    added, killed = killed_after(program(path, arm, 0, 10**6, pause=0.002), 2.0)
+    added, killed = killed_after(program(path, arm, 0, 10**6, pause=0.002), 1.5)
 
     stored = sorted(load_answers(store, experiment, 0).positions)
     must = [k for k, when in added if when < killed - 1]
@@ -175,12 +178,30 @@ def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
 
 def test_what_was_stored_before_a_failure_stays(store, path):
     experiment, arm = entered(store)
-    process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**20)
+    process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
     added = len(process.communicate(timeout=60)[0].splitlines()) - 1
 
     stored = sorted(load_answers(store, experiment, 0).positions)
     assert 0 < len(stored) <= added
     assert stored == list(range(len(stored)))
+
+
+def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
+    """Long before the first of them has waited for too long: a model can be faster than any disk."""
+    monkeypatch.setattr("pytest_crucible.store.writer.BEHIND_S", 60.0)
+    _, arm = entered(store)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        writer = store.writer()
+        added = 0
+        while not writer.behind() and added < 20 * AT_ONCE:
+            add(writer, arm, added)
+            added += 1
+        holder.execute("ROLLBACK")
+    writer.close()
+
+    assert AT_ONCE <= added < 20 * AT_ONCE  # of two rows each
+    assert not writer.behind()
 
 
 def test_an_interval_is_all_that_waits(store, path):
