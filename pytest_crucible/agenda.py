@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import unittest
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,8 +15,8 @@ from pytest_crucible.contenders import Contender, contenders
 from pytest_crucible.environment import environment, git_commit
 from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.experiment import CrucibleWarning, Experiment, Library
-from pytest_crucible.joining import Joined, gather, unique_ids
-from pytest_crucible.markers import is_experiment
+from pytest_crucible.joining import Joined, function_nodeid, gather, joins, unique_ids
+from pytest_crucible.markers import is_experiment, is_judged
 from pytest_crucible.options import Settings
 from pytest_crucible.outputs import check_outputs
 from pytest_crucible.plan.fingerprint import differences
@@ -50,7 +51,7 @@ class Agenda:
 
     def owner(self, item: pytest.Item) -> str | None:
         """The experiment that an item is (or is a sample of), by its nodeid; None for items that are not ours."""
-        function = item.nodeid.split("[")[0]
+        function = function_nodeid(item)
         if function in self._joined_ids:  # also where its plan is a mistake: a worker has to tell
             return function
         return item.nodeid if item.nodeid in self._functions else None
@@ -58,6 +59,9 @@ class Agenda:
     def plan(self, items: Sequence[pytest.Item]) -> None:
         """Plan what was selected. Mistakes are gathered, so that all of them are told at once."""
         joined = gather(items)
+        for item in items:
+            with self._mistakes(item.nodeid):
+                _check_joins(item)
         if not (joined or any(item.nodeid in self._functions for item in items)):
             return
         with self._mistakes():
@@ -106,7 +110,7 @@ class Agenda:
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], library: Library) -> None:
         ids = self._joined_ids[nodeid]
-        plan = library.joined(items, ids, len(unique_ids(items)))
+        plan = library.joined(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = Joined(plan, {name: position for position, name in enumerate(ids)})
 
     def _check_stored(self, run: str, plan: Plan) -> None:
@@ -140,3 +144,17 @@ class Agenda:
             yield
         except CrucibleError as error:
             self.problems.append(f"{where}: {error}" if where else str(error))
+
+
+def _check_joins(item: pytest.Item) -> None:
+    """A marker that nothing would heed is a mistake: the suite would be green for the wrong reason."""
+    if is_experiment(item):
+        if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
+            raise SpecError(
+                "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
+            )
+    elif is_judged(item) and not joins(item):
+        raise SpecError(
+            "has a quality target or a comparison but is no experiment: mark it with "
+            "@pytest.mark.crucible(dataset=...), or ask for the `crucible` fixture and score"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,14 +115,14 @@ class Library:
         is_async = inspect.iscoroutinefunction(function)
         return Experiment(function, plan, dataset, metrics, asking, timeout_s, is_async, warnings)
 
-    def joined(self, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int) -> Plan:
+    def joined(self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int) -> Plan:
         """Plan an ordinary parametrised test whose items are the samples."""
         item = items[0]
         asked, wanted = comparisons(item), targets(item)
         asking = self._asking(asked)
         dataset = identify(item.originalname, [Sample(id=one, input=one) for one in sample_ids])
         return Plan(
-            **{**_place(item), "nodeid": item.nodeid.split("[")[0]},
+            **{**_place(item), "nodeid": nodeid},
             dataset=dataset.name,
             dataset_sha256=dataset.sha256,
             planned=len(sample_ids),
@@ -155,7 +156,9 @@ class Library:
         found: dict[str, Metric] = {}
         for one in given:
             if isinstance(one, str) and one not in known:
-                raise SpecError(f"metric {one!r} is not registered: known are {', '.join(sorted(known))}")
+                near = difflib.get_close_matches(one, known, n=1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                raise SpecError(f"metric {one!r} is not registered: {hint}known are {', '.join(sorted(known))}")
             metric = load(known[one]) if isinstance(one, str) else as_metric(one)
             if metric.name in found:
                 raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")

@@ -77,12 +77,18 @@ def sample_id(item: pytest.Item) -> str:
     return str(callspec.id if arm is None else callspec.id.removesuffix(arm).removesuffix("-")) or item.name
 
 
+def function_nodeid(item: pytest.Item) -> str:
+    """The test function that an item is a case of. (A `[` may stand anywhere in a nodeid, in a folder's name too.)"""
+    name = getattr(item, "originalname", None)
+    return item.nodeid if name is None or item.parent is None else f"{item.parent.nodeid}::{name}"
+
+
 def gather(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Function]]:
     """Joined items by the function that they are items of."""
     found: dict[str, list[pytest.Function]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and joins(item):
-            found.setdefault(item.nodeid.split("[")[0], []).append(item)
+            found.setdefault(function_nodeid(item), []).append(item)
     return found
 
 

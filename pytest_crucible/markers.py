@@ -17,6 +17,7 @@ MARKERS = (
     "quality_target(*targets, decide='point'): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None): compare the candidate with every --compare adapter",
 )
+JUDGING = ("quality_target", "ab_compare")
 ALTERNATIVES = ("regression", "non-inferior", "superior", "equivalent")
 
 
@@ -35,6 +36,11 @@ class ExperimentMark:
 def is_experiment(item: pytest.Item) -> bool:
     """Is the item marked `crucible`? (A node's keywords hold its parents' names too, so the marker is asked for.)"""
     return "crucible" in item.keywords and item.get_closest_marker("crucible") is not None
+
+
+def is_judged(item: pytest.Item) -> bool:
+    """Does the function itself carry a target or a comparison? (Those of a module or class are for its experiments.)"""
+    return any(mark.name in JUDGING for mark in item.own_markers)
 
 
 def experiment_mark(item: pytest.Item) -> ExperimentMark:

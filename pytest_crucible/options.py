@@ -137,12 +137,21 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if given is None and option.environment is not None:
         given = os.environ.get(option.environment)
     if given is None and option.key is not None:
-        given = config.getini(f"crucible_{option.name}")
+        given = _key(config, option)
     if given is None:
         given = [] if option.repeats else option.default
     if option.choices and given not in option.choices:
         raise pytest.UsageError(f"crucible_{option.name} = {given!r}: write one of {', '.join(option.choices)}")
     return tuple(given) if option.repeats else given
+
+
+def _key(config: pytest.Config, option: Option) -> Any:
+    try:
+        return config.getini(f"crucible_{option.name}")
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(
+            f"crucible_{option.name} in pytest's configuration is no {option.key}: {error}"
+        ) from error
 
 
 def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:

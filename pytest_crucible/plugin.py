@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible import builtin, hookspecs, options
 from pytest_crucible.fixtures import crucible, sample, sampler, score
-from pytest_crucible.markers import MARKERS, is_experiment
+from pytest_crucible.markers import MARKERS, is_experiment, is_judged
 
 if TYPE_CHECKING:
     from pytest_crucible.session import CrucibleSession
@@ -57,7 +57,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if anything here is ours, before -k, -m and --lf take items away."""
-    if any(is_experiment(item) or "crucible" in getattr(item, "fixturenames", ()) for item in items):
+    if any(is_experiment(item) or is_judged(item) or "crucible" in getattr(item, "fixturenames", ()) for item in items):
         from pytest_crucible.session import open_session
 
         open_session(config).see(items)

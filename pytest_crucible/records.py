@@ -398,6 +398,8 @@ class Analysis:
     """Arm name -> the arm's own failures (assertion, timeout, truncated) -> count. They count as worst scores."""
     finished: bool
     """False when sampling was cut short."""
+    first_lost: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Arm name -> reason -> what was said of the first one."""
     reused: Mapping[str, Reused] = field(default_factory=dict)
     """Arm name -> the stored answers that stood in for new ones."""
     worst: tuple[Worst, ...] = ()

@@ -21,7 +21,7 @@ def progress_shower(config: pytest.Config, nodeid: str) -> Show:
     line = ProgressLine(
         _writer(config, terminal), width=terminal._tw.fullwidth, column=terminal._tw.width_of_current_line
     )
-    name = nodeid.rpartition("::")[2]
+    name = nodeid.partition("::")[2]
 
     def show(progress: Progress | None) -> None:
         if progress is None:

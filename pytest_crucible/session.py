@@ -16,7 +16,7 @@ from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError
 from pytest_crucible.experiment import Experiment
-from pytest_crucible.joining import Crucible, Joined, arm_name, record, sample_id, settle
+from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
 from pytest_crucible.outputs import write_outputs
@@ -134,7 +134,7 @@ class CrucibleSession:
     def _outcome(self, item: pytest.Item) -> Outcome:
         """What a joined item has shown so far."""
         if JOINED_OUTCOME not in item.stash:
-            joined = self._agenda.joined[item.nodeid.split("[")[0]]
+            joined = self._agenda.joined[function_nodeid(item)]
             names = [arm.name for arm in joined.plan.arms]
             number = names.index(arm_name(item) or names[0])
             item.stash[JOINED_OUTCOME] = Outcome(number, joined.positions[sample_id(item)], 0, started=time.time())

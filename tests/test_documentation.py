@@ -187,7 +187,8 @@ def _with_this_python(text: str) -> str:
 
 
 def _environment(folder: Path, in_repository: bool) -> dict[str, str]:
-    ours = ("PYTEST_", "CRUCIBLE_", "COV_", "PYTHONDONTWRITEBYTECODE")
+    # With CI set, pytest does not cut the lines of its short summary.
+    ours = ("PYTEST_", "CRUCIBLE_", "COV_", "PYTHONDONTWRITEBYTECODE", "CI", "BUILD_NUMBER")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     kept |= {"COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     if in_repository:

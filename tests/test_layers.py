@@ -15,11 +15,14 @@ LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
     "environment resources session agenda calling outputs screen",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "stats backends datasets metrics",
+    "libraries": "stats backends datasets metrics sources",
     "nouns": "records wire errors",
 }
-EXCEPTIONS = {("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl")}
-"""Recorded answers are read as datasets are: one reader, so that both complain alike."""
+EXCEPTIONS = {
+    ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.backends.scripted", "pytest_crucible.sources"),
+}
+"""Recorded answers are read as datasets are, and a script's identity is found as a test function's is: one way each."""
 WITHIN = {"pytest side", "nouns"}
 """Layers whose rooms may know each other."""
 

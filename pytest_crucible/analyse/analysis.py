@@ -50,6 +50,7 @@ def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, di
         comparisons=_comparisons(plan, table, alpha, questions),
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         lost=_lost(plan, given.answers, len(given.groups)),
+        first_lost={arm.name: _first_lost(one) for arm, one in zip(plan.arms, given.answers, strict=True)},
         failures={arm.name: failures(answers) for arm, answers in zip(plan.arms, given.answers, strict=True)},
         finished=given.finished,
     )
@@ -125,4 +126,13 @@ def _lost(plan: Plan, answers: Sequence[Answers], samples: int) -> dict[str, dic
         if missing:
             counts["deselected" if plan.selected < plan.planned else "unasked"] += missing
         found[arm.name] = dict(counts)
+    return found
+
+
+def _first_lost(answers: Answers) -> dict[str, str]:
+    """Reason -> the first line of what was said of the first one lost for it."""
+    found: dict[str, str] = {}
+    for one in answers.lost:
+        if one.detail:
+            found.setdefault(one.reason, one.detail.splitlines()[0])
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pytest_crucible import stats
@@ -29,6 +31,9 @@ def compare(
     compared = _compared(facts, *pair, grouped, alpha)
     observed, method = _reading(facts, *pair, grouped, alpha)
     worst, best = _extremes(facts, scores, clusters, alpha) if lost.any() else (observed, observed)
+    too_few = _too_few(compared, contrast, alpha)
+    if too_few:
+        observed, worst, best = (_without_proof(reading) for reading in (observed, worst, best))
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -42,8 +47,8 @@ def compare(
         method=compared.method if compared else "no pairs",
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
         detectable=_detectable(compared, alpha / questions),
-        needed=_needed(compared, contrast, alpha, questions),
-        note=compared.note if compared else "no sample was answered by both arms",
+        needed=_needed(compared, contrast, facts, method, alpha=alpha, questions=questions),
+        note=too_few or (compared.note if compared else "no sample was answered by both arms"),
     )
 
 
@@ -104,15 +109,49 @@ def _discordance(compared: stats.Compared) -> float:
     return min(1.0, deviation**2 * (n - 1) / n + difference**2)
 
 
-def _needed(compared: stats.Compared | None, contrast: Contrast, alpha: float, questions: int) -> int | None:
+def _too_few(compared: stats.Compared | None, contrast: Contrast, alpha: float) -> str:
+    """Why these samples could prove nothing, whatever they showed; empty when they could."""
+    if compared is None or compared.difference is None or compared.p_value is None:
+        return ""
+    if contrast.margin is not None:
+        # Below this floor a score interval errs far more often than it says: three samples can agree by luck.
+        floor = stats.samples_for_zero(min(contrast.margin, 0.999), alpha=alpha)
+        small = compared.method == "tango" and contrast.alternative != "superior" and compared.pairs < floor
+        return (
+            f"{compared.pairs} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs"
+            if small
+            else ""
+        )
+    equal = compared.deviation == 0 and compared.difference and compared.p_value > alpha
+    several = f"{compared.clusters or compared.pairs} {'groups' if compared.clusters else 'samples'}"
+    return f"all differences are equal, and {several} are too few to prove one" if equal else ""
+
+
+def _without_proof(reading: Reading) -> Reading:
+    return replace(reading, lower=None, upper=None, p_value=None)
+
+
+def _needed(
+    compared: stats.Compared | None,
+    contrast: Contrast,
+    facts: MetricFacts,
+    method: str,
+    *,
+    alpha: float,
+    questions: int,
+) -> int | None:
     """About how many samples would settle it with 80 % power, were the estimate the truth."""
     if compared is None or not compared.deviation or compared.difference is None:
         return None
     if contrast.margin is None:
-        distance, tail = abs(compared.difference), alpha / questions / 2
+        distance, tail, pseudo = abs(compared.difference), alpha / questions / 2, 0.0
     else:
         distance, tail = abs(_from_margin(compared.difference, contrast)), alpha
-    return stats.samples_for_margin(distance, compared.deviation, alpha=tail) if distance else None
+        size = (
+            compared.pairs / compared.clusters if compared.clusters else 1.0
+        )  # pseudo-observations come in whole groups
+        pseudo = 2 * (size * (facts.high - facts.low)) ** 2 if method.startswith("augmented") else 0.0
+    return stats.samples_for_margin(distance, compared.deviation, alpha=tail, pseudo=pseudo) if distance else None
 
 
 def _from_margin(difference: float, contrast: Contrast) -> float:

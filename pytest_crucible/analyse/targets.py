@@ -88,6 +88,8 @@ def _needed(question: Question, target: Target, values: Floats, alpha: float) ->
         return None
     prepared = question.prepare(values)
     if question.kind == "binary" and np.isin(prepared, (0.0, 1.0)).all():
+        if not 0 <= target.value <= 1:
+            return None
         rate = float(prepared.mean())
         side: Literal["lower", "upper"] = "lower" if rate > target.value else "upper"
         return stats.samples_to_prove_proportion(rate, target.value, alpha=alpha, side=side)

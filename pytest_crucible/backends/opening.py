@@ -15,11 +15,13 @@ from pytest_crucible.records import Adapter
 
 def open_recorded(adapter: Adapter, root: Path) -> Backend:
     """`path`: a JSONL file of answers, relative to the configuration file."""
+    _check_options(adapter, ("path",))
     return recorded(root / Path(_option(adapter, "path")).expanduser())
 
 
 def open_scripted(adapter: Adapter, root: Path) -> Backend:
     """`script`: "module:function", called with each Request. Optional `latency_s`."""
+    _check_options(adapter, ("script", "latency_s"))
     module, _, name = _option(adapter, "script").partition(":")
     try:
         script = getattr(importlib.import_module(module), name)
@@ -32,6 +34,15 @@ def open_scripted(adapter: Adapter, root: Path) -> Backend:
 
 
 BUILT_IN: dict[str, Callable[[Adapter, Path], Backend]] = {"recorded": open_recorded, "scripted": open_scripted}
+
+
+def _check_options(adapter: Adapter, known: tuple[str, ...]) -> None:
+    unknown = sorted(set(adapter.options) - set(known))
+    if unknown:
+        raise SpecError(
+            f"adapter {adapter.name!r} has {unknown[0]!r}, which backend {adapter.backend!r} does not know: "
+            f"it takes {', '.join(known)}, and parameters"
+        )
 
 
 def _option(adapter: Adapter, name: str) -> str:

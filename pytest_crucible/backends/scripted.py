@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 from collections.abc import Callable
 
 from pytest_crucible.errors import BackendError
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.sources import sources
 
 
 class ScriptedBackend:
@@ -36,9 +36,5 @@ class ScriptedBackend:
 
 
 def _source_hash(script: Callable[[Request], str | Reply]) -> str:
-    """Two scripts with the same source are one checkpoint, unless an identity says otherwise."""
-    try:
-        source = inspect.getsource(script)
-    except (OSError, TypeError):
-        source = repr(script)
-    return hashlib.sha256(source.encode()).hexdigest()
+    """Two scripts that say the same, and read the same, are one checkpoint, unless an identity says otherwise."""
+    return hashlib.sha256("\n".join(sources(script)).encode()).hexdigest()

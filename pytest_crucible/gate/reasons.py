@@ -31,7 +31,7 @@ def _proof(result: TargetResult, state: State) -> str:
 
 def comparison_reason(one: Comparison, state: State, proven: bool, alpha: float) -> str:
     """What is proven, or what these samples can show and how many would decide."""
-    if one.difference is None or one.p_value is None:
+    if one.difference is None or one.evidence.observed.p_value is None:
         return one.note or "too few pairs"
     if one.contrast.margin is not None:
         return _margin_reason(one, state)

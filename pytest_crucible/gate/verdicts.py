@@ -51,6 +51,7 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
         state=state,
         proven=proven,
         reason=caveat or target_reason(result, state, proven),
+        mistake=not result.estimate.n and _complete(analysis),
     )
 
 
@@ -77,7 +78,6 @@ def _unscored(analysis: Analysis, metric: str, subject: str) -> Verdict:
     """A name that nothing scored is a mistake of the suite: passing over it would make a typing error a green build."""
     plan = analysis.plan
     scored = ", ".join(analysis.kinds) or "nothing"
-    complete = analysis.finished and plan.selected == plan.planned
     return Verdict(
         nodeid=plan.nodeid,
         subject=subject,
@@ -85,7 +85,7 @@ def _unscored(analysis: Analysis, metric: str, subject: str) -> Verdict:
         state="undecided",
         proven=False,
         reason=f"no sample has a number for {metric!r} (scored: {scored})",
-        mistake=complete,
+        mistake=_complete(analysis),
     )
 
 
@@ -124,7 +124,13 @@ def _comparison_verdict(analysis: Analysis, one: Comparison, family: _Family) ->
         state=state,
         proven=proven,
         reason=caveat or comparison_reason(one, state, proven, family.alpha),
+        mistake=not one.pairs and _complete(analysis),
     )
+
+
+def _complete(analysis: Analysis) -> bool:
+    """Everything was asked. What is without a single score then is no bad luck but a mistake: it must not pass."""
+    return analysis.finished and analysis.plan.selected == analysis.plan.planned
 
 
 def _settle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,10 +104,25 @@ def declared_facts(
 def as_metric(given: Metric | Score) -> Metric:
     """A metric stays as it is; a plain function becomes one under its own name."""
     if isinstance(given, Metric):
-        return given
+        return _callable(given)
     if callable(given) and hasattr(given, "__name__"):
-        return metric(given)
+        return _callable(metric(given))
     raise SpecError(
         f"{given!r} is not a metric: give a function (reply, sample) -> bool, float or None, "
         "a Metric, or the name of a registered one"
     )
+
+
+def _callable(given: Metric) -> Metric:
+    """A metric that could score nothing is refused before anything is asked."""
+    if inspect.iscoroutinefunction(given.function):
+        raise SpecError(f"metric {given.name!r} is async: write a plain function, and await in the test function")
+    try:
+        inspect.signature(given.function).bind(None, None)
+    except TypeError:
+        raise SpecError(
+            f"metric {given.name!r} does not take (reply, sample): write def {given.name}(reply, sample)"
+        ) from None
+    except ValueError:  # a function of C that does not say what it takes
+        return given
+    return given

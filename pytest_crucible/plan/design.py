@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 
 from pytest_crucible.errors import SpecError
@@ -43,7 +44,33 @@ def judged_facts(
     known = (*facts, PASSED) if wants_passed and not has_passed else tuple(facts)
     for what, metric in named:
         _check_judged(what, metric, known, open_metrics)
+    by_name = {one.name: one for one in known}
+    for target in targets:
+        _check_reachable(target, by_name.get(target.metric))
+    for one in asked:
+        _check_margin(one, by_name.get(one.metric))
     return known
+
+
+def _check_reachable(target: Target, facts: MetricFacts | None) -> None:
+    """A value that the statistic can never have is a slip of the pen, most often a percentage."""
+    low, high = (0.0, 1.0) if target.statistic == "rate" else (-math.inf, math.inf)
+    if facts is not None and target.statistic in ("mean", "quantile"):
+        low, high = facts.low, facts.high
+    if not low <= target.value <= high:
+        raise SpecError(
+            f"target {target.text!r} asks for {target.value:g}, but {target.metric!r} lies between {low:g} and {high:g}: "
+            "write a value in that range, a percentage as a fraction"
+        )
+
+
+def _check_margin(asked: Contrast, facts: MetricFacts | None) -> None:
+    span = math.inf if facts is None else facts.high - facts.low
+    if asked.margin is not None and asked.margin >= span:
+        raise SpecError(
+            f"ab_compare({asked.metric!r}) has margin={asked.margin:g}, and no two values are further apart than {span:g}: "
+            "write how much worse is still good enough, such as 0.05"
+        )
 
 
 def _check_judged(what: str, metric: str, known: Sequence[MetricFacts], open_metrics: bool) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric
-from pytest_crucible.plan.sources import sources
 from pytest_crucible.records import Fingerprint
+from pytest_crucible.sources import sources
 
 
 def fingerprint(

@@ -26,5 +26,6 @@ def _comparison(verdict: Verdict, analysis: Analysis) -> str:
     for one in analysis.comparisons:
         if one.contrast.subject(one.candidate) == verdict.subject:
             shown = with_interval(one.difference, one.interval, sign=True)
-            return f"{shown} n={one.pairs:,}, adjusted p {p_value(one.p_adjusted)}"
+            p = "" if one.contrast.margin is not None else f", adjusted p {p_value(one.p_adjusted)}"
+            return f"{shown} n={one.pairs:,}{p}"
     return ""

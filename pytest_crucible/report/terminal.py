@@ -82,8 +82,13 @@ def _pair_row(analysis: Analysis, one: Comparison, verdicts: dict[tuple[str, str
     subject = one.contrast.subject(one.candidate)
     verdict = verdicts[analysis.plan.nodeid, subject]
     shown = with_interval(one.difference, one.interval, sign=True)
-    cells = (subject, shown, f"{one.pairs:,}", f"{one.lost:,}", p_value(one.p_adjusted), _ruling(verdict, analysis))
+    cells = (subject, shown, f"{one.pairs:,}", f"{one.lost:,}", _p(one), _ruling(verdict, analysis))
     return analysis.plan.nodeid, cells, verdict
+
+
+def _p(one: Comparison) -> str:
+    """The p-value that decides. With a margin the bounds do, and the p-value of no difference would only mislead."""
+    return "-" if one.contrast.margin is not None else p_value(one.p_adjusted)
 
 
 def _ruling(verdict: Verdict, analysis: Analysis) -> str:
@@ -140,6 +145,8 @@ def _remarks(run: Run) -> Iterator[str]:
                         f"{count:,} {_HOW.get(reason, reason)}" for reason, count in sorted(counts.items())
                     )
                     yield f"{name}: {arm.name} {what} {said}"
+            for first in analysis.first_lost.get(arm.name, {}).values():
+                yield f"    first: {_printable(first)[:200]}"
             yield from _reused(analysis, arm, name)
         # Without a p-value the note is the verdict's reason, and stands in the table already.
         yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.p_value is not None)
@@ -196,7 +203,7 @@ def _estimate_cells(one: Estimate) -> tuple[str, ...]:
 
 
 def _name(analysis: Analysis) -> str:
-    return analysis.plan.nodeid.rpartition("::")[2]
+    return analysis.plan.nodeid.partition("::")[2]
 
 
 def _worst(run: Run) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -77,6 +78,13 @@ def _returned(outcome: Outcome, returned: Any) -> Outcome:
         outcome.reply = returned
         if returned.finish == "length":
             outcome.failure = "truncated"
+    elif inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        outcome.lost, outcome.detail = (
+            "error",
+            "the test returned something to await: return await sampler.generate(...)",
+        )
     elif returned is not None:
         outcome.reply = Reply(text=returned if isinstance(returned, str) else repr(returned), value=returned)
     return outcome

@@ -101,11 +101,18 @@ def t_power(dof: float, shift: float, critical: float) -> float:
 
 
 def samples_for_margin(
-    margin: float, deviation: float, *, difference: float = 0.0, alpha: float = 0.05, power: float = 0.8
+    margin: float,
+    deviation: float,
+    *,
+    difference: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    pseudo: float = 0.0,
 ) -> int | None:
     """Samples until a one-sided bound clears -margin with this power, if the true difference is `difference`.
 
-    Normal approximation. None when the true difference is at or beyond the margin: more samples only prove that.
+    Normal approximation. `pseudo` is the sum of squares that an augmented bound adds by its pseudo-observations. None
+    when the true difference is at or beyond the margin: more samples only prove that.
 
     >>> samples_for_margin(0.05, 0.4)
     396
@@ -114,7 +121,12 @@ def samples_for_margin(
     if not deviation >= 0:
         raise ValueError(f"wanted a deviation of at least 0, not {deviation!r}")
     distance = margin + difference
-    return _whole(((z + reach) * deviation / distance) ** 2) if distance > 0 else None
+    if distance <= 0:
+        return None
+    # n = factor * (variance + pseudo / n), solved for n
+    factor = ((z + reach) / distance) ** 2
+    own = factor * deviation**2
+    return _whole((own + math.sqrt(own**2 + 4 * factor * pseudo)) / 2)
 
 
 def _quantiles(tail: float, power: float) -> tuple[float, float]:

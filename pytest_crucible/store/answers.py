@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Result, Select, Table, insert, literal, select, update
+from sqlalchemy import Result, Select, Table, func, insert, literal, select, update
 
 from pytest_crucible.records import Answers, Lost, Reused, ScoreColumns
 from pytest_crucible.store import schema
@@ -84,8 +84,9 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
     newest = schema.arms.c.id.desc()
+    origin = func.coalesce(schema.arms.c.reused_from, schema.runs.c.id)  # the run that asked, not one that copied
     query = (
-        select(schema.arms.c.id, schema.runs.c.id.label("run"), schema.runs.c.status)
+        select(schema.arms.c.id, origin.label("run"), schema.runs.c.status)
         .select_from(joined)
         .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
         .order_by(*((newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)))
