@@ -33,7 +33,7 @@ def compare(
     worst, best = _extremes(facts, scores, clusters, alpha) if lost.any() else (observed, observed)
     too_few = _too_few(compared, contrast, alpha)
     if too_few:
-        observed, worst, best = (_without_proof(reading) for reading in (observed, worst, best))
+        observed, worst, best = (_without_proof(reading, contrast) for reading in (observed, worst, best))
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -127,8 +127,9 @@ def _too_few(compared: stats.Compared | None, contrast: Contrast, alpha: float) 
     return f"all differences are equal, and {several} are too few to prove one" if equal else ""
 
 
-def _without_proof(reading: Reading) -> Reading:
-    return replace(reading, lower=None, upper=None, p_value=None)
+def _without_proof(reading: Reading, contrast: Contrast) -> Reading:
+    """Without what the verdict would rest on: the bounds where there is a margin, the p-value where there is none."""
+    return replace(reading, p_value=None) if contrast.margin is None else replace(reading, lower=None, upper=None)
 
 
 def _needed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tabulate import tabulate
@@ -136,24 +136,26 @@ def _unjudged(run: Run) -> Iterator[str]:
 
 def _remarks(run: Run) -> Iterator[str]:
     """What changes how the numbers are read: losses, the arms' own failures, and answers that are not new."""
+    reasons = {verdict.reason for verdict in run.verdicts}  # these stand in the tables already
     for analysis in run.experiments:
         name = _name(analysis)
         for arm in analysis.plan.arms:
-            for what, counts in (("lost", analysis.lost[arm.name]), ("failed", analysis.failures[arm.name])):
-                if counts:
-                    said = ", ".join(
-                        f"{count:,} {_HOW.get(reason, reason)}" for reason, count in sorted(counts.items())
-                    )
-                    yield f"{name}: {arm.name} {what} {said}"
-            for first in analysis.first_lost.get(arm.name, {}).values():
-                yield f"    first: {_printable(first)[:200]}"
+            yield from _counted(f"{name}: {arm.name} lost", analysis.lost[arm.name])
+            yield from (
+                f"    first: {_printable(said)[:200]}" for said in analysis.first_lost.get(arm.name, {}).values()
+            )
+            yield from _counted(f"{name}: {arm.name} failed", analysis.failures[arm.name])
             yield from _reused(analysis, arm, name)
-        # Without a p-value the note is the verdict's reason, and stands in the table already.
-        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.p_value is not None)
+        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.note not in reasons)
         for one in analysis.estimates:
             if one.inapplicable:
                 share = f"{one.inapplicable:,} of {analysis.plan.selected:,} samples"
                 yield f"{name}: {one.metric} of {one.arm} does not apply to {share}{_unconditional(one)}"
+
+
+def _counted(what: str, counts: Mapping[str, int]) -> Iterator[str]:
+    if counts:
+        yield f"{what} {', '.join(f'{count:,} {_HOW.get(reason, reason)}' for reason, count in sorted(counts.items()))}"
 
 
 def _reused(analysis: Analysis, arm: Arm, name: str) -> Iterator[str]:

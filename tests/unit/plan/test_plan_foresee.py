@@ -92,13 +92,24 @@ def test_a_score_without_a_range_is_foreseen_in_units_of_its_spread():
     assert (foresight.unit, foresight.assumption) == ("spreads of the differences", "")
 
 
-@pytest.mark.parametrize(
-    ("facts", "margin", "deviation"), [(BINARY, 0.05, math.sqrt(0.2)), (GRADED, 0.5, 2.5)], ids=["share", "graded"]
-)
-def test_a_margin_says_how_many_samples_it_needs(facts, margin, deviation):
-    needed = only(plan(facts, n=50, margin=margin)).needed
+def test_a_margin_says_how_many_samples_it_needs():
+    needed = only(plan(BINARY, n=50, margin=0.05)).needed
 
-    assert needed == math.ceil(((Z_ONE_SIDED + POWER) * deviation / margin) ** 2)
+    assert needed == math.ceil(((Z_ONE_SIDED + POWER) * math.sqrt(0.2) / 0.05) ** 2)
+
+
+def test_a_margin_on_a_score_pays_for_the_two_pseudo_observations():
+    """n is where n samples with a variance of 2.5^2 + 2 * 10^2 / n decide."""
+    needed = only(plan(GRADED, n=50, margin=0.5)).needed
+    factor = ((Z_ONE_SIDED + POWER) / 0.5) ** 2
+
+    assert needed - 1 < factor * (2.5**2 + 200 / needed) <= needed
+
+
+def test_a_wide_margin_needs_what_its_bound_needs_at_least():
+    """ln(0.05) / ln(0.7) = 8.4, where the variance alone asks for (2.486 * 0.447 / 0.3)^2 = 13.7."""
+    assert only(plan(BINARY, n=50, margin=0.3)).needed == 14
+    assert only(plan(BINARY, n=50, margin=0.9)).needed == 2
 
 
 def test_a_margin_on_a_score_without_a_range_cannot_be_foreseen():

@@ -216,8 +216,23 @@ def test_a_note_is_told(run, analysis):
 
 def test_a_note_that_is_the_reason_of_the_verdict_is_not_told_again(run, analysis):
     noted = dataclasses.replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
+    session = run(analysis(comparisons=(noted,)))
+    said = tuple(dataclasses.replace(one, reason="no pairs") for one in session.verdicts)
 
-    assert "test_sums: no pairs" not in lines(run(analysis(comparisons=(noted,))))
+    assert "test_sums: no pairs" not in lines(dataclasses.replace(session, verdicts=said))
+
+
+def test_what_was_said_of_the_first_lost_is_told(run, analysis):
+    """A scorer that breaks must say so where its losses are counted."""
+    broken = dataclasses.replace(
+        analysis(),
+        lost={"v2": {"scorer": 3}, "v1": {}},
+        first_lost={"v2": {"scorer": "metric 'm' raised KeyError: 'x'"}},
+    )
+
+    told = lines(run(broken))
+
+    assert told[told.index("test_sums: v2 lost 3 by a scorer") + 1] == "    first: metric 'm' raised KeyError: 'x'"
 
 
 HOSTILE = [
