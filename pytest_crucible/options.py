@@ -148,7 +148,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
 def _key(config: pytest.Config, option: Option) -> Any:
     try:
         return config.getini(f"crucible_{option.name}")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, pytest.UsageError) as error:
         raise pytest.UsageError(
             f"crucible_{option.name} in pytest's configuration is no {option.key}: {error}"
         ) from error
