@@ -9,6 +9,7 @@ one is checked there.
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
 import inspect
@@ -138,7 +139,7 @@ def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any]) -> N
     elif block.language == "json":
         json.loads(block.body)
     elif block.language == "sql":
-        with sqlite3.connect(folder / ".crucible" / "crucible.db") as connection:
+        with contextlib.closing(sqlite3.connect(folder / ".crucible" / "crucible.db")) as connection:
             assert connection.execute(block.body).fetchall(), f"{where}: the query finds nothing"
     elif block.language == "console":
         for command in commands(block):
