@@ -9,6 +9,7 @@ from tabulate import tabulate
 
 from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.report.numbers import p_value, with_interval
+from pytest_crucible.report.sentences import sentence
 
 Markup = dict[str, bool]
 _COLOURS: dict[str, Markup] = {
@@ -50,10 +51,10 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 
 
 def _short(run: Run) -> Iterator[Line]:
+    analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     for one in run.verdicts:
         if one.state != "met":
-            state = "mistake in the suite" if one.mistake else one.state
-            yield Line(f"{one.nodeid}::{one.subject}: {state}: {one.reason}", _COLOURS[one.state])
+            yield Line(f"{one.nodeid}::{one.subject}: {sentence(one, analyses[one.nodeid])}", _COLOURS[one.state])
 
 
 def _tables(run: Run, width: int) -> Iterator[Line]:

@@ -17,8 +17,10 @@ def test_quiet_says_only_what_is_not_met(suite):
     assert "comparison  " not in text
     result.stdout.fnmatch_lines(
         [
-            "test_sums.py::test_sums::exact_match >= 0.70: missed: the one-sided bound 0.283 rules it out",
-            "test_sums.py::test_sums::exact_match: poor vs v2: missed: a regression is proven",
+            "test_sums.py::test_sums::exact_match >= 0.70: missed: "
+            "0.100 [[]0.028, 0.301] n=20; the one-sided bound 0.283 rules it out",
+            "test_sums.py::test_sums::exact_match: poor vs v2: missed: "
+            "-0.700 [[]-0.855, -0.426] n=20, adjusted p 2e-04; a regression is proven",
         ]
     )
     assert "crucible" not in suite.run("-q", "--crucible-adapter=v2").stdout.str()

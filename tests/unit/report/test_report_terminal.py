@@ -41,7 +41,11 @@ def test_the_usual_summary(run):
 
 
 def test_a_quiet_summary_has_only_what_is_not_met(run):
-    assert lines(run(), verbosity=-1) == ["test_math.py::test_sums::exact: v2 vs v1: missed: a regression is proven"]
+    """A verdict is never told without its estimate, interval and n, however short the report."""
+    assert lines(run(), verbosity=-1) == [
+        "test_math.py::test_sums::exact: v2 vs v1: missed: "
+        "-0.035 [-0.087, +0.016] n=198, adjusted p 0.180; a regression is proven"
+    ]
 
 
 def test_a_quiet_summary_calls_a_mistake_in_the_suite_one(run):
