@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pytest_crucible.records import Interval
 
@@ -53,4 +54,39 @@ class Bounds:
     low: float | None
     high: float | None
     method: str
+    note: str = ""
+
+
+Status = Literal["ok", "degenerate", "insufficient_data", "insufficient_clusters"]
+"""degenerate: nothing varies, or everything is separated, so that only what follows from counting is answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """The size of an effect under its full name, such as "hedges g". `value` is None where it is not defined."""
+
+    name: str
+    value: float | None
+    interval: Interval | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Significance:
+    """What a significance test found. Statistic and p-value are None where the data do not define them."""
+
+    method: str
+    """The test by name, with its variant: "wilcoxon signed-rank, exact, pratt"."""
+    statistic: float | None
+    p_value: float | None
+    dof: tuple[float, ...] = ()
+    """Degrees of freedom: none, one, or numerator and denominator."""
+    estimate: float | None = None
+    """What the interval is about; first arm minus second arm where it is a difference."""
+    interval: Interval | None = None
+    se: float | None = None
+    n: tuple[int, ...] = ()
+    """Observations of each arm; of pairs once."""
+    effects: tuple[Effect, ...] = ()
+    status: Status = "ok"
     note: str = ""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.clusters import clustered_mean
 from pytest_crucible.stats.declared import Observed
+from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.methods import Tested
 from pytest_crucible.stats.observations import Range, Side
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.clustered_proportions import korn_graubard_bound, korn_graubard_interval
-from pytest_crucible.stats.clusters import (
+from pytest_crucible.stats.declared import Observed
+from pytest_crucible.stats.means.clustered import (
     augmented_clustered_bound,
     clustered_bound,
     clustered_interval,
     clustered_mean,
     clustered_p_value,
 )
-from pytest_crucible.stats.declared import Observed
-from pytest_crucible.stats.means import augmented_t_bound, mean_interval, paired_t, t_bound
+from pytest_crucible.stats.means.point_mass import point_mass_p_value
+from pytest_crucible.stats.means.student import augmented_t_bound, mean_interval, paired_t, t_bound
 from pytest_crucible.stats.observations import Side, is_constant, is_finite_range
-from pytest_crucible.stats.paired_proportions import mcnemar_exact, tango_interval, tango_p_value
-from pytest_crucible.stats.point_mass import point_mass_p_value
-from pytest_crucible.stats.proportions import clopper_pearson_bound, wilson_interval
+from pytest_crucible.stats.proportions.clustered import korn_graubard_bound, korn_graubard_interval
+from pytest_crucible.stats.proportions.one import clopper_pearson_bound, wilson_interval
+from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_interval, tango_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

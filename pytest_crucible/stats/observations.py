@@ -16,6 +16,8 @@ Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 Range = tuple[float, float]
 Side = Literal["lower", "upper"]
+Alternative = Literal["two-sided", "greater", "less"]
+"""What the arms are held against: first arm larger or smaller, larger, or smaller."""
 Labels = Sequence[Hashable] | npt.NDArray[Any]
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -41,6 +43,26 @@ def paired(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[Array, Ar
     if first.size != second.size:
         raise ValueError(f"pairs need equal lengths: {first.size} candidate values, {second.size} baseline values")
     return first, second
+
+
+def finite_groups(groups: Sequence[npt.ArrayLike], *, fewest: int = 2) -> list[Array]:
+    """Each group as a finite array. Raises ValueError below `fewest` groups and for an empty group."""
+    arrays = [finite(group, name=f"values of group {number}") for number, group in enumerate(groups, 1)]
+    empty = [number for number, array in enumerate(arrays, 1) if not array.size]
+    if len(arrays) < fewest or empty:
+        raise ValueError(
+            f"wanted at least {fewest} groups with values, not {len(arrays)} of which {len(empty)} are empty"
+        )
+    return arrays
+
+
+def finite_matrix(matrix: npt.ArrayLike, *, rows: str = "subjects", columns: str = "conditions") -> Array:
+    """A finite float64 matrix, rows x columns. Raises ValueError for NaN, and for fewer than two columns."""
+    array = np.asarray(matrix, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(f"wanted a matrix of {rows} x at least 2 {columns}, not the shape {array.shape}")
+    finite(array.ravel(), name="matrix entries")
+    return array
 
 
 def difference(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:

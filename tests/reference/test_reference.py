@@ -20,7 +20,7 @@ _spec.loader.exec_module(procedures)
 
 SOURCE = Path(os.environ.get("CRUCIBLE_REFERENCE", HERE / "stat_reference.json"))
 CASES: list[dict[str, Any]] = json.loads(SOURCE.read_text(encoding="utf-8"))["cases"]
-ANSWERED = [case for case in CASES if procedures.answered(case)]
+ANSWERED = [case for case in CASES if case["procedure"] in procedures.PROCEDURES]
 FEWEST_CASES = 93
 FEWEST_NUMBERS = 321
 
@@ -53,12 +53,10 @@ def test_case(case: dict[str, Any]) -> None:
 
     got = answer(case["input"], case["options"])
 
-    compared = sorted(got.keys() & expected.keys())
-    assert compared, "a case that compares nothing proves nothing"
     wrong = {
-        key: (got[key], expected[key])
-        for key in compared
-        if not agrees(got[key], expected[key], rtol=case["rtol"], atol=case["atol"])
+        key: (got.get(key, "no answer"), expected[key])
+        for key in expected
+        if key not in got or not agrees(got[key], expected[key], rtol=case["rtol"], atol=case["atol"])
     }
     assert not wrong
 

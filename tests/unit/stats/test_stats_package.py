@@ -14,12 +14,12 @@ import pytest
 
 from pytest_crucible import stats
 
-MODULES = [module.name for module in pkgutil.iter_modules(stats.__path__)]
+MODULES = [module.name for module in pkgutil.walk_packages(stats.__path__, f"{stats.__name__}.")]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
-    module = importlib.import_module(f"pytest_crucible.stats.{name}")
+    module = importlib.import_module(name)
 
     assert doctest.testmod(module).failed == 0
 

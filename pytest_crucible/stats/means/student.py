@@ -14,8 +14,8 @@ from scipy.special import stdtr, stdtrit
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
+from pytest_crucible.stats.means.point_mass import point_mass_interval, sign_flip_p_value
 from pytest_crucible.stats.observations import Array, Range, Side, check_share, finite, is_constant, is_finite_range
-from pytest_crucible.stats.point_mass import point_mass_interval, sign_flip_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scipy.special import stdtrit
 
 from pytest_crucible.stats.observations import Side, check_share
-from pytest_crucible.stats.proportions import beta_bound
+from pytest_crucible.stats.proportions.one import beta_bound
 
 MOST_SAMPLES = 10**9
 """Nobody asks a model more often; beyond it the answer is None."""

@@ -15,6 +15,7 @@ from scipy.special import stdtr, stdtrit
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
+from pytest_crucible.stats.means.point_mass import point_mass_interval, sign_flip_p_value
 from pytest_crucible.stats.observations import (
     ROUNDING,
     Array,
@@ -28,7 +29,6 @@ from pytest_crucible.stats.observations import (
     finite,
     is_finite_range,
 )
-from pytest_crucible.stats.point_mass import point_mass_interval, sign_flip_p_value
 
 FEWEST_CLUSTERS = 5
 """Below this no correction repairs the variance, and every function here refuses."""

@@ -7,16 +7,14 @@ Interval and p-value come from one score statistic (Tango 1998), so that they ca
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, ndtr, ndtri
+from scipy.special import bdtr, ndtri
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import check_counts, check_share, paired
-
-Tail = Literal["two-sided", "greater", "less"]
+from pytest_crucible.stats.observations import Alternative, check_counts, check_share, paired
+from pytest_crucible.stats.tails import normal_p_value
 
 
 def count_discordant(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[int, int]:
@@ -67,7 +65,9 @@ def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
     return _statistic(gained, lost, n, difference)
 
 
-def tango_p_value(gained: int, lost: int, n: int, *, difference: float = 0.0, alternative: Tail = "two-sided") -> float:
+def tango_p_value(
+    gained: int, lost: int, n: int, *, difference: float = 0.0, alternative: Alternative = "two-sided"
+) -> float:
     """P-value of "the true difference is `difference`" against a difference on both sides, `greater` or `less`.
 
     At 0 and two-sided this is McNemar's test without continuity correction. With `difference=-margin` and `greater`
@@ -76,10 +76,7 @@ def tango_p_value(gained: int, lost: int, n: int, *, difference: float = 0.0, al
     >>> round(tango_p_value(6, 1, 20), 6)
     0.058782
     """
-    z = tango_statistic(gained, lost, n, difference)
-    if alternative == "two-sided":
-        return float(2 * ndtr(-abs(z)))
-    return float(ndtr(-z if alternative == "greater" else z))
+    return normal_p_value(tango_statistic(gained, lost, n, difference), alternative)
 
 
 def mcnemar_exact(gained: int, lost: int) -> float:

@@ -7,9 +7,9 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.clusters import clustered, with_pseudo_clusters
+from pytest_crucible.stats.means.clustered import clustered, with_pseudo_clusters
 from pytest_crucible.stats.observations import Array, Codes, Labels, Side, check_share, cluster_totals
-from pytest_crucible.stats.proportions import beta_bound
+from pytest_crucible.stats.proportions.one import beta_bound
 
 
 def korn_graubard_interval(values: npt.ArrayLike, clusters: Labels, *, level: float = 0.95) -> Interval:

@@ -1,0 +1,1 @@
+"""Posterior answers: for reading, never for gates."""

@@ -1,0 +1,1 @@
+"""Counts, rates and ratios: events over time, latencies over latencies, one variable along another."""

@@ -1,0 +1,1 @@
+"""Sizes of effects, each with its interval."""

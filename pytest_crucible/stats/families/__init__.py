@@ -1,0 +1,1 @@
+"""Many questions, one error rate: corrections, gatekeeping."""

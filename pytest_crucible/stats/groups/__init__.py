@@ -1,0 +1,1 @@
+"""More than two arms, and what is said about their shapes: omnibus tests, post-hoc comparisons, variances."""

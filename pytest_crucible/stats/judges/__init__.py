@@ -1,0 +1,1 @@
+"""How far graders agree, and what a grader that errs still says."""

@@ -1,0 +1,1 @@
+"""Means of independent, paired, clustered and repeated values: tests, intervals and bounds."""

@@ -1,0 +1,1 @@
+"""Proportions of one arm, of two, of pairs and of tables."""

@@ -1,0 +1,1 @@
+"""What depends only on order: rank tests, dominance, quantiles."""

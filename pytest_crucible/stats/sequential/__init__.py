@@ -1,0 +1,1 @@
+"""Looking early: confidence sequences and e-values that hold at every look."""

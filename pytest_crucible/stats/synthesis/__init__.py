@@ -1,0 +1,1 @@
+"""Many results into one: meta-analysis over suites, ratings from pairwise judgements."""
