@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["candidate", "baseline"]
-Kind = Literal["binary", "bounded", "unbounded", "text"]
+Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded", "text"]
 Direction = Literal["higher", "lower"]
 State = Literal["met", "missed", "undecided"]
 Decision = Literal["point", "bound"]

@@ -16,7 +16,7 @@ LAYERS = {
     "environment resources session agenda calling outputs screen",
     "stages": "plan sample score store analyse gate report",
     "libraries": "stats backends datasets metrics sources",
-    "nouns": "records wire errors",
+    "nouns": "records wire errors numerals",
 }
 EXCEPTIONS = {
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),

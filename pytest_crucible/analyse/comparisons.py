@@ -40,7 +40,7 @@ def compare(
         pairs=int(pairs.sum()),
         lost=int(lost.sum()),
         clusters=compared.clusters if compared else None,
-        difference=compared.difference if compared else None,
+        difference=compared.estimate if compared else None,
         interval=compared.interval if compared else None,
         p_value=compared.p_value if compared else None,
         p_exact=compared.p_exact if compared else None,
@@ -72,12 +72,12 @@ def _extremes(
 
 def _compared(
     facts: MetricFacts, candidate: Floats, baseline: Floats, clusters: Clusters | None, alpha: float
-) -> stats.Compared | None:
+) -> stats.Comparison | None:
     if not len(candidate) or not (np.isfinite(candidate).all() and np.isfinite(baseline).all()):
         return None
     bounds = (facts.low, facts.high)
     kind = numeric(facts.kind)
-    return stats.compare_paired(candidate, baseline, kind=kind, bounds=bounds, clusters=clusters, level=1 - alpha)
+    return stats.compare(baseline, candidate, kind=kind, bounds=bounds, clusters=clusters, alpha=alpha)
 
 
 def _reading(
@@ -88,42 +88,42 @@ def _reading(
     if compared is None:  # no pairs, or a lost value without bounds, which could be anything
         return Reading(value=None, lower=None, upper=None), "none"
     bounds = stats.difference_bounds(
-        candidate, baseline, kind=numeric(facts.kind), bounds=(facts.low, facts.high), clusters=clusters, alpha=alpha
+        baseline, candidate, kind=numeric(facts.kind), bounds=(facts.low, facts.high), clusters=clusters, alpha=alpha
     )
-    reading = Reading(value=compared.difference, lower=bounds.low, upper=bounds.high, p_value=compared.p_value)
+    reading = Reading(value=compared.estimate, lower=bounds.low, upper=bounds.high, p_value=compared.p_value)
     return reading, bounds.method
 
 
-def _detectable(compared: stats.Compared | None, alpha: float) -> float | None:
+def _detectable(compared: stats.Comparison | None, alpha: float) -> float | None:
     """From how much the pairs differ in these data."""
-    if compared is None or compared.deviation is None or compared.pairs < 2:
+    if compared is None or compared.deviation is None or compared.n < 2:
         return None
     if compared.method == "tango":
-        return stats.detectable_paired_proportions(compared.pairs, _discordance(compared), alpha=alpha)
-    return stats.detectable_mean(compared.pairs, compared.deviation, alpha=alpha)
+        return stats.detectable_paired_proportions(compared.n, _discordance(compared), alpha=alpha)
+    return stats.detectable_mean(compared.n, compared.deviation, alpha=alpha)
 
 
-def _discordance(compared: stats.Compared) -> float:
+def _discordance(compared: stats.Comparison) -> float:
     """Share of pairs that disagree: the variance of the differences plus their squared mean."""
-    n, deviation, difference = compared.pairs, compared.deviation or 0.0, compared.difference or 0.0
+    n, deviation, difference = compared.n, compared.deviation or 0.0, compared.estimate or 0.0
     return min(1.0, deviation**2 * (n - 1) / n + difference**2)
 
 
-def _too_few(compared: stats.Compared | None, contrast: Contrast, alpha: float) -> str:
+def _too_few(compared: stats.Comparison | None, contrast: Contrast, alpha: float) -> str:
     """Why these samples could prove nothing, whatever they showed; empty when they could."""
-    if compared is None or compared.difference is None or compared.p_value is None:
+    if compared is None or compared.estimate is None or compared.p_value is None:
         return ""
     if contrast.margin is not None:
         # Below this floor a score interval errs far more often than it says: three samples can agree by luck.
         floor = stats.samples_for_zero(min(contrast.margin, 0.999), alpha=alpha)
-        small = compared.method == "tango" and contrast.alternative != "superior" and compared.pairs < floor
+        small = compared.method == "tango" and contrast.alternative != "superior" and compared.n < floor
         return (
-            f"{compared.pairs} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs"
+            f"{compared.n} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs"
             if small
             else ""
         )
-    equal = compared.deviation == 0 and compared.difference and compared.p_value > alpha
-    several = f"{compared.clusters or compared.pairs} {'groups' if compared.clusters else 'samples'}"
+    equal = compared.deviation == 0 and compared.estimate and compared.p_value > alpha
+    several = f"{compared.clusters or compared.n} {'groups' if compared.clusters else 'samples'}"
     return f"all differences are equal, and {several} are too few to prove one" if equal else ""
 
 
@@ -133,7 +133,7 @@ def _without_proof(reading: Reading, contrast: Contrast) -> Reading:
 
 
 def _needed(
-    compared: stats.Compared | None,
+    compared: stats.Comparison | None,
     contrast: Contrast,
     facts: MetricFacts,
     method: str,
@@ -142,14 +142,14 @@ def _needed(
     questions: int,
 ) -> int | None:
     """About how many samples would settle it with 80 % power, were the estimate the truth."""
-    if compared is None or not compared.deviation or compared.difference is None:
+    if compared is None or not compared.deviation or compared.estimate is None:
         return None
     if contrast.margin is None:
-        distance, tail, pseudo = abs(compared.difference), alpha / questions / 2, 0.0
+        distance, tail, pseudo = abs(compared.estimate), alpha / questions / 2, 0.0
     else:
-        distance, tail = abs(_from_margin(compared.difference, contrast)), alpha
+        distance, tail = abs(_from_margin(compared.estimate, contrast)), alpha
         size = (
-            compared.pairs / compared.clusters if compared.clusters else 1.0
+            compared.n / compared.clusters if compared.clusters else 1.0
         )  # pseudo-observations come in whole groups
         pseudo = 2 * (size * (facts.high - facts.low)) ** 2 if method.startswith("augmented") else 0.0
     return stats.samples_for_margin(distance, compared.deviation, alpha=tail, pseudo=pseudo) if distance else None

@@ -14,7 +14,7 @@ from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.records import Interval, Kind, MetricFacts, Reading, Target
 
 NO_QUANTILE_BOUND = "none for a quantile of grouped samples"
-NumericKind = Literal["binary", "bounded", "unbounded"]
+NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 Clusters = npt.NDArray[np.int64]
 
 RELATIONS: dict[str, Callable[[Any, float], Any]] = {
@@ -98,9 +98,9 @@ def measure(question: Question, values: Floats, clusters: Clusters | None, *, le
         interval = stats.quantile_interval(prepared, question.quantile, level=level)
         return Measured(_quantile(prepared, question.quantile), interval, None, interval.method)
     bounds = (question.low, question.high)
-    mean = stats.estimate_mean(prepared, kind=numeric(question.kind), bounds=bounds, clusters=clusters, level=level)
+    mean = stats.estimate(prepared, kind=numeric(question.kind), bounds=bounds, clusters=clusters, alpha=1 - level)
     scale = len(prepared) if question.total else 1
-    return Measured(_times(mean.value, scale), _scaled(mean.interval, scale), mean.clusters, mean.method)
+    return Measured(_times(mean.estimate, scale), _scaled(mean.interval, scale), mean.clusters, mean.method)
 
 
 def read(question: Question, values: Floats, clusters: Clusters | None, *, alpha: float) -> tuple[Reading, str]:

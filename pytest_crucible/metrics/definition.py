@@ -13,6 +13,8 @@ from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
 
 Score = Callable[[Reply, Sample], Any]
 
+_BOUNDS: dict[Kind | None, tuple[float, float]] = {"count": (0.0, math.inf), "positive": (0.0, math.inf)}
+
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
@@ -84,18 +86,24 @@ def declared_facts(
     bounds: tuple[float, float] | None = None,
     version: str = "",
 ) -> MetricFacts:
-    """Check a declaration and complete it: finite bounds make a bounded score, `binary` is bounded by 0 and 1."""
+    """Check a declaration and complete it: finite bounds make a bounded score, and what is counted or timed starts at 0."""
     if direction not in ("higher", "lower"):
         raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
     if kind is not None and kind not in get_args(Kind):
         raise SpecError(f"metric {name!r} has kind {kind!r}: write one of {', '.join(map(repr, get_args(Kind)))}")
-    low, high = (0.0, 1.0) if kind == "binary" else bounds or (-math.inf, math.inf)
+    low, high = bounds or _BOUNDS.get(kind, (-math.inf, math.inf))
+    if kind == "binary":
+        low, high = 0.0, 1.0
     if not low < high:
         raise SpecError(
             f"metric {name!r} has bounds ({low:g}, {high:g}): write the lower one first, for example (0, 1)"
         )
-    if kind == "bounded" and bounds is None:
-        raise SpecError(f"metric {name!r} is bounded but has no bounds: add them, for example bounds=(0, 1)")
+    if kind in ("bounded", "ordinal") and bounds is None:
+        raise SpecError(f"metric {name!r} is {kind} but has no bounds: add them, for example bounds=(0, 1)")
+    if kind in _BOUNDS and low < 0:
+        raise SpecError(
+            f"metric {name!r} counts or measures amounts (kind {kind!r}) but its bounds begin at {low:g}: write 0 or more"
+        )
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
     return MetricFacts(name=name, kind=kind, direction=direction, low=low, high=high, version=version)

@@ -46,7 +46,7 @@ def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, questions
         detectable = _detectable(n, 1.0, shared)
     margin, needed = contrast.margin, None
     if margin is not None and facts.kind is not None and math.isfinite(deviation):
-        pseudo = 2 * span**2 if facts.kind == "bounded" else 0.0
+        pseudo = 2 * span**2 if facts.kind not in ("binary", "unbounded") else 0.0
         needed = stats.samples_for_margin(margin, deviation, alpha=alpha, pseudo=pseudo)
         if facts.kind == "binary":
             needed = max(needed or 1, stats.samples_for_zero(margin, alpha=alpha))

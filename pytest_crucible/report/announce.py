@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible.records import Foresight, Plan
-from pytest_crucible.report.numbers import points
+from pytest_crucible.numerals import points
 
 FEWEST_GROUPS = 5
 

@@ -1,8 +1,8 @@
 """The statistics: plain functions from numbers to numbers, which read no files and print nothing.
 
-`choose` holds the table that says which method answers which question, and the four functions that the rest of the
-program calls; the other modules are one method or family each. Names are looked up on first use, so that opening this
-package opens neither numpy nor scipy.
+`compare` and `estimate` are the front door: they follow the one table of `choose`. Beside it is every method by its own name,
+in rooms by question: means, proportions, ranks, groups, counts, effects, resampling, planning, families, sequential,
+judges, bayes, synthesis. Names are looked up on first use, so that opening this package opens neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -13,65 +13,307 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_crucible.stats.answers import Bound as Bound
     from pytest_crucible.stats.answers import Bounds as Bounds
-    from pytest_crucible.stats.answers import Compared as Compared
-    from pytest_crucible.stats.answers import Estimated as Estimated
+    from pytest_crucible.stats.answers import Comparison as Comparison
+    from pytest_crucible.stats.answers import Effect as Effect
+    from pytest_crucible.stats.answers import Estimate as Estimate
+    from pytest_crucible.stats.answers import Significance as Significance
     from pytest_crucible.stats.choose import TABLE as TABLE
-    from pytest_crucible.stats.choose import compare_paired as compare_paired
-    from pytest_crucible.stats.choose import difference_bounds as difference_bounds
-    from pytest_crucible.stats.choose import estimate_mean as estimate_mean
-    from pytest_crucible.stats.choose import mean_bound as mean_bound
+    from pytest_crucible.stats.comparing import compare as compare
+    from pytest_crucible.stats.comparing import difference_bounds as difference_bounds
+    from pytest_crucible.stats.counts.correlations import cohens_q as cohens_q
+    from pytest_crucible.stats.counts.correlations import partial_correlation as partial_correlation
+    from pytest_crucible.stats.counts.correlations import pearson as pearson
+    from pytest_crucible.stats.counts.poisson import poisson_rate_bound as poisson_rate_bound
+    from pytest_crucible.stats.counts.poisson import poisson_rate_interval as poisson_rate_interval
+    from pytest_crucible.stats.counts.poisson import poisson_rate_ratio as poisson_rate_ratio
+    from pytest_crucible.stats.counts.poisson import poisson_ratio_interval as poisson_ratio_interval
+    from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired as geometric_mean_ratio_paired
+    from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_welch as geometric_mean_ratio_welch
+    from pytest_crucible.stats.counts.ratios import ratio_of_totals as ratio_of_totals
+    from pytest_crucible.stats.effects.noncentral import noncentral_t_cdf as noncentral_t_cdf
+    from pytest_crucible.stats.effects.noncentral import noncentral_t_limits as noncentral_t_limits
+    from pytest_crucible.stats.effects.proportions import cohens_h as cohens_h
+    from pytest_crucible.stats.effects.proportions import cohens_h_effect as cohens_h_effect
+    from pytest_crucible.stats.effects.proportions import proportion_effects as proportion_effects
+    from pytest_crucible.stats.effects.standardized import cohens_d as cohens_d
+    from pytest_crucible.stats.effects.standardized import cohens_dav as cohens_dav
+    from pytest_crucible.stats.effects.standardized import cohens_dz as cohens_dz
+    from pytest_crucible.stats.effects.standardized import glass_delta as glass_delta
+    from pytest_crucible.stats.effects.standardized import hedges_correction as hedges_correction
+    from pytest_crucible.stats.effects.standardized import hedges_g as hedges_g
+    from pytest_crucible.stats.effects.standardized import hedges_gz as hedges_gz
+    from pytest_crucible.stats.effects.standardized import pooled_deviation as pooled_deviation
+    from pytest_crucible.stats.estimating import estimate as estimate
+    from pytest_crucible.stats.estimating import mean_bound as mean_bound
+    from pytest_crucible.stats.families.adjust import adjust as adjust
     from pytest_crucible.stats.families.adjust import holm as holm
+    from pytest_crucible.stats.groups.anova import SumsOfSquares as SumsOfSquares
+    from pytest_crucible.stats.groups.anova import anova_oneway as anova_oneway
+    from pytest_crucible.stats.groups.anova import sums_of_squares as sums_of_squares
+    from pytest_crucible.stats.groups.contrasts import ArmsCompared as ArmsCompared
+    from pytest_crucible.stats.groups.contrasts import compare_arms as compare_arms
+    from pytest_crucible.stats.groups.many_to_one import dunnett as dunnett
+    from pytest_crucible.stats.groups.noncentral_f import cohens_f_interval as cohens_f_interval
+    from pytest_crucible.stats.groups.noncentral_f import eta_squared_interval as eta_squared_interval
+    from pytest_crucible.stats.groups.pairwise import Contrast as Contrast
+    from pytest_crucible.stats.groups.posthoc import games_howell as games_howell
+    from pytest_crucible.stats.groups.posthoc import tukey_hsd as tukey_hsd
+    from pytest_crucible.stats.groups.repeated import RepeatedAnova as RepeatedAnova
+    from pytest_crucible.stats.groups.repeated import rm_anova as rm_anova
+    from pytest_crucible.stats.groups.same_samples import friedman as friedman
+    from pytest_crucible.stats.groups.same_samples import iman_davenport as iman_davenport
+    from pytest_crucible.stats.groups.same_samples import mean_ranks as mean_ranks
+    from pytest_crucible.stats.groups.same_samples import nemenyi as nemenyi
+    from pytest_crucible.stats.groups.shapes import ks_normal as ks_normal
+    from pytest_crucible.stats.groups.shapes import ks_two_sample as ks_two_sample
+    from pytest_crucible.stats.groups.shapes import shapiro_wilk as shapiro_wilk
+    from pytest_crucible.stats.groups.studentized import studentized_range_critical as studentized_range_critical
+    from pytest_crucible.stats.groups.studentized import studentized_range_tail as studentized_range_tail
+    from pytest_crucible.stats.groups.variances import bartlett as bartlett
+    from pytest_crucible.stats.groups.variances import levene as levene
+    from pytest_crucible.stats.groups.variances import variance_ratio as variance_ratio
+    from pytest_crucible.stats.groups.welch import welch_anova as welch_anova
+    from pytest_crucible.stats.incomplete import CompletePairs as CompletePairs
+    from pytest_crucible.stats.incomplete import FilledValues as FilledValues
+    from pytest_crucible.stats.incomplete import drop_incomplete as drop_incomplete
+    from pytest_crucible.stats.incomplete import fill_worst as fill_worst
+    from pytest_crucible.stats.means.augmented import augmented_t_bound as augmented_t_bound
+    from pytest_crucible.stats.means.augmented import augmented_t_interval as augmented_t_interval
+    from pytest_crucible.stats.means.augmented import augmented_welch_bound as augmented_welch_bound
+    from pytest_crucible.stats.means.augmented import augmented_welch_interval as augmented_welch_interval
+    from pytest_crucible.stats.means.cluster_design import ClusterDesign as ClusterDesign
+    from pytest_crucible.stats.means.cluster_design import cluster_effect as cluster_effect
+    from pytest_crucible.stats.means.cluster_design import kish_design_effect as kish_design_effect
     from pytest_crucible.stats.means.clustered import ClusteredMean as ClusteredMean
     from pytest_crucible.stats.means.clustered import augmented_clustered_bound as augmented_clustered_bound
     from pytest_crucible.stats.means.clustered import clustered_bound as clustered_bound
     from pytest_crucible.stats.means.clustered import clustered_interval as clustered_interval
     from pytest_crucible.stats.means.clustered import clustered_mean as clustered_mean
     from pytest_crucible.stats.means.clustered import clustered_p_value as clustered_p_value
+    from pytest_crucible.stats.means.clustered_arms import (
+        augmented_clustered_arms_bound as augmented_clustered_arms_bound,
+    )
+    from pytest_crucible.stats.means.clustered_arms import clustered_arms as clustered_arms
+    from pytest_crucible.stats.means.clustered_tests import clustered_paired_t as clustered_paired_t
+    from pytest_crucible.stats.means.clustered_tests import clustered_t as clustered_t
+    from pytest_crucible.stats.means.pairing import PairingGain as PairingGain
+    from pytest_crucible.stats.means.pairing import pairing_gain as pairing_gain
     from pytest_crucible.stats.means.point_mass import point_mass_interval as point_mass_interval
     from pytest_crucible.stats.means.point_mass import point_mass_p_value as point_mass_p_value
-    from pytest_crucible.stats.means.student import PairedMean as PairedMean
-    from pytest_crucible.stats.means.student import augmented_t_bound as augmented_t_bound
-    from pytest_crucible.stats.means.student import augmented_t_interval as augmented_t_interval
+    from pytest_crucible.stats.means.repeated_success import RepeatedSuccess as RepeatedSuccess
+    from pytest_crucible.stats.means.repeated_success import pass_at_k as pass_at_k
+    from pytest_crucible.stats.means.repeated_success import pass_hat_k as pass_hat_k
+    from pytest_crucible.stats.means.repeats import VarianceComponents as VarianceComponents
+    from pytest_crucible.stats.means.repeats import variance_components as variance_components
     from pytest_crucible.stats.means.student import mean_interval as mean_interval
+    from pytest_crucible.stats.means.student import one_sample_t as one_sample_t
     from pytest_crucible.stats.means.student import paired_t as paired_t
     from pytest_crucible.stats.means.student import t_bound as t_bound
-    from pytest_crucible.stats.planning.power import detectable_mean as detectable_mean
-    from pytest_crucible.stats.planning.power import detectable_paired_proportions as detectable_paired_proportions
-    from pytest_crucible.stats.planning.power import power_paired_proportions as power_paired_proportions
-    from pytest_crucible.stats.planning.power import samples_for_margin as samples_for_margin
-    from pytest_crucible.stats.planning.power import samples_for_paired_proportions as samples_for_paired_proportions
+    from pytest_crucible.stats.means.trimmed import one_sample_trimmed_t as one_sample_trimmed_t
+    from pytest_crucible.stats.means.trimmed import paired_trimmed_t as paired_trimmed_t
+    from pytest_crucible.stats.means.trimmed import trimmed_mean as trimmed_mean
+    from pytest_crucible.stats.means.trimmed import yuen_welch as yuen_welch
+    from pytest_crucible.stats.means.two_samples import student_t as student_t
+    from pytest_crucible.stats.means.two_samples import welch_t as welch_t
+    from pytest_crucible.stats.planning.equivalence import Equivalence as Equivalence
+    from pytest_crucible.stats.planning.equivalence import tost_one_sample as tost_one_sample
+    from pytest_crucible.stats.planning.equivalence import tost_paired as tost_paired
+    from pytest_crucible.stats.planning.equivalence import tost_paired_proportions as tost_paired_proportions
+    from pytest_crucible.stats.planning.equivalence import tost_proportions as tost_proportions
+    from pytest_crucible.stats.planning.equivalence import tost_welch as tost_welch
+    from pytest_crucible.stats.planning.margin_power import samples_for_margin as samples_for_margin
+    from pytest_crucible.stats.planning.noninferiority import NonInferiority as NonInferiority
+    from pytest_crucible.stats.planning.noninferiority import noninferiority_paired as noninferiority_paired
+    from pytest_crucible.stats.planning.noninferiority import (
+        noninferiority_paired_proportions as noninferiority_paired_proportions,
+    )
+    from pytest_crucible.stats.planning.noninferiority import noninferiority_proportions as noninferiority_proportions
+    from pytest_crucible.stats.planning.noninferiority import noninferiority_welch as noninferiority_welch
+    from pytest_crucible.stats.planning.paired_proportions import (
+        detectable_paired_proportions as detectable_paired_proportions,
+    )
+    from pytest_crucible.stats.planning.paired_proportions import power_paired_proportions as power_paired_proportions
+    from pytest_crucible.stats.planning.paired_proportions import (
+        samples_for_paired_proportions as samples_for_paired_proportions,
+    )
     from pytest_crucible.stats.planning.proof import samples_for_zero as samples_for_zero
     from pytest_crucible.stats.planning.proof import samples_to_prove_mean as samples_to_prove_mean
     from pytest_crucible.stats.planning.proof import samples_to_prove_proportion as samples_to_prove_proportion
+    from pytest_crucible.stats.planning.t_tests import detectable_mean as detectable_mean
+    from pytest_crucible.stats.proportions.binomial import binomial_test as binomial_test
+    from pytest_crucible.stats.proportions.clustered import clustered_logit_interval as clustered_logit_interval
+    from pytest_crucible.stats.proportions.clustered import clustered_proportion_se as clustered_proportion_se
     from pytest_crucible.stats.proportions.clustered import korn_graubard_bound as korn_graubard_bound
     from pytest_crucible.stats.proportions.clustered import korn_graubard_interval as korn_graubard_interval
+    from pytest_crucible.stats.proportions.cochran import cochran_q as cochran_q
+    from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio as conditional_odds_ratio
+    from pytest_crucible.stats.proportions.fisher import fisher_exact as fisher_exact
+    from pytest_crucible.stats.proportions.one import agresti_coull_interval as agresti_coull_interval
     from pytest_crucible.stats.proportions.one import clopper_pearson_bound as clopper_pearson_bound
     from pytest_crucible.stats.proportions.one import clopper_pearson_interval as clopper_pearson_interval
+    from pytest_crucible.stats.proportions.one import jeffreys_interval as jeffreys_interval
+    from pytest_crucible.stats.proportions.one import wald_interval as wald_interval
     from pytest_crucible.stats.proportions.one import wilson_interval as wilson_interval
     from pytest_crucible.stats.proportions.paired import count_discordant as count_discordant
+    from pytest_crucible.stats.proportions.paired import discordant_odds as discordant_odds
+    from pytest_crucible.stats.proportions.paired import mcnemar_asymptotic as mcnemar_asymptotic
     from pytest_crucible.stats.proportions.paired import mcnemar_exact as mcnemar_exact
     from pytest_crucible.stats.proportions.paired import mcnemar_mid_p as mcnemar_mid_p
     from pytest_crucible.stats.proportions.paired import tango_interval as tango_interval
     from pytest_crucible.stats.proportions.paired import tango_p_value as tango_p_value
     from pytest_crucible.stats.proportions.paired import tango_statistic as tango_statistic
+    from pytest_crucible.stats.proportions.paired_intervals import agresti_min_interval as agresti_min_interval
+    from pytest_crucible.stats.proportions.paired_intervals import bonett_price_interval as bonett_price_interval
+    from pytest_crucible.stats.proportions.paired_intervals import paired_newcombe_interval as paired_newcombe_interval
+    from pytest_crucible.stats.proportions.paired_intervals import paired_wald_interval as paired_wald_interval
+    from pytest_crucible.stats.proportions.ratios import odds_ratio as odds_ratio
+    from pytest_crucible.stats.proportions.ratios import risk_ratio as risk_ratio
+    from pytest_crucible.stats.proportions.score import score_interval as score_interval
+    from pytest_crucible.stats.proportions.score import score_p_value as score_p_value
+    from pytest_crucible.stats.proportions.score import score_statistic as score_statistic
+    from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score as odds_ratio_score
+    from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score as risk_ratio_score
+    from pytest_crucible.stats.proportions.tables import chi2_goodness_of_fit as chi2_goodness_of_fit
+    from pytest_crucible.stats.proportions.tables import chi2_independence as chi2_independence
+    from pytest_crucible.stats.proportions.two import agresti_caffo_interval as agresti_caffo_interval
+    from pytest_crucible.stats.proportions.two import compare_proportions as compare_proportions
+    from pytest_crucible.stats.proportions.two import newcombe_interval as newcombe_interval
+    from pytest_crucible.stats.proportions.two import pooled_z_p_value as pooled_z_p_value
+    from pytest_crucible.stats.proportions.two import wald_difference_interval as wald_difference_interval
+    from pytest_crucible.stats.ranks.association import kendall as kendall
+    from pytest_crucible.stats.ranks.association import spearman as spearman
+    from pytest_crucible.stats.ranks.brunner import brunner_munzel as brunner_munzel
+    from pytest_crucible.stats.ranks.many_arms import dunn as dunn
+    from pytest_crucible.stats.ranks.many_arms import kruskal_wallis as kruskal_wallis
     from pytest_crucible.stats.ranks.quantiles import quantile_bound as quantile_bound
+    from pytest_crucible.stats.ranks.quantiles import quantile_coverage as quantile_coverage
+    from pytest_crucible.stats.ranks.quantiles import quantile_estimate as quantile_estimate
     from pytest_crucible.stats.ranks.quantiles import quantile_interval as quantile_interval
+    from pytest_crucible.stats.ranks.quantiles import quantile_ranks as quantile_ranks
+    from pytest_crucible.stats.ranks.shifts import hodges_lehmann as hodges_lehmann
+    from pytest_crucible.stats.ranks.shifts import pseudo_median as pseudo_median
+    from pytest_crucible.stats.ranks.signed import SignTest as SignTest
+    from pytest_crucible.stats.ranks.signed import SignedRank as SignedRank
+    from pytest_crucible.stats.ranks.signed import rank_biserial_paired as rank_biserial_paired
+    from pytest_crucible.stats.ranks.signed import sign_test as sign_test
+    from pytest_crucible.stats.ranks.signed import wilcoxon_signed_rank as wilcoxon_signed_rank
+    from pytest_crucible.stats.ranks.superiority import CliffsDelta as CliffsDelta
+    from pytest_crucible.stats.ranks.superiority import Dominance as Dominance
+    from pytest_crucible.stats.ranks.superiority import cles as cles
+    from pytest_crucible.stats.ranks.superiority import cles_interval as cles_interval
+    from pytest_crucible.stats.ranks.superiority import cliffs_delta as cliffs_delta
+    from pytest_crucible.stats.ranks.superiority import dominance as dominance
+    from pytest_crucible.stats.ranks.superiority import paired_superiority as paired_superiority
+    from pytest_crucible.stats.ranks.two_samples import RankSum as RankSum
+    from pytest_crucible.stats.ranks.two_samples import mann_whitney as mann_whitney
+    from pytest_crucible.stats.resampling.bootstrap import bootstrap as bootstrap
+    from pytest_crucible.stats.resampling.bootstrapped import Bootstrapped as Bootstrapped
+    from pytest_crucible.stats.resampling.exact_laws import bootstrap_law as bootstrap_law
+    from pytest_crucible.stats.resampling.exact_laws import enumerated_law as enumerated_law
+    from pytest_crucible.stats.resampling.exact_laws import fine_bootstrap_law as fine_bootstrap_law
+    from pytest_crucible.stats.resampling.intervals import basic_interval as basic_interval
+    from pytest_crucible.stats.resampling.intervals import bca_interval as bca_interval
+    from pytest_crucible.stats.resampling.intervals import bca_shares as bca_shares
+    from pytest_crucible.stats.resampling.intervals import bias_correction as bias_correction
+    from pytest_crucible.stats.resampling.intervals import percentile_interval as percentile_interval
+    from pytest_crucible.stats.resampling.jackknife import Jackknife as Jackknife
+    from pytest_crucible.stats.resampling.jackknife import jackknife as jackknife
+    from pytest_crucible.stats.resampling.law import Law as Law
+    from pytest_crucible.stats.resampling.law import law_of_draws as law_of_draws
+    from pytest_crucible.stats.resampling.max_t import MaxT as MaxT
+    from pytest_crucible.stats.resampling.max_t import step_down_max_t as step_down_max_t
+    from pytest_crucible.stats.resampling.mean import bootstrap_mean as bootstrap_mean
+    from pytest_crucible.stats.resampling.permutation import PermutationTest as PermutationTest
+    from pytest_crucible.stats.resampling.permutation import permute_two_samples as permute_two_samples
+    from pytest_crucible.stats.resampling.permutation import sign_flip as sign_flip
+    from pytest_crucible.stats.resampling.sign_flips import sign_flip_law as sign_flip_law
+    from pytest_crucible.stats.self_test import FalseAlarms as FalseAlarms
+    from pytest_crucible.stats.self_test import false_alarm_rate as false_alarm_rate
 
 _NAMES = {
-    "answers": "Bound Bounds Compared Estimated",
-    "choose": "TABLE compare_paired difference_bounds estimate_mean mean_bound",
-    "proportions.clustered": "korn_graubard_bound korn_graubard_interval",
-    "means.clustered": "ClusteredMean augmented_clustered_bound clustered_bound clustered_interval clustered_mean "
-    "clustered_p_value",
-    "means.student": "PairedMean augmented_t_bound augmented_t_interval mean_interval paired_t t_bound",
-    "families.adjust": "holm",
-    "proportions.paired": "count_discordant mcnemar_exact mcnemar_mid_p tango_interval tango_p_value tango_statistic",
+    "answers": "Bound Bounds Comparison Effect Estimate Significance",
+    "choose": "TABLE",
+    "comparing": "compare difference_bounds",
+    "counts.correlations": "cohens_q partial_correlation pearson",
+    "counts.poisson": "poisson_rate_bound poisson_rate_interval poisson_rate_ratio poisson_ratio_interval",
+    "counts.ratios": "geometric_mean_ratio_paired geometric_mean_ratio_welch ratio_of_totals",
+    "effects.noncentral": "noncentral_t_cdf noncentral_t_limits",
+    "effects.proportions": "cohens_h cohens_h_effect proportion_effects",
+    "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz "
+    "pooled_deviation",
+    "estimating": "estimate mean_bound",
+    "families.adjust": "adjust holm",
+    "groups.anova": "SumsOfSquares anova_oneway sums_of_squares",
+    "groups.contrasts": "ArmsCompared compare_arms",
+    "groups.many_to_one": "dunnett",
+    "groups.noncentral_f": "cohens_f_interval eta_squared_interval",
+    "groups.pairwise": "Contrast",
+    "groups.posthoc": "games_howell tukey_hsd",
+    "groups.repeated": "RepeatedAnova rm_anova",
+    "groups.same_samples": "friedman iman_davenport mean_ranks nemenyi",
+    "groups.shapes": "ks_normal ks_two_sample shapiro_wilk",
+    "groups.studentized": "studentized_range_critical studentized_range_tail",
+    "groups.variances": "bartlett levene variance_ratio",
+    "groups.welch": "welch_anova",
+    "incomplete": "CompletePairs FilledValues drop_incomplete fill_worst",
+    "means.augmented": "augmented_t_bound augmented_t_interval augmented_welch_bound augmented_welch_interval",
+    "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
+    "means.clustered": "ClusteredMean augmented_clustered_bound clustered_bound clustered_interval "
+    "clustered_mean clustered_p_value",
+    "means.clustered_arms": "augmented_clustered_arms_bound clustered_arms",
+    "means.clustered_tests": "clustered_paired_t clustered_t",
+    "means.pairing": "PairingGain pairing_gain",
     "means.point_mass": "point_mass_interval point_mass_p_value",
-    "planning.power": "detectable_mean detectable_paired_proportions power_paired_proportions samples_for_margin "
+    "means.repeated_success": "RepeatedSuccess pass_at_k pass_hat_k",
+    "means.repeats": "VarianceComponents variance_components",
+    "means.student": "mean_interval one_sample_t paired_t t_bound",
+    "means.trimmed": "one_sample_trimmed_t paired_trimmed_t trimmed_mean yuen_welch",
+    "means.two_samples": "student_t welch_t",
+    "planning.equivalence": "Equivalence tost_one_sample tost_paired tost_paired_proportions tost_proportions "
+    "tost_welch",
+    "planning.margin_power": "samples_for_margin",
+    "planning.noninferiority": "NonInferiority noninferiority_paired noninferiority_paired_proportions "
+    "noninferiority_proportions noninferiority_welch",
+    "planning.paired_proportions": "detectable_paired_proportions power_paired_proportions "
     "samples_for_paired_proportions",
     "planning.proof": "samples_for_zero samples_to_prove_mean samples_to_prove_proportion",
-    "proportions.one": "clopper_pearson_bound clopper_pearson_interval wilson_interval",
-    "ranks.quantiles": "quantile_bound quantile_interval",
+    "planning.t_tests": "detectable_mean",
+    "proportions.binomial": "binomial_test",
+    "proportions.clustered": "clustered_logit_interval clustered_proportion_se korn_graubard_bound "
+    "korn_graubard_interval",
+    "proportions.cochran": "cochran_q",
+    "proportions.fisher": "conditional_odds_ratio fisher_exact",
+    "proportions.one": "agresti_coull_interval clopper_pearson_bound clopper_pearson_interval "
+    "jeffreys_interval wald_interval wilson_interval",
+    "proportions.paired": "count_discordant discordant_odds mcnemar_asymptotic mcnemar_exact mcnemar_mid_p "
+    "tango_interval tango_p_value tango_statistic",
+    "proportions.paired_intervals": "agresti_min_interval bonett_price_interval paired_newcombe_interval "
+    "paired_wald_interval",
+    "proportions.ratios": "odds_ratio risk_ratio",
+    "proportions.score": "score_interval score_p_value score_statistic",
+    "proportions.score_ratios": "odds_ratio_score risk_ratio_score",
+    "proportions.tables": "chi2_goodness_of_fit chi2_independence",
+    "proportions.two": "agresti_caffo_interval compare_proportions newcombe_interval pooled_z_p_value "
+    "wald_difference_interval",
+    "ranks.association": "kendall spearman",
+    "ranks.brunner": "brunner_munzel",
+    "ranks.many_arms": "dunn kruskal_wallis",
+    "ranks.quantiles": "quantile_bound quantile_coverage quantile_estimate quantile_interval quantile_ranks",
+    "ranks.shifts": "hodges_lehmann pseudo_median",
+    "ranks.signed": "SignTest SignedRank rank_biserial_paired sign_test wilcoxon_signed_rank",
+    "ranks.superiority": "CliffsDelta Dominance cles cles_interval cliffs_delta dominance paired_superiority",
+    "ranks.two_samples": "RankSum mann_whitney",
+    "resampling.bootstrap": "bootstrap",
+    "resampling.bootstrapped": "Bootstrapped",
+    "resampling.exact_laws": "bootstrap_law enumerated_law fine_bootstrap_law",
+    "resampling.intervals": "basic_interval bca_interval bca_shares bias_correction percentile_interval",
+    "resampling.jackknife": "Jackknife jackknife",
+    "resampling.law": "Law law_of_draws",
+    "resampling.max_t": "MaxT step_down_max_t",
+    "resampling.mean": "bootstrap_mean",
+    "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
+    "resampling.sign_flips": "sign_flip_law",
+    "self_test": "FalseAlarms false_alarm_rate",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

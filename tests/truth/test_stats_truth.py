@@ -11,12 +11,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import compare_paired, difference_bounds, mean_bound, tango_interval, tango_p_value
+from pytest_crucible.stats import compare, difference_bounds, mean_bound, tango_interval, tango_p_value
 
 pytestmark = pytest.mark.slow
 
 UNIT = (0.0, 1.0)
 ALPHA = 0.05
+
+
+def compared(candidate, baseline, *, level=0.95, **facts):
+    return compare(baseline, candidate, alpha=1 - level, **facts)
+
+
+def bounded(candidate, baseline, **facts):
+    return difference_bounds(baseline, candidate, **facts)
 
 
 def at_most(errors: int, runs: int, limit: float) -> bool:
@@ -53,7 +61,7 @@ def test_paired_bits_keep_size_and_coverage(n, mean, effect):
     if effect == 0:
         assert at_most(sum(p < ALPHA for _, _, p in answers), runs, 0.054)
     for run in range(20):
-        result = compare_paired(candidate[run], baseline[run], kind="binary", bounds=UNIT)
+        result = compared(candidate[run], baseline[run], kind="binary", bounds=UNIT)
         assert (result.interval.low, result.interval.high, result.p_value) == answers[run]
 
 
@@ -71,7 +79,7 @@ def test_zero_inflated_scores_keep_size_and_coverage(n, trade):
 
     candidate, baseline = arm(zeros, mean), arm(0.30, 0.70)
     results = [
-        compare_paired(one, other, kind="bounded", bounds=UNIT) for one, other in zip(candidate, baseline, strict=True)
+        compared(one, other, kind="bounded", bounds=UNIT) for one, other in zip(candidate, baseline, strict=True)
     ]
 
     assert at_most(sum(result.p_value < ALPHA for result in results), runs, 0.055)
@@ -95,7 +103,7 @@ def test_clusters_of_five_keep_size_and_coverage(groups, kind):
     else:
         candidate, baseline = 1 / (1 + np.exp(-candidate)), 1 / (1 + np.exp(-baseline))
     results = [
-        compare_paired(one, other, kind=kind, bounds=UNIT, clusters=clusters)
+        compared(one, other, kind=kind, bounds=UNIT, clusters=clusters)
         for one, other in zip(candidate, baseline, strict=True)
     ]
 
@@ -121,7 +129,7 @@ def test_a_graded_candidate_with_rare_disasters_rarely_passes(n, rate, smallest)
     """Losses of `smallest` to 1 in a few answers. (All-or-nothing losses of 2 % at n=200 would give .107.)"""
     runs, rng, margin = 6000, np.random.default_rng([5, n]), rate * (smallest + 1) / 2
     losses = (rng.random((runs, n)) < rate) * rng.uniform(smallest, 1, (runs, n))
-    passes = sum(difference_bounds(1 - loss, np.ones(n), kind="bounded", bounds=UNIT).low > -margin for loss in losses)
+    passes = sum(bounded(1 - loss, np.ones(n), kind="bounded", bounds=UNIT).low > -margin for loss in losses)
 
     assert at_most(passes, runs, 0.08)
 
@@ -172,7 +180,7 @@ def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate)
     runs, clusters = 4000, np.repeat(np.arange(len(sizes)), sizes)
     losses = clustered_bits(np.random.default_rng([8, len(sizes)]), runs, sizes, rate, correlation)
     facts = {"kind": "binary", "bounds": UNIT, "clusters": clusters}
-    passes = sum(difference_bounds(1 - loss, np.ones(loss.size), **facts).low > -rate + 1e-9 for loss in losses)
+    passes = sum(bounded(1 - loss, np.ones(loss.size), **facts).low > -rate + 1e-9 for loss in losses)
 
     assert at_most(passes, runs, 0.07)
 

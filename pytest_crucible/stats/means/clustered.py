@@ -1,23 +1,24 @@
 """The mean of values that come in clusters: samples about one passage, one repository, one template.
 
-CR2 variance (Bell & McCaffrey 2002) with Satterthwaite degrees of freedom (Pustejovsky & Tipton 2018), in a closed form
-for a mean that needs only cluster totals. Ignoring clusters of five costs 10-18 % false positives.
+CR2 variance with Satterthwaite degrees of freedom unless another one is asked for; see `sandwich`. Ignoring clusters of
+five costs 10-18 % false positives. The tests are in `clustered_tests`, the size of the effect in `cluster_design`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.means.point_mass import point_mass_interval, sign_flip_p_value
+from pytest_crucible.stats.means.moments import check_inside, t_end
+from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value, known_interval
+from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
 from pytest_crucible.stats.observations import (
     ROUNDING,
+    Alternative,
     Array,
     Codes,
     Labels,
@@ -29,6 +30,7 @@ from pytest_crucible.stats.observations import (
     finite,
     is_finite_range,
 )
+from pytest_crucible.stats.tails import t_interval, t_p_value
 
 FEWEST_CLUSTERS = 5
 """Below this no correction repairs the variance, and every function here refuses."""
@@ -43,13 +45,18 @@ class ClusteredMean:
     dof: float
     clusters: int
     n: int
+    variance: Sandwich = "cr2"
 
 
-def clustered_mean(values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEWEST_CLUSTERS) -> ClusteredMean:
-    """Mean of all values, its CR2 standard error and Satterthwaite degrees of freedom. One label per value.
+def clustered_mean(
+    values: npt.ArrayLike, clusters: Labels, *, variance: Sandwich = "cr2", fewest: int = FEWEST_CLUSTERS
+) -> ClusteredMean:
+    """Mean of all values, its cluster-robust standard error and degrees of freedom. One label per value.
 
     R: clubSandwich::coef_test(lm(values ~ 1), "CR2", clusters, "Satterthwaite"). With one value per cluster it is the
-    ordinary t. Raises NotEnoughData below `fewest` (never less than 2) clusters.
+    ordinary t. Other `variance`s have clusters - 1 degrees of freedom; R: sandwich::vcovCL(cadjust=FALSE) is "cr0",
+    cadjust=TRUE "cr1", clubSandwich::vcovCR(type="CR3") "cr3". Raises NotEnoughData below `fewest` (never less than 2)
+    clusters.
 
     >>> result = clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
     >>> result.estimate, round(result.se, 4), round(result.dof, 4)
@@ -58,13 +65,19 @@ def clustered_mean(values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEW
     array, codes, count = clustered(values, clusters, fewest=fewest)
     mean, sizes = float(array.mean()), np.bincount(codes).astype(np.float64)
     residuals = cluster_totals(codes, array - mean)
-    se, dof = _cr2(residuals, sizes)
+    se, dof = robust_error(residuals[:, None], sizes[:, None], variance)
     if np.all(np.abs(residuals) <= ROUNDING * array.size * np.abs(array).max()):
         se = 0.0  # the clusters differ by rounding and by nothing else
-    return ClusteredMean(estimate=mean, se=se, dof=dof, clusters=count, n=array.size)
+    return ClusteredMean(estimate=mean, se=se, dof=dof, clusters=count, n=array.size, variance=variance)
 
 
-def clustered_interval(mean: ClusteredMean, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
+def clustered_interval(
+    mean: ClusteredMean,
+    *,
+    level: float = 0.95,
+    bounds: Range | None = None,
+    alternative: Alternative = "two-sided",
+) -> Interval | None:
     """t interval around a clustered mean.
 
     When all clusters agree there is no standard error: then the point-mass interval over clusters if `bounds` are
@@ -76,23 +89,21 @@ def clustered_interval(mean: ClusteredMean, *, level: float = 0.95, bounds: Rang
     """
     check_share(level, "level")
     if mean.se == 0:
-        known = bounds if is_finite_range(bounds) else None
-        return None if known is None else point_mass_interval(mean.estimate, mean.clusters, bounds=known, level=level)
-    half = -float(stdtrit(mean.dof, (1 - level) / 2)) * mean.se
-    return Interval(low=mean.estimate - half, high=mean.estimate + half, level=level, method="cr2")
+        return known_interval(mean.estimate, mean.clusters, bounds=bounds, level=level, alternative=alternative)
+    return t_interval(mean.estimate, mean.se, mean.dof, level=level, method=mean.variance, alternative=alternative)
 
 
-def clustered_p_value(mean: ClusteredMean) -> float:
-    """Two-sided p-value of "the mean is 0", for clustered differences.
+def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alternative = "two-sided") -> float:
+    """P-value of "the mean is mu", by default of "the mean difference is 0".
 
-    When all clusters agree: 1 at 0, and the sign-flip p over clusters, 2^(1-G), elsewhere.
+    When all clusters agree: 1 at mu, and the sign-flip p over clusters, two-sided 2^(1-G), elsewhere.
 
     >>> round(clustered_p_value(clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))), 4)
     0.0327
     """
     if mean.se == 0:
-        return sign_flip_p_value(mean.clusters) if mean.estimate else 1.0
-    return float(2 * stdtr(mean.dof, -abs(mean.estimate) / mean.se))
+        return equal_differences_p_value(distance(mean.estimate, mu), mean.clusters, alternative)
+    return t_p_value((mean.estimate - mu) / mean.se, mean.dof, alternative)
 
 
 def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float | None:
@@ -103,7 +114,7 @@ def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, si
     """
     check_share(alpha, "alpha")
     mean = clustered_mean(values, clusters)
-    return None if mean.se == 0 else _bound(mean.estimate, mean.se, mean.dof, alpha, side)
+    return None if mean.se == 0 else t_end(mean.estimate, mean.se, mean.dof, alpha=alpha, side=side)
 
 
 def augmented_clustered_bound(
@@ -122,10 +133,11 @@ def augmented_clustered_bound(
     if not is_finite_range(bounds):
         raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
     array, codes, _ = clustered(values, clusters)
+    check_inside(array, bounds)
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), bounds)
     mean = float(totals.sum() / sizes.sum())
-    se, dof = _cr2(totals - sizes * mean, sizes)
-    return _bound(mean, se, dof, alpha, side)
+    se, dof = robust_error((totals - sizes * mean)[:, None], sizes[:, None], "cr2")
+    return t_end(mean, se, dof, alpha=alpha, side=side)
 
 
 def clustered(values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEWEST_CLUSTERS) -> tuple[Array, Codes, int]:
@@ -142,23 +154,3 @@ def with_pseudo_clusters(totals: Array, counts: npt.NDArray[np.intp], bounds: Ra
     sizes = counts.astype(np.float64)
     weight = float((sizes * sizes).sum() / sizes.sum())
     return np.append(totals, [weight * bounds[0], weight * bounds[1]]), np.append(sizes, [weight, weight])
-
-
-def _cr2(residuals: Array, sizes: Array) -> tuple[float, float]:
-    """CR2 standard error and Satterthwaite dof of a mean, from cluster totals of residuals and cluster sizes.
-
-    With w_g = 1 / (1 - n_g / N) the variance is sum(w_g S_g^2) / N^2, a quadratic form in independent clusters whose
-    matrix, under equal variances, is diagonal minus rank one: its trace and Frobenius norm need only sums.
-    """
-    n = float(sizes.sum())
-    weights = n / (n - sizes)
-    diagonal, squares = sizes * weights, sizes * sizes * weights
-    rank_one = float(squares.sum()) / n
-    trace = float(diagonal.sum()) - rank_one
-    norm = float((diagonal * diagonal).sum()) - 2 * float((diagonal * squares).sum()) / n + rank_one * rank_one
-    return math.sqrt(float((weights * residuals * residuals).sum())) / n, trace * trace / norm
-
-
-def _bound(mean: float, se: float, dof: float, alpha: float, side: Side) -> float:
-    half = -float(stdtrit(dof, alpha)) * se
-    return mean - half if side == "lower" else mean + half

@@ -6,12 +6,18 @@ the population is different (the rule of three); the rest may lie anywhere insid
 
 from __future__ import annotations
 
+import math
+
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Range, check_share
+from pytest_crucible.stats.observations import ROUNDING, Alternative, Range, check_share, is_finite_range
 
 
-def point_mass_interval(value: float, n: int, *, bounds: Range, level: float = 0.95) -> Interval:
+def point_mass_interval(
+    value: float, n: int, *, bounds: Range, level: float = 0.95, alternative: Alternative = "two-sided"
+) -> Interval:
     """Interval for a mean when all n independent observations equal `value` and all possible ones lie in `bounds`.
+
+    Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other end to infinity.
 
     >>> interval = point_mass_interval(1.0, 59, bounds=(0.0, 1.0))
     >>> round(interval.low, 4), interval.high
@@ -19,8 +25,23 @@ def point_mass_interval(value: float, n: int, *, bounds: Range, level: float = 0
     """
     check_share(level, "level")
     unseen = 1 - (1 - level) ** (1 / n)
-    low, high = value - unseen * (value - bounds[0]), value + unseen * (bounds[1] - value)
+    low = -math.inf if alternative == "less" else value - unseen * (value - bounds[0])
+    high = math.inf if alternative == "greater" else value + unseen * (bounds[1] - value)
     return Interval(low=low, high=high, level=level, method="point mass")
+
+
+def known_interval(
+    value: float, n: int, *, bounds: Range | None, level: float, alternative: Alternative = "two-sided"
+) -> Interval | None:
+    """The point-mass interval where both bounds are known and finite, and None otherwise.
+
+    >>> known_interval(1.0, 59, bounds=None, level=0.95) is None
+    True
+    """
+    known = bounds if is_finite_range(bounds) else None
+    if known is None:
+        return None
+    return point_mass_interval(value, n, bounds=known, level=level, alternative=alternative)
 
 
 def point_mass_p_value(value: float, n: int, *, bounds: Range) -> float:
@@ -43,3 +64,40 @@ def sign_flip_p_value(n: int) -> float:
     0.03125
     """
     return 2.0 ** (1 - n) if n else 1.0
+
+
+def equal_differences_p_value(difference: float, n: int, alternative: Alternative = "two-sided") -> float:
+    """Exact sign-flip p-value of n differences that all equal `difference`; 1 when it is 0.
+
+    >>> equal_differences_p_value(0.1, 6, "greater"), equal_differences_p_value(0.1, 6, "less")
+    (0.015625, 1.0)
+    """
+    extreme = sign_flip_p_value(n)
+    return _directed(difference, extreme, extreme / 2, alternative)
+
+
+def constant_arms_p_value(difference: float, n: tuple[int, int], alternative: Alternative = "two-sided") -> float:
+    """Exact permutation p-value of two arms without variation: 2 / C(n1 + n2, n1), or 1 when they are equal.
+
+    >>> round(constant_arms_p_value(1.0, (4, 5)), 9)
+    0.015873016
+    """
+    splits = math.comb(n[0] + n[1], n[0])
+    return _directed(difference, min(1.0, 2 / splits), 1 / splits, alternative)
+
+
+def distance(value: float, other: float) -> float:
+    """value - other, and 0 where that is only rounding.
+
+    >>> distance(0.1 + 0.2, 0.3), distance(0.5, 0.25)
+    (0.0, 0.25)
+    """
+    return 0.0 if abs(value - other) <= ROUNDING * max(abs(value), abs(other)) else value - other
+
+
+def _directed(difference: float, both: float, one: float, alternative: Alternative) -> float:
+    if difference == 0:
+        return 1.0
+    if alternative == "two-sided":
+        return both
+    return one if (difference > 0) == (alternative == "greater") else 1.0

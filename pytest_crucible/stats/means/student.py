@@ -1,69 +1,88 @@
-"""The mean of independent values, and of paired differences: t intervals, and augmented t bounds for gates.
+"""Student's t for one mean: of values, and of paired differences.
 
-For differences the bounds are those of a difference, (low - high, high - low). Clustered values are in `clusters`.
+Two independent arms are in `two_samples`, clustered values in `clustered`, bounds for gates in `augmented`.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.means.point_mass import point_mass_interval, sign_flip_p_value
-from pytest_crucible.stats.observations import Array, Range, Side, check_share, finite, is_constant, is_finite_range
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.means.augmented import augmented_t_bound as augmented_t_bound
+from pytest_crucible.stats.means.augmented import augmented_t_interval as augmented_t_interval
+from pytest_crucible.stats.means.moments import check_inside, enough, standard_error, t_end
+from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value, known_interval
+from pytest_crucible.stats.observations import (
+    Alternative,
+    Array,
+    Range,
+    Side,
+    check_share,
+    difference,
+    is_constant,
+    is_finite_range,
+)
+from pytest_crucible.stats.tails import t_interval, t_p_value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedMean:
-    """A mean difference with what is known about it. `interval` is None when nothing varies and no bounds are known."""
+def one_sample_t(
+    values: npt.ArrayLike,
+    *,
+    mu: float = 0.0,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+    bounds: Range | None = None,
+) -> Significance:
+    """Student's t test of "the mean is mu"; R: t.test(values, mu=mu).
 
-    difference: float
-    interval: Interval | None
-    p_value: float
+    Equal values have no standard error to speak of: then the status is "degenerate", p is 1 at mu and the exact
+    sign-flip p elsewhere (2^(1-n), two-sided), and the interval is the point-mass one when the values are known to lie
+    in finite `bounds`, None otherwise. Raises NotEnoughData below two values, ValueError when equal values lie outside
+    the bounds.
+
+    >>> result = one_sample_t([0.5, 0.75])
+    >>> result.statistic, round(result.p_value, 6), round(result.interval.low, 4)
+    (5.0, 0.125666, -0.9633)
+    """
+    return _test(enough(values), mu, "one-sample t", alternative, level, bounds)
+
+
+def paired_t(
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike | None = None,
+    *,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+    bounds: Range | None = None,
+) -> Significance:
+    """Paired t test of candidate - baseline; R: t.test(candidate, baseline, paired=TRUE).
+
+    With one argument its values are the differences. `bounds` are those of what is given: of the scores with two arms,
+    of the differences with one. Equal differences: see `one_sample_t`. Raises ValueError for arms of unequal length
+    and for two empty ones, NotEnoughData below two pairs.
+
+    >>> result = paired_t([0.9, 0.7], [0.4, 0.5])
+    >>> round(result.estimate, 4), round(result.p_value, 6)
+    (0.35, 0.257762)
+    """
+    if baseline is None:
+        return _test(enough(candidate), 0.0, "paired t", alternative, level, bounds)
+    differences = pairs(candidate, baseline)
+    return _test(enough(differences), 0.0, "paired t", alternative, level, difference_bounds(bounds))
 
 
 def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
     """Student's t interval for a mean; R: t.test(values)$conf.int. Raises NotEnoughData below two values.
 
-    Equal values have no standard error to speak of: then the point-mass interval when the values are known to lie in
-    finite `bounds`, and None otherwise.
+    Equal values: the point-mass interval within finite `bounds`, and None without them.
 
     >>> interval = mean_interval([0.5, 0.75])
     >>> round(interval.low, 4), round(interval.high, 4)
     (-0.9633, 2.2133)
     """
-    array = _enough(values, level)
-    if is_constant(array):
-        value, n = float(array[0]), array.size
-        known = bounds if is_finite_range(bounds) else None
-        return None if known is None else point_mass_interval(value, n, bounds=known, level=level)
-    half = _quantile(array.size - 1, (1 - level) / 2) * _standard_error(array)
-    mean = float(array.mean())
-    return Interval(low=mean - half, high=mean + half, level=level, method="t")
-
-
-def paired_t(differences: npt.ArrayLike, *, level: float = 0.95, bounds: Range | None = None) -> PairedMean:
-    """Paired t test and interval of candidate - baseline differences; R: t.test(differences).
-
-    Equal differences: p is 1 when they are 0 and 2^(1-n), the exact sign-flip p, when they are not; the interval is
-    that of `mean_interval`. Raises NotEnoughData below two pairs.
-
-    >>> result = paired_t([0.5, 0.2])
-    >>> result.difference, round(result.p_value, 6)
-    (0.35, 0.257762)
-    """
-    array = _enough(differences, level)
-    interval, mean = mean_interval(array, level=level, bounds=bounds), float(array.mean())
-    if is_constant(array):
-        p_value = sign_flip_p_value(array.size) if array[0] else 1.0
-        return PairedMean(difference=float(array[0]), interval=interval, p_value=p_value)
-    p_value = float(2 * stdtr(array.size - 1, -abs(mean) / _standard_error(array)))
-    return PairedMean(difference=mean, interval=interval, p_value=p_value)
+    return one_sample_t(values, level=level, bounds=bounds).interval
 
 
 def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
@@ -74,57 +93,69 @@ def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
     >>> round(t_bound([1.0, 2.0, 3.0, 4.0], alpha=0.05, side="lower"), 4)
     0.9809
     """
-    array = _enough(values, alpha)
-    return None if is_constant(array) else _bound(array, alpha, side)
+    check_share(alpha, "alpha")
+    array = enough(values)
+    if is_constant(array):
+        return None
+    return t_end(float(array.mean()), standard_error(array), array.size - 1, alpha=alpha, side=side)
 
 
-def augmented_t_interval(values: npt.ArrayLike, *, bounds: Range, level: float = 0.95) -> Interval:
-    """t interval after adding one observation at each bound (n + 1 degrees of freedom); R: t.test(c(values, bounds)).
+def pairs(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
+    """Candidate - baseline without rounding noise. Raises ValueError for unequal lengths and for no pairs at all.
 
-    The two pseudo-observations stand for the worst and the best that was not seen, as Agresti & Coull (1998) and
-    Bonett & Price (2012) add them to proportions. Its ends may lie outside the bounds; the estimate remains the mean.
-
-    >>> interval = augmented_t_interval([1.0] * 30, bounds=(0.0, 1.0))
-    >>> round(interval.low, 6)
-    0.905015
+    >>> pairs([0.3, 0.5], [0.1 + 0.2, 0.25])
+    array([0.  , 0.25])
     """
-    low = augmented_t_bound(values, bounds=bounds, alpha=(1 - level) / 2, side="lower")
-    high = augmented_t_bound(values, bounds=bounds, alpha=(1 - level) / 2, side="upper")
-    return Interval(low=low, high=high, level=level, method="augmented t")
+    differences = difference(candidate, baseline)
+    if not differences.size:
+        raise ValueError("a paired comparison needs pairs, not 0 of them")
+    return differences
 
 
-def augmented_t_bound(values: npt.ArrayLike, *, bounds: Range, alpha: float, side: Side) -> float:
-    """One-sided augmented t bound for the mean of bounded values. Raises ValueError when a bound is infinite.
+def difference_bounds(bounds: Range | None) -> Range | None:
+    """The bounds of a difference of two scores that lie in `bounds`.
 
-    The bound for gates: plain t lets a candidate with rare disasters pass in 37 % of runs at n=20, this one in none.
-
-    >>> round(augmented_t_bound([1.0] * 30, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
-    0.915765
+    >>> difference_bounds((1.0, 5.0))
+    (-4.0, 4.0)
     """
-    array = _enough(values, alpha)
-    if not is_finite_range(bounds):
-        raise ValueError(f"the augmented t needs finite bounds, not {bounds!r}")
-    return _bound(np.append(array, bounds), alpha, side)
+    return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
 
 
-def _enough(values: npt.ArrayLike, share: float) -> Array:
-    check_share(share, "level or alpha")
-    array = finite(values)
-    if array.size < 2:
-        raise NotEnoughData(f"{array.size} value(s): a mean's uncertainty needs at least 2")
-    return array
+def _test(
+    array: Array, mu: float, method: str, alternative: Alternative, level: float, bounds: Range | None
+) -> Significance:
+    check_share(level, "level")
+    if not np.isfinite(mu):
+        raise ValueError(f"mu must be a finite number, not {mu!r}")
+    if is_constant(array):
+        return _equal(array, mu, method, alternative, level, bounds)
+    mean, se, dof = float(array.mean()), standard_error(array), array.size - 1
+    statistic = (mean - mu) / se
+    return Significance(
+        method=method,
+        statistic=statistic,
+        p_value=t_p_value(statistic, dof, alternative),
+        dof=(float(dof),),
+        estimate=mean,
+        interval=t_interval(mean, se, dof, level=level, method="t", alternative=alternative),
+        se=se,
+        n=(array.size,),
+    )
 
 
-def _standard_error(array: Array) -> float:
-    size = float(np.abs(array).max()) or 1.0  # differences of likelihoods may be so small that their squares are 0
-    return size * float((array / size).std(ddof=1)) / math.sqrt(array.size)
-
-
-def _quantile(dof: float, tail: float) -> float:
-    return -float(stdtrit(dof, tail))
-
-
-def _bound(array: Array, alpha: float, side: Side) -> float:
-    half = _quantile(array.size - 1, alpha) * _standard_error(array)
-    mean = float(array.mean())
-    return mean - half if side == "lower" else mean + half
+def _equal(
+    array: Array, mu: float, method: str, alternative: Alternative, level: float, bounds: Range | None
+) -> Significance:
+    value, n = float(array[0]), array.size
+    if bounds is not None and is_finite_range(bounds):
+        check_inside(array, bounds)
+    return Significance(
+        method=method,
+        statistic=None,
+        p_value=equal_differences_p_value(distance(value, mu), n, alternative),
+        estimate=value,
+        interval=known_interval(value, n, bounds=bounds, level=level, alternative=alternative),
+        n=(n,),
+        status="degenerate",
+        note=f"all {n} values are equal: the p-value is the sign-flip one, the interval that of a point mass",
+    )

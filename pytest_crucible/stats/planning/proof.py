@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from scipy.special import stdtrit
 
 from pytest_crucible.stats.observations import Side, check_share
+from pytest_crucible.stats.planning.roots import first_whole, whole
 from pytest_crucible.stats.proportions.one import beta_bound
-
-MOST_SAMPLES = 10**9
-"""Nobody asks a model more often; beyond it the answer is None."""
 
 
 def samples_to_prove_proportion(rate: float, target: float, *, alpha: float = 0.05, side: Side = "lower") -> int | None:
@@ -29,7 +26,7 @@ def samples_to_prove_proportion(rate: float, target: float, *, alpha: float = 0.
     if (rate <= target) if side == "lower" else (rate >= target):
         return None
     sign = 1 if side == "lower" else -1
-    return _first(lambda n: sign * (beta_bound(rate * n, n, alpha=alpha, side=side) - target) >= 0, 1)
+    return first_whole(lambda n: sign * (beta_bound(rate * n, n, alpha=alpha, side=side) - target) >= 0, 1)
 
 
 def samples_to_prove_mean(mean: float, deviation: float, target: float, *, alpha: float = 0.05) -> int | None:
@@ -47,7 +44,7 @@ def samples_to_prove_mean(mean: float, deviation: float, target: float, *, alpha
     distance = abs(mean - target)
     if distance == 0 or deviation == 0:
         return None
-    return _first(lambda n: -float(stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2)
+    return first_whole(lambda n: -float(stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2)
 
 
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
@@ -58,18 +55,4 @@ def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
     """
     check_share(alpha, "alpha")
     check_share(limit, "limit")
-    return math.ceil(math.log(alpha) / math.log1p(-limit) * (1 - 1e-12))
-
-
-def _first(proves: Callable[[int], bool], fewest: int) -> int | None:
-    """The smallest n from `fewest` on that proves it: doubling, then halving."""
-    high = fewest
-    while not proves(high):
-        high *= 2
-        if high > MOST_SAMPLES:
-            return None
-    low = max(high // 2, fewest - 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if proves(middle) else (middle, high)
-    return high
+    return whole(math.log(alpha) / math.log1p(-limit))

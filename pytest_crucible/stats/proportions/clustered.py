@@ -1,10 +1,15 @@
-"""One proportion from clustered 0/1 values: Clopper-Pearson at the effective sample size (Korn & Graubard 1998)."""
+"""One proportion from clustered 0/1 values: Clopper-Pearson at the effective sample size (Korn & Graubard 1998).
+
+The logit interval is here because survey reports use it; it has nothing to say when all values are equal.
+"""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import expit, stdtrit
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.means.clustered import clustered, with_pseudo_clusters
@@ -49,6 +54,40 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     return beta_bound(rate * size, size, alpha=alpha, side=side)
 
 
+def clustered_proportion_se(values: npt.ArrayLike, clusters: Labels) -> float:
+    """Standard error of the rate of ones between clusters; R: survey::svymean(~y, svydesign(ids=~cluster)).
+
+    The linearised variance G / (G - 1) * sum(S_g^2) / n^2, S_g being the residuals' sum in cluster g. Raises
+    NotEnoughData below five clusters.
+
+    >>> round(clustered_proportion_se([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee")), 6)
+    0.187083
+    """
+    array, codes, _ = _binary(values, clusters)
+    return math.sqrt(_variance(cluster_totals(codes, array), np.bincount(codes).astype(np.float64)))
+
+
+def clustered_logit_interval(values: npt.ArrayLike, clusters: Labels, *, level: float = 0.95) -> Interval | None:
+    """t interval for the log-odds of ones, brought back to a rate; R: survey::svyciprop(method="logit").
+
+    None when all values are equal: `korn_graubard_interval` has an answer there. Raises NotEnoughData below five
+    clusters.
+
+    >>> interval = clustered_logit_interval([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
+    >>> round(interval.low, 4), round(interval.high, 4)
+    (0.1469, 0.9289)
+    """
+    check_share(level, "level")
+    array, codes, count = _binary(values, clusters)
+    rate = float(array.mean())
+    if rate in (0.0, 1.0):
+        return None
+    se = math.sqrt(_variance(cluster_totals(codes, array), np.bincount(codes).astype(np.float64)))
+    half = -float(stdtrit(count - 1, (1 - level) / 2)) * se / (rate * (1 - rate))
+    centre = math.log(rate / (1 - rate))
+    return Interval(low=float(expit(centre - half)), high=float(expit(centre + half)), level=level, method="logit")
+
+
 def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]:
     array, codes, count = clustered(values, clusters)
     graded = int(np.sum((array != 0) & (array != 1)))
@@ -57,13 +96,18 @@ def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]
     return array, codes, count
 
 
+def _variance(totals: Array, sizes: Array) -> float:
+    """Linearised variance of the rate between clusters."""
+    n, clusters = float(sizes.sum()), sizes.size
+    residuals = totals - sizes * (float(totals.sum()) / n)
+    return clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
+
+
 def _design_effect(totals: Array, sizes: Array) -> float:
     """Variance of the rate between clusters, as a multiple of the binomial one; 0 when the rate is 0 or 1."""
-    n, clusters = float(sizes.sum()), sizes.size
+    n = float(sizes.sum())
     rate = float(totals.sum()) / n
-    residuals = totals - sizes * rate
-    variance = clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
-    return variance * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
+    return _variance(totals, sizes) * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
 
 
 def _effective_size(n: int, clusters: int, effect: float, tail: float) -> float:

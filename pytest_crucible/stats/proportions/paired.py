@@ -1,7 +1,8 @@
 """The difference of two proportions that were measured on the same samples.
 
 `gained` counts samples that the candidate has right and the baseline wrong, `lost` the reverse; all other pairs agree.
-Interval and p-value come from one score statistic (Tango 1998), so that they can never contradict each other.
+Interval and p-value come from one score statistic (Tango 1998), so that they can never contradict each other. Intervals
+that other reports use are in `paired_intervals`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import numpy.typing as npt
 from scipy.special import bdtr, ndtri
 
 from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.observations import Alternative, check_counts, check_share, paired
+from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.tails import normal_p_value
 
 
@@ -54,7 +57,7 @@ def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
     """Tango's z for "the true difference is `difference`"; positive when the data lie above it.
 
     Tango 1998, eq. (8)-(10). At 0 it is McNemar's (gained - lost) / sqrt(gained + lost). Infinite where the
-    hypothesis leaves no variance and the data disagree with it.
+    hypothesis leaves no variance and the data disagree with it; 0 without pairs.
 
     >>> tango_statistic(12, 4, 50, 0.0)
     2.0
@@ -62,7 +65,7 @@ def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
     check_counts(n, gained=gained, lost=lost)
     if not -1.0 <= difference <= 1.0:
         raise ValueError(f"a difference of proportions lies between -1 and 1, not {difference!r}")
-    return _statistic(gained, lost, n, difference)
+    return _statistic(gained, lost, n, difference) if n else 0.0
 
 
 def tango_p_value(
@@ -102,6 +105,51 @@ def mcnemar_mid_p(gained: int, lost: int) -> float:
     # 2 F(k) - f(k) written as F(k) + F(k - 1): no subtraction, so far tails keep their digits.
     below = float(bdtr(fewer - 1, discordant, 0.5)) if fewer else 0.0
     return float(bdtr(fewer, discordant, 0.5)) + below
+
+
+def mcnemar_asymptotic(gained: int, lost: int, *, correction: bool = False) -> Significance:
+    """McNemar's chi-square test; R: mcnemar.test(table, correct=correction). With no discordant pair p is 1.
+
+    Without `correction` its p-value is Tango's at 0, which is the one to use; with it the test is conservative, and
+    its size is .009 to .036 at a nominal .05 for 10 to 100 pairs.
+
+    >>> result = mcnemar_asymptotic(13, 6, correction=True)
+    >>> round(result.statistic, 6), round(result.p_value, 6)
+    (1.894737, 0.168669)
+    """
+    check_counts(gained + lost, gained=gained, lost=lost)
+    discordant = gained + lost
+    distance = max(abs(gained - lost) - correction, 0)
+    z = distance / math.sqrt(discordant) if discordant else 0.0
+    return Significance(
+        method="mcnemar chi-square, continuity-corrected" if correction else "mcnemar chi-square",
+        statistic=z * z if discordant else None,
+        p_value=normal_p_value(z),
+        dof=(1.0,),
+        status="ok" if discordant else "degenerate",
+        note="" if discordant else "no pair is discordant",
+    )
+
+
+def discordant_odds(gained: int, lost: int, *, level: float = 0.95) -> Effect:
+    """gained / lost, the conditional odds ratio of pairs, with the exact interval from Clopper-Pearson.
+
+    Its interval excludes 1 exactly when `mcnemar_exact` is below 1 - level. R: binom.test(gained, gained + lost), as
+    odds. Infinite without losses; None, with the interval from 0 to infinity, without discordant pairs.
+
+    >>> effect = discordant_odds(12, 4)
+    >>> effect.value, round(effect.interval.low, 3), round(effect.interval.high, 3)
+    (3.0, 0.909, 12.762)
+    """
+    share = clopper_pearson_interval(gained, gained + lost, level=level)
+    low, high = (end / (1 - end) if end < 1 else math.inf for end in (share.low, share.high))
+    value = gained / lost if lost else math.inf if gained else None
+    return Effect(
+        name="discordant odds ratio",
+        value=value,
+        interval=Interval(low=low, high=high, level=level, method="clopper-pearson"),
+        note="" if value is not None else "no pair is discordant",
+    )
 
 
 def _statistic(gained: int, lost: int, n: int, difference: float) -> float:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr
+from scipy.special import bdtr, bdtrc
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
@@ -30,6 +30,38 @@ def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -
     low_rank, high_rank = quantile_ranks(ordered.size, q, tail=(1 - level) / 2)
     low, high = _at(ordered, low_rank), _at(ordered, high_rank)
     return Interval(low=low, high=high, level=level, method="order statistics")
+
+
+def quantile_estimate(values: npt.ArrayLike, q: float) -> float:
+    """The q-quantile of the sample, linear between order statistics; R: quantile(x, q, type=7), numpy.quantile.
+
+    Because it lies between observed values, it may fall just beyond an end of `quantile_interval` that is the smallest
+    or largest of a handful of values.
+
+    >>> quantile_estimate([3.0, 1.0, 2.0, 4.0], 0.5)
+    2.5
+    """
+    check_share(q, "q")
+    ordered = _ordered(values)
+    below, share = divmod((ordered.size - 1) * q, 1.0)
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
+    return float(low + share * (high - low))
+
+
+def quantile_coverage(n: int, q: float, *, level: float = 0.95) -> float:
+    """Exact coverage of `quantile_interval` for n values of a continuous distribution: at least `level`.
+
+    P(low rank <= B < high rank) for B ~ Binomial(n, q).
+
+    >>> round(quantile_coverage(60, 0.5), 6)
+    0.97266
+    """
+    check_share(level, "level")
+    low, high = quantile_ranks(n, q, tail=(1 - level) / 2)
+    # Both tails are small and exact; their complement is the coverage.
+    below = float(bdtr(low - 1, n, q)) if low else 0.0
+    above = float(bdtrc(high - 1, n, q)) if high <= n else 0.0
+    return 1 - below - above
 
 
 def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side) -> float:

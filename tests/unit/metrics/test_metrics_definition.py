@@ -60,12 +60,21 @@ def test_bounds_and_kind_complete_each_other(declaration, kind, low, high):
             "metric 'score' has bounds (0, nan): write the lower one first, for example (0, 1)",
         ),
         (
-            {"kind": "ordinal"},
-            "metric 'score' has kind 'ordinal': write one of 'binary', 'bounded', 'unbounded', 'text'",
+            {"kind": "graded"},
+            "metric 'score' has kind 'graded': write one of 'binary', 'ordinal', 'bounded', 'count', 'positive', "
+            "'unbounded', 'text'",
+        ),
+        ({"kind": "ordinal"}, "metric 'score' is ordinal but has no bounds: add them, for example bounds=(0, 1)"),
+        (
+            {"kind": "count", "bounds": (-1, 5)},
+            "metric 'score' counts or measures amounts (kind 'count') but its bounds begin at -1: write 0 or more",
         ),
         ({"kind": "bounded"}, "metric 'score' is bounded but has no bounds: add them, for example bounds=(0, 1)"),
     ],
-    ids=["direction", "bounds-reversed", "bounds-equal", "bounds-nan", "kind", "bounded-without-bounds"],
+    ids=[
+        *("direction", "bounds-reversed", "bounds-equal", "bounds-nan", "kind", "ordinal-without-bounds"),
+        *("count-below-zero", "bounded-without-bounds"),
+    ],
 )
 def test_a_declaration_that_cannot_be_meant_is_refused(declaration, sentence):
     with pytest.raises(SpecError) as caught:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pytest_crucible.stats import (
     clopper_pearson_bound,
     clopper_pearson_interval,
-    compare_paired,
+    compare,
     difference_bounds,
-    estimate_mean,
+    estimate,
     mcnemar_exact,
     mcnemar_mid_p,
     mean_bound,
@@ -35,6 +35,14 @@ PAIRED = [(*kind, clustered) for kind in KINDS for clustered in (False, True)]
 NAMES = [f"{kind[0]}-{'clustered' if kind[3] else 'independent'}" for kind in PAIRED]
 
 
+def compared(candidate, baseline, *, level=0.95, **facts):
+    return compare(baseline, candidate, alpha=1 - level, **facts)
+
+
+def bounded(candidate, baseline, **facts):
+    return difference_bounds(baseline, candidate, **facts)
+
+
 @st.composite
 def counts(draw: st.DrawFn, largest: int = 400) -> tuple[int, int, int]:
     n = draw(st.integers(1, largest))
@@ -44,7 +52,7 @@ def counts(draw: st.DrawFn, largest: int = 400) -> tuple[int, int, int]:
 
 @st.composite
 def arms(draw: st.DrawFn, values: st.SearchStrategy[float], clustered: bool):
-    n = draw(st.integers(0, 40))
+    n = draw(st.integers(1, 40))
     column = st.lists(values, min_size=n, max_size=n)
     clusters = draw(st.lists(st.integers(0, 7), min_size=n, max_size=n)) if clustered else None
     return np.array(draw(column), dtype=float), np.array(draw(column), dtype=float), clusters
@@ -129,7 +137,7 @@ def test_mcnemar_p_values_are_probabilities_in_their_order(given_counts):
 def test_interval_and_p_value_of_a_comparison_never_contradict_each_other(kind, values, bounds, clustered, data, level):
     candidate, baseline, clusters = data.draw(arms(values, clustered))
 
-    result = compare_paired(candidate, baseline, kind=kind, bounds=bounds, clusters=clusters, level=level)
+    result = compared(candidate, baseline, kind=kind, bounds=bounds, clusters=clusters, level=level)
 
     assert (result.interval is None) <= bool(result.note)
     if result.p_value is not None:
@@ -138,8 +146,8 @@ def test_interval_and_p_value_of_a_comparison_never_contradict_each_other(kind, 
         assume(abs(result.p_value - (1 - level)) > 1e-9)
         excludes = result.interval.low > 0 or result.interval.high < 0
         assert excludes == (result.p_value < 1 - level)
-        slack = 1e-9 * max(1.0, abs(result.difference))
-        assert result.interval.low - slack <= result.difference <= result.interval.high + slack
+        slack = 1e-9 * max(1.0, abs(result.estimate))
+        assert result.interval.low - slack <= result.estimate <= result.interval.high + slack
 
 
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
@@ -150,19 +158,19 @@ def test_swapping_the_arms_negates_everything_and_keeps_p(kind, values, bounds, 
     facts = {"kind": kind, "bounds": bounds, "clusters": clusters}
 
     result, swapped = (
-        compare_paired(candidate, baseline, **facts),
-        compare_paired(baseline, candidate, **facts),
+        compared(candidate, baseline, **facts),
+        compared(baseline, candidate, **facts),
     )
     sides, mirrored = (
-        difference_bounds(candidate, baseline, **facts),
-        difference_bounds(baseline, candidate, **facts),
+        bounded(candidate, baseline, **facts),
+        bounded(baseline, candidate, **facts),
     )
 
     assert swapped.p_value == result.p_value
     assert swapped.p_exact == result.p_exact
     assert swapped.deviation == result.deviation
-    if result.difference is not None:
-        assert swapped.difference == -result.difference
+    if result.estimate is not None:
+        assert swapped.estimate == -result.estimate
     if result.interval is not None:
         assert (swapped.interval.low, swapped.interval.high) == (-result.interval.high, -result.interval.low)
     if sides.low is not None:
@@ -178,18 +186,18 @@ def test_estimates_and_bounds_lie_around_the_mean_and_inside_the_bounds(kind, va
     array, _, clusters = data.draw(arms(values, clustered))
     facts = {"kind": kind, "bounds": bounds, "clusters": clusters}
 
-    estimated = estimate_mean(array, **facts)
+    estimated = estimate(array, **facts)
     low, high = mean_bound(array, side="lower", **facts), mean_bound(array, side="upper", **facts)
 
-    slack = 1e-9 * max(1.0, abs(estimated.value or 0.0))
-    if estimated.interval is not None and estimated.value is not None:
-        assert estimated.interval.low - slack <= estimated.value <= estimated.interval.high + slack
+    slack = 1e-9 * max(1.0, abs(estimated.estimate or 0.0))
+    if estimated.interval is not None and estimated.estimate is not None:
+        assert estimated.interval.low - slack <= estimated.estimate <= estimated.interval.high + slack
         assert bounds[0] <= estimated.interval.low
         assert estimated.interval.high <= bounds[1]
     if low.value is not None:
         assert bounds[0] <= low.value <= high.value <= bounds[1]
-        if estimated.value is not None:
-            assert low.value - slack <= estimated.value <= high.value + slack
+        if estimated.estimate is not None:
+            assert low.value - slack <= estimated.estimate <= high.value + slack
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=80), st.floats(0.01, 0.99), LEVELS)
@@ -209,10 +217,10 @@ def test_the_order_of_pairs_does_not_matter(candidate, baseline, random):
     shuffled = random.sample(pairs, n)
 
     one, other = (
-        compare_paired([a for a, _, _ in rows], [b for _, b, _ in rows], kind="binary", bounds=(0, 1), clusters=labels)
+        compared([a for a, _, _ in rows], [b for _, b, _ in rows], kind="binary", bounds=(0, 1), clusters=labels)
         for rows in (pairs, shuffled)
         for labels in ([label for _, _, label in rows],)
     )
 
     assert one.p_value == pytest.approx(other.p_value, rel=1e-9)
-    assert one.difference == pytest.approx(other.difference, abs=1e-12)
+    assert one.estimate == pytest.approx(other.estimate, abs=1e-12)

@@ -1,0 +1,58 @@
+"""How long a confidence sequence takes that is looked at after each of 10,000 samples, and how much memory."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.figures import Figure, show
+from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence
+from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
+
+SAMPLES = 10_000
+SHAPES = {
+    "bits": lambda rng: (rng.random(SAMPLES) < 0.7).astype(float),
+    "scores": lambda rng: rng.beta(2, 5, SAMPLES),
+    "all equal (worst)": lambda rng: np.full(SAMPLES, 0.3),
+}
+
+
+def figures() -> list[Figure]:
+    found = []
+    for name, draw in SHAPES.items():
+        values = draw(np.random.default_rng(0))
+        wall = _wall(lambda values=values: betting_sequence(values))
+        found.append(
+            Figure(name=f"betting sequence, n={SAMPLES:,}, {name}", measured=wall, unit="s", limit=1, digits=3)
+        )
+    found.append(Figure(name="- its memory", measured=_peak(lambda: betting_sequence(values)), unit="MB", limit=20))
+    bernstein = 1000 * _wall(lambda: empirical_bernstein_sequence(values))
+    found.append(Figure(name=f"empirical Bernstein sequence, n={SAMPLES:,}", measured=bernstein, unit="ms", limit=20))
+    short = np.random.default_rng(0).beta(2, 5, 1000)
+    bound = 1000 * _wall(lambda: betting_bound(short, bounds=(0, 1), alpha=0.05, side="lower"))
+    return [*found, Figure(name="guaranteed bound, n=1,000", measured=bound, unit="ms", limit=5, digits=2)]
+
+
+def _wall(work: Callable[[], object]) -> float:
+    """The fastest of three."""
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def _peak(work: Callable[[], object]) -> float:
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+if __name__ == "__main__":
+    raise SystemExit(show(figures()))

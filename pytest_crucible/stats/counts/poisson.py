@@ -1,0 +1,118 @@
+"""Rates of rare events, such as refusals per hour: exact intervals and an exact comparison.
+
+Events are Poisson: they do not come in bursts. `exposure` is time or any other amount of opportunity.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import gammainccinv, gammaincinv
+
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.observations import Alternative, Side, check_share
+from pytest_crucible.stats.proportions.binomial import TwoSided, binomial_p_value
+from pytest_crucible.stats.proportions.one import clopper_pearson_bound
+
+
+def poisson_rate_interval(events: int, exposure: float, *, level: float = 0.95) -> Interval:
+    """Exact interval for events per unit of exposure. Garwood 1936; R: poisson.test(events, exposure)$conf.int.
+
+    >>> interval = poisson_rate_interval(7, 250, level=0.9)
+    >>> round(interval.low, 5), round(interval.high, 5)
+    (0.01314, 0.05259)
+    """
+    check_share(level, "level")
+    low = poisson_rate_bound(events, exposure, alpha=(1 - level) / 2, side="lower")
+    high = poisson_rate_bound(events, exposure, alpha=(1 - level) / 2, side="upper")
+    return Interval(low=low, high=high, level=level, method="garwood")
+
+
+def poisson_rate_bound(events: int, exposure: float, *, alpha: float, side: Side) -> float:
+    """One-sided exact bound for a rate. Without events the upper one is -log(alpha) / exposure: the rule of three.
+
+    >>> round(poisson_rate_bound(0, 100, alpha=0.05, side="upper"), 6)
+    0.029957
+    """
+    _check(events, exposure)
+    check_share(alpha, "alpha")
+    if side == "lower":
+        return float(gammaincinv(events, alpha)) / exposure if events else 0.0
+    return float(gammainccinv(events + 1, alpha)) / exposure
+
+
+def poisson_rate_ratio(
+    events1: int,
+    exposure1: float,
+    events2: int,
+    exposure2: float,
+    *,
+    alternative: Alternative = "two-sided",
+    two_sided: TwoSided = "likelihood",
+    level: float = 0.95,
+) -> Significance:
+    """Exact conditional test that two rates are equal; R: poisson.test(c(events1, events2), c(exposure1, exposure2)).
+
+    Given all events, those of the first arm are binomial (Przyborowski & Wilenski 1940). As in `binomial_test` the
+    interval comes along with the p-values that it belongs to, one-sided and central ones; `poisson_ratio_interval`
+    gives it always. The estimate is infinite without events in the second arm and None without any.
+
+    >>> result = poisson_rate_ratio(14, 120, 6, 118)
+    >>> round(result.estimate, 6), round(result.p_value, 6)
+    (2.294444, 0.115574)
+    """
+    interval = poisson_ratio_interval(events1, exposure1, events2, exposure2, alternative=alternative, level=level)
+    events, share = events1 + events2, exposure1 / (exposure1 + exposure2)
+    sides = f"two-sided by {two_sided}" if alternative == "two-sided" else alternative
+    return Significance(
+        method=f"poisson exact, {sides}",
+        statistic=float(events1),
+        p_value=binomial_p_value(events1, events, share, alternative, two_sided),
+        estimate=_ratio(events1 * exposure2, events2 * exposure1),
+        interval=None if sides == "two-sided by likelihood" else interval,
+        n=(events1, events2),
+        status="ok" if events else "degenerate",
+        note="" if events else "0 events in both arms say nothing about the ratio of their rates",
+    )
+
+
+def poisson_ratio_interval(
+    events1: int,
+    exposure1: float,
+    events2: int,
+    exposure2: float,
+    *,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+) -> Interval:
+    """Exact interval for the ratio of two rates: Clopper-Pearson for the first arm's share of events, as odds.
+
+    R: poisson.test(c(events1, events2), c(exposure1, exposure2))$conf.int.
+
+    >>> interval = poisson_ratio_interval(14, 120, 6, 118)
+    >>> round(interval.low, 4), round(interval.high, 4)
+    (0.8283, 7.2847)
+    """
+    _check(events1, exposure1)
+    _check(events2, exposure2)
+    check_share(level, "level")
+    alpha = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    # The upper end is the lower end of the exchanged arms, inverted.
+    low = _lowest(events1, events2, alpha) * exposure2 / exposure1 if alternative != "less" else 0.0
+    inverse = _lowest(events2, events1, alpha) * exposure1 / exposure2 if alternative != "greater" else 0.0
+    return Interval(low=low, high=1 / inverse if inverse else math.inf, level=level, method="clopper-pearson")
+
+
+def _lowest(events1: int, events2: int, alpha: float) -> float:
+    share = clopper_pearson_bound(events1, events1 + events2, alpha=alpha, side="lower")
+    return share / (1 - share)
+
+
+def _ratio(above: float, below: float) -> float | None:
+    return above / below if below else math.inf if above else None
+
+
+def _check(events: int, exposure: float) -> None:
+    if events < 0 or not (0 < exposure < math.inf):
+        raise ValueError(f"wanted at least 0 events and a finite exposure above 0, not {events!r} and {exposure!r}")

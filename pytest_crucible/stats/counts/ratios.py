@@ -1,0 +1,225 @@
+"""Ratios of two arms, for latencies, tokens, costs and counts: "12 % slower" instead of "80 ms more".
+
+Geometric means weigh each question's ratio equally (latency); the ratio of totals is what the bill shows (cost, calls).
+Every p-value here is that of "the ratio is 1", and every standard error is that of the logarithm of the ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
+from pytest_crucible.stats.means.student import paired_t, pairs
+from pytest_crucible.stats.means.two_samples import welch_t
+from pytest_crucible.stats.observations import ROUNDING, Alternative, Array, Labels, check_share, finite, paired
+from pytest_crucible.stats.tails import t_interval, t_p_value
+
+
+def geometric_mean_ratio_paired(
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    *,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+) -> Significance:
+    """Ratio of the geometric means of paired positive values; R: exp(t.test(log(x), log(y), paired=TRUE)$conf.int).
+
+    The estimate is the geometric mean of the pairs' ratios. Raises ValueError, with the count, for values that are not
+    positive: a latency of 0 is a lost measurement. Pairs that all have one ratio: see `paired_t`.
+
+    >>> result = geometric_mean_ratio_paired([110.0, 240.0, 330.0], [100.0, 200.0, 300.0])
+    >>> round(result.estimate, 4), round(result.interval.low, 4)
+    (1.1324, 0.9995)
+    """
+    first, second = paired(candidate, baseline)
+    result = paired_t(_log_ratios(_logs(first), _logs(second)), alternative=alternative, level=level)
+    return as_ratio(result, "geometric mean ratio, paired t of logs")
+
+
+def geometric_mean_ratio_welch(
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    *,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+) -> Significance:
+    """Ratio of the geometric means of two independent arms; R: exp(t.test(log(x), log(y))$conf.int).
+
+    Raises ValueError, with the count, for values that are not positive. Arms without variation: see `welch_t`.
+
+    >>> result = geometric_mean_ratio_welch([110.0, 240.0, 330.0], [100.0, 120.0, 150.0, 130.0])
+    >>> round(result.estimate, 4), round(result.p_value, 4)
+    (1.6637, 0.2556)
+    """
+    first, second = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
+    result = welch_t(_logs(first), _logs(second), alternative=alternative, level=level)
+    return as_ratio(result, "geometric mean ratio, welch t of logs")
+
+
+def ratio_of_totals(
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    *,
+    clusters: Labels | None = None,
+    method: Literal["log-delta", "fieller"] = "log-delta",
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+) -> Significance:
+    """sum(candidate) / sum(baseline) over paired values of at least 0: how many times the cost, the tokens, the calls.
+
+    "log-delta": t interval of log R with the standard error of mean(x_i / mean(x) - y_i / mean(y)), Taylor's
+    linearisation. "fieller": the ratios R at which the t test of "mean(x - R y) is 0" does not reject (Fieller 1954),
+    with that test's p-value at R = 1; its interval is None where the baseline's total is too uncertain to divide by.
+    With `clusters` the errors are CR2 with Satterthwaite's degrees of freedom. Raises ValueError for negative values
+    and totals of 0, NotEnoughData below two pairs or five clusters.
+
+    >>> result = ratio_of_totals([120.0, 90.0, 300.0, 210.0], [100.0, 80.0, 310.0, 200.0])
+    >>> round(result.estimate, 4), round(result.interval.low, 4), round(result.interval.high, 4)
+    (1.0435, 0.9, 1.2099)
+    """
+    check_share(level, "level")
+    first, second = paired(candidate, baseline)
+    _check_totals(first, second)
+    answers: dict[str, Callable[..., Significance]] = {"log-delta": _log_delta, "fieller": _fieller}
+    if method not in answers:
+        raise ValueError(f"method must be one of 'log-delta' and 'fieller', not {method!r}")
+    return answers[method](first, second, clusters, alternative, level)
+
+
+def as_ratio(result: Significance, method: str) -> Significance:
+    """The answer about a difference of logarithms as the answer about a ratio.
+
+    >>> round(as_ratio(paired_t([0.5, 0.7]), "ratio").estimate, 4)
+    1.8221
+    """
+    assert result.estimate is not None, "a difference of logarithms is always estimated"
+    interval = result.interval and replace(
+        result.interval, low=math.exp(result.interval.low), high=math.exp(result.interval.high), method=method
+    )
+    return replace(result, method=method, estimate=math.exp(result.estimate), interval=interval)
+
+
+def _log_delta(x: Array, y: Array, clusters: Labels | None, alternative: Alternative, level: float) -> Significance:
+    log_ratio = math.log(float(x.sum()) / float(y.sum()))
+    mean = _mean(_shares(x, y), clusters)
+    if mean.se == 0:
+        return _proportional("ratio of totals, log-delta", x, y)
+    statistic = log_ratio / mean.se
+    interval = t_interval(log_ratio, mean.se, mean.dof, level=level, method="log-delta", alternative=alternative)
+    result = Significance(
+        method="ratio of totals, log-delta",
+        statistic=statistic,
+        p_value=t_p_value(statistic, mean.dof, alternative),
+        dof=(mean.dof,),
+        estimate=log_ratio,
+        interval=interval,
+        se=mean.se,
+        n=(x.size,),
+    )
+    return replace(as_ratio(result, result.method), estimate=float(x.sum()) / float(y.sum()))
+
+
+def _fieller(x: Array, y: Array, clusters: Labels | None, alternative: Alternative, level: float) -> Significance:
+    if _mean(_shares(x, y), clusters).se == 0:
+        return _proportional("ratio of totals, fieller", x, y)
+    difference = _mean(x - y, clusters)
+    ratio = float(x.sum()) / float(y.sum())
+    tail = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    interval = _fieller_interval(x, y, clusters, float(stdtrit(difference.dof, tail)), level, alternative)
+    # x - y may have no variation although x - R y has: then any difference at all speaks against R = 1.
+    statistic = difference.estimate / difference.se if difference.se else None
+    return Significance(
+        method="ratio of totals, fieller",
+        statistic=statistic,
+        p_value=None if statistic is None else t_p_value(statistic, difference.dof, alternative),
+        dof=(difference.dof,),
+        estimate=ratio,
+        interval=interval,
+        se=_mean(_shares(x, y), clusters).se,
+        n=(x.size,),
+        status="degenerate" if statistic is None else "ok",
+        note="" if interval else "the baseline's total is too uncertain for an interval of the ratio",
+    )
+
+
+def _fieller_interval(
+    x: Array, y: Array, clusters: Labels | None, quantile: float, level: float, alternative: Alternative
+) -> Interval | None:
+    """Between the roots of (mean(x) - R mean(y))^2 = t^2 var(mean(x - R y)), a quadratic in R."""
+    # In units of the means, so that neither large nor small numbers lose digits.
+    first, second = x / x.mean(), y / y.mean()
+    errors = (_mean(first, clusters).se, _mean(second, clusters).se, _mean(first - second, clusters).se)
+    in_x, in_y = (quantile * errors[0]) ** 2, (quantile * errors[1]) ** 2
+    in_both = (in_x + in_y - (quantile * errors[2]) ** 2) / 2  # the covariance, from the error of the difference
+    leading, half, last = 1 - in_y, 1 - in_both, 1 - in_x
+    discriminant = half * half - leading * last
+    if leading <= 0 or discriminant < 0:
+        return None
+    # One root by the sum that does not cancel, the other by the product; a negative low end means "down to 0".
+    larger = half + math.copysign(math.sqrt(discriminant), half)
+    lower, upper = sorted((larger / leading, last / larger if larger else 0.0))
+    scale = float(x.mean()) / float(y.mean())
+    low = 0.0 if alternative == "less" else max(lower * scale, 0.0)
+    high = math.inf if alternative == "greater" else upper * scale
+    return Interval(low=low, high=high, level=level, method="fieller")
+
+
+def _mean(values: Array, clusters: Labels | None) -> ClusteredMean:
+    """Mean with standard error: of independent values those of the t, which is CR2 with one value per cluster."""
+    if clusters is None:
+        return clustered_mean(values, range(values.size), fewest=2)
+    return clustered_mean(values, clusters)
+
+
+def _shares(x: Array, y: Array) -> Array:
+    """What each pair adds to the logarithm of the ratio of totals: a mean of 0."""
+    shares = x / x.mean() - y / y.mean()
+    noise = ROUNDING * np.maximum(x / x.mean(), y / y.mean()).max()
+    return np.where(np.abs(shares) <= noise, 0.0, shares)
+
+
+def _proportional(method: str, x: Array, y: Array) -> Significance:
+    ratio = float(x.sum()) / float(y.sum())
+    return Significance(
+        method=method,
+        statistic=None,
+        p_value=1.0 if abs(ratio - 1) <= ROUNDING else None,
+        estimate=ratio,
+        n=(x.size,),
+        status="degenerate",
+        note="every pair, or every cluster, has the same ratio: it has no standard error",
+    )
+
+
+def _logs(values: Array) -> Array:
+    not_positive = int((values <= 0).sum())
+    if not_positive:
+        raise ValueError(f"a ratio of geometric means needs positive values: {not_positive} of {values.size} are not")
+    return np.asarray(np.log(values))
+
+
+def _log_ratios(first: Array, second: Array) -> Array:
+    """log(x / y) of each pair, with what is only rounding removed. A ratio is known to about 1e-16, and so is its log."""
+    ratios = pairs(first, second)
+    noise = ROUNDING * np.maximum(np.maximum(np.abs(first), np.abs(second)), 1.0)
+    ratios[np.abs(ratios) <= noise] = 0.0
+    if np.ptp(ratios) <= noise.max():
+        ratios[:] = ratios[0]
+    return ratios
+
+
+def _check_totals(x: Array, y: Array) -> None:
+    negative = int((x < 0).sum() + (y < 0).sum())
+    if negative:
+        raise ValueError(f"a ratio of totals needs values of at least 0: {negative} of {x.size + y.size} are not")
+    if not (x.sum() > 0 and y.sum() > 0):
+        raise ValueError(f"a ratio of totals needs totals above 0, not {x.sum():g} and {y.sum():g}")

@@ -1,0 +1,189 @@
+"""Planned contrasts of several arms: each candidate against the control, as two arms are compared, and Holm over all.
+
+The contrasts are the answer. The omnibus test that comes along describes; it opens and closes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy.special import chdtrc
+
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.families.adjust import holm
+from pytest_crucible.stats.groups.anova import Arms, sums_of_squares
+from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
+from pytest_crucible.stats.groups.repeated import rm_anova
+from pytest_crucible.stats.groups.same_samples import friedman
+from pytest_crucible.stats.groups.welch import welch_anova
+from pytest_crucible.stats.means.student import paired_t
+from pytest_crucible.stats.means.two_samples import welch_t
+from pytest_crucible.stats.observations import Array, Range, check_share, finite_groups
+from pytest_crucible.stats.proportions.paired import count_discordant, tango_interval, tango_p_value, tango_statistic
+from pytest_crucible.stats.proportions.two import compare_proportions
+
+Outcome = Literal["binary", "numeric"]
+"""0 and 1, or numbers of any kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmsCompared:
+    """One family of contrasts, and the omnibus test that describes the same arms."""
+
+    contrasts: tuple[Contrast, ...]
+    omnibus: Significance
+    method: str
+    """What tests each contrast."""
+    alpha: float
+
+
+def compare_arms(
+    arms: Arms,
+    *,
+    paired: bool,
+    control: int | None = 0,
+    kind: Outcome = "numeric",
+    bounds: Range | None = None,
+    alpha: float = 0.05,
+) -> ArmsCompared:
+    """Every other arm minus the control (all pairs when `control` is None), with Holm's p-values for the family.
+
+    Paired arms: the paired t test, for 0/1 values Tango's; independent ones: Welch's t, for 0/1 values the score test of
+    two proportions. `bounds` of the values give equal differences an interval. In a contrast, `own_interval` has level
+    1 - alpha and agrees with `p_value`; `interval` has level 1 - alpha / contrasts (Bonferroni), so that all are right
+    together: where it excludes 0, `p_adjusted` is at most alpha, and Holm may reject beyond that. The omnibus test is no
+    gatekeeper: repeated-measures anova by Greenhouse and Geisser, Cochran's Q, Welch's anova, or Pearson's chi-squared.
+    Raises ValueError for a control that does not exist, unequal pairs, and 0/1 values that are not.
+
+    >>> found = compare_arms([[0.5, 0.4, 0.6, 0.5], [0.7, 0.5, 0.9, 0.6], [0.5, 0.5, 0.5, 0.6]], paired=True)
+    >>> [(one.first, one.second, round(one.difference, 3), round(one.p_adjusted, 4)) for one in found.contrasts]
+    [(1, 0, 0.175, 0.0707), (2, 0, 0.025, 0.6376)]
+    """
+    check_share(alpha, "alpha")
+    if kind not in ("binary", "numeric"):
+        raise ValueError(f"the kind is 'binary' or 'numeric', not {kind!r}")
+    arrays = _checked(arms, paired, kind)
+    pairs = _pairs(len(arrays), control)
+    test = _Test(arrays, paired, kind, bounds)
+    alone = [test.of(pair, 1 - alpha) for pair in pairs]
+    together = [test.of(pair, 1 - alpha / len(pairs)) for pair in pairs]
+    adjusted = holm([found.p_value for found in alone])
+    return ArmsCompared(
+        contrasts=tuple(map(_contrast, pairs, alone, together, adjusted)),
+        omnibus=_omnibus(arrays, paired, kind),
+        method=alone[0].method,
+        alpha=alpha,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """How two of the arms are compared."""
+
+    arms: Sequence[Array]
+    paired: bool
+    kind: Outcome
+    bounds: Range | None
+
+    def of(self, pair: tuple[int, int], level: float) -> Significance:
+        first, second = self.arms[pair[0]], self.arms[pair[1]]
+        if self.kind == "binary":
+            return _tango(first, second, level) if self.paired else _score(first, second, level)
+        if self.paired:
+            return paired_t(first, second, level=level, bounds=self.bounds)
+        return welch_t(first, second, level=level)
+
+
+def _checked(arms: Arms, paired: bool, kind: Outcome) -> list[Array]:
+    arrays = finite_groups(arms)
+    sizes = sorted({array.size for array in arrays})
+    if paired and len(sizes) > 1:
+        raise ValueError(f"paired arms need equal lengths, not {sizes[0]} and {sizes[-1]}")
+    every = np.concatenate(arrays)
+    graded = int(np.sum((every != 0) & (every != 1))) if kind == "binary" else 0
+    if graded:
+        raise ValueError(f"{graded} of {every.size} values are neither 0 nor 1")
+    return arrays
+
+
+def _pairs(arms: int, control: int | None) -> list[tuple[int, int]]:
+    if control is None:
+        return all_pairs(arms)
+    if not 0 <= control < arms:
+        raise ValueError(f"the control is the position of one of {arms} arms, not {control!r}")
+    return [(arm, control) for arm in range(arms) if arm != control]
+
+
+def _tango(first: Array, second: Array, level: float) -> Significance:
+    gained, lost = count_discordant(first, second)
+    n, agree = first.size, gained + lost == 0
+    return Significance(
+        method="tango",
+        statistic=None if agree else tango_statistic(gained, lost, n, 0.0),
+        p_value=tango_p_value(gained, lost, n),
+        estimate=(gained - lost) / n,
+        interval=tango_interval(gained, lost, n, level=level),
+        n=(n,),
+        status="degenerate" if agree else "ok",
+        note="the arms agree in every pair" if agree else "",
+    )
+
+
+def _score(first: Array, second: Array, level: float) -> Significance:
+    return compare_proportions(int(first.sum()), first.size, int(second.sum()), second.size, level=level)
+
+
+def _contrast(pair: tuple[int, int], alone: Significance, together: Significance, p_adjusted: float | None) -> Contrast:
+    assert alone.estimate is not None  # every arm has values
+    return Contrast(
+        first=pair[0],
+        second=pair[1],
+        difference=alone.estimate,
+        statistic=alone.statistic,
+        p_value=alone.p_value,
+        p_adjusted=p_adjusted,
+        dof=alone.dof[0] if alone.dof else None,
+        se=alone.se,
+        interval=together.interval,
+        own_interval=alone.interval,
+        status=alone.status,
+        note=alone.note,
+    )
+
+
+def _omnibus(arms: Sequence[Array], paired: bool, kind: Outcome) -> Significance:
+    if not paired:
+        return _chi_squared(arms) if kind == "binary" else welch_anova(arms)
+    matrix = np.column_stack(arms)
+    if kind == "binary":
+        return replace(friedman(matrix), method="cochran q")
+    found = rm_anova(matrix)
+    shrink = found.greenhouse_geisser or 1.0
+    return Significance(
+        method="repeated-measures anova, greenhouse-geisser",
+        statistic=found.statistic,
+        p_value=found.p_greenhouse_geisser,
+        dof=(shrink * found.dof[0], shrink * found.dof[1]),
+        n=(found.n,),
+        status=found.status,
+        note=found.note,
+    )
+
+
+def _chi_squared(arms: Sequence[Array]) -> Significance:
+    """Pearson's statistic of the table arms x outcome: of 0/1 values it is N times eta squared."""
+    squares, n = sums_of_squares(arms), tuple(arm.size for arm in arms)
+    total, dof = squares.between + squares.within, len(arms) - 1
+    statistic = sum(n) * squares.between / total if total else None
+    return Significance(
+        method="pearson chi-squared",
+        statistic=statistic,
+        p_value=1.0 if statistic is None else float(chdtrc(dof, statistic)),
+        dof=(dof,),
+        n=n,
+        status="degenerate" if statistic is None else "ok",
+        note="all samples of all arms have the same outcome" if statistic is None else "",
+    )

@@ -1,0 +1,165 @@
+"""Ranks of several arms that answered the same samples: Friedman, Iman and Davenport, and Nemenyi for the pairs.
+
+An omnibus test is no gatekeeper: planned contrasts against the baseline are tested whatever it says, and it names no arm.
+Ranks answer whether values tend to be larger, not whether means differ.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtrc, fdtrc
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Effect, Significance
+from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
+from pytest_crucible.stats.groups.separation import same_profile_p_value
+from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
+from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite_matrix
+from pytest_crucible.stats.tails import normal_p_value
+
+
+def friedman(matrix: npt.ArrayLike) -> Significance:
+    """Q test of "all arms rank alike inside a sample", corrected for ties; rows are samples. R: friedman.test(matrix).
+
+    An omnibus test, and no gatekeeper for planned contrasts. On 0/1 values it is Cochran's Q, with two arms the asymptotic
+    sign test (McNemar without correction). Effect: Kendall's W = Q / (n (k - 1)). `iman_davenport` is the better
+    approximation. When every row is tied there is no Q, p is 1 and W 0. Raises NotEnoughData below two rows.
+
+    >>> result = friedman([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])
+    >>> result.statistic, round(result.p_value, 6), result.effects[0].value
+    (4.5, 0.105399, 0.5625)
+    """
+    ranks = _row_ranks(matrix)
+    n, k = ranks.shape
+    statistic = _friedman_statistic(ranks)
+    if statistic is None:
+        return _all_tied("friedman", (k - 1,), (n,), "kendalls w")
+    return Significance(
+        method="friedman",
+        statistic=statistic,
+        p_value=float(chdtrc(k - 1, statistic)),
+        dof=(k - 1,),
+        n=(n,),
+        effects=(Effect(name="kendalls w", value=statistic / (n * (k - 1))),),
+    )
+
+
+def iman_davenport(matrix: npt.ArrayLike) -> Significance:
+    """Friedman's Q as the F it nearly is: F = (n - 1) Q / (n (k - 1) - Q). Iman & Davenport 1980.
+
+    Less conservative than chi-squared. When all rows rank alike F does not exist, and p counts the arrangements. An
+    omnibus test, and no gatekeeper for planned contrasts. Raises NotEnoughData below two rows.
+
+    >>> result = iman_davenport([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])
+    >>> round(result.statistic, 6), result.dof, round(result.p_value, 6)
+    (3.857143, (2, 6), 0.08374)
+    """
+    ranks = _row_ranks(matrix)
+    n, k = ranks.shape
+    dof = (k - 1, (n - 1) * (k - 1))
+    quantity = _friedman_statistic(ranks)
+    if quantity is None:
+        return _all_tied("iman-davenport", dof, (n,), "kendalls w")
+    agreement = Effect(name="kendalls w", value=quantity / (n * (k - 1)))
+    if np.all(ranks == ranks[0]):
+        note = "all rows rank alike: p counts the arrangements, and F does not exist"
+        return Significance(
+            method="iman-davenport",
+            statistic=None,
+            p_value=same_profile_p_value(ranks),
+            dof=dof,
+            n=(n,),
+            effects=(agreement,),
+            status="degenerate",
+            note=note,
+        )
+    statistic = (n - 1) * quantity / (n * (k - 1) - quantity)
+    p_value = float(fdtrc(*dof, statistic))
+    return Significance(
+        method="iman-davenport", statistic=statistic, p_value=p_value, dof=dof, n=(n,), effects=(agreement,)
+    )
+
+
+def nemenyi(matrix: npt.ArrayLike, *, level: float = 0.95) -> tuple[Contrast, ...]:
+    """All pairs of mean ranks inside samples, judged by the studentized range. Nemenyi 1963; Demšar 2006.
+
+    The difference is of mean ranks, its interval reaches the critical difference to both sides, and the statistic is
+    difference / se with se = sqrt(k (k + 1) / (6 n)), which ties do not change. R: PMCMRplus::frdAllPairsNemenyiTest. It
+    does not wait for `friedman`. Raises NotEnoughData below two rows.
+
+    >>> pair = nemenyi([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])[1]
+    >>> pair.first, pair.second, pair.difference, round(pair.p_adjusted, 4)
+    (0, 2, -1.5, 0.0855)
+    """
+    check_share(level, "level")
+    ranks = _row_ranks(matrix)
+    n, k = ranks.shape
+    means, se = ranks.mean(axis=0), math.sqrt(k * (k + 1) / (6 * n))
+    half = studentized_range_critical(1 - level, k, math.inf) * se / math.sqrt(2)
+    return tuple(_rank_contrast(pair, means, se, half, k, level) for pair in all_pairs(k))
+
+
+def mean_ranks(matrix: npt.ArrayLike) -> list[float]:
+    """Mean rank of each column inside the rows, 1 for the smallest value; ties share their ranks.
+
+    >>> mean_ranks([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])
+    [1.25, 2.0, 2.75]
+    """
+    return [float(mean) for mean in _row_ranks(matrix).mean(axis=0)]
+
+
+def _rank_contrast(pair: tuple[int, int], means: Array, se: float, half: float, k: int, level: float) -> Contrast:
+    difference = float(means[pair[0]] - means[pair[1]])
+    statistic = difference / se
+    return Contrast(
+        first=pair[0],
+        second=pair[1],
+        difference=difference,
+        statistic=statistic,
+        p_value=normal_p_value(statistic),
+        p_adjusted=studentized_range_tail(math.sqrt(2) * abs(statistic), k, math.inf),
+        se=se,
+        interval=Interval(low=difference - half, high=difference + half, level=level, method="nemenyi"),
+    )
+
+
+def _row_ranks(matrix: npt.ArrayLike) -> Array:
+    """Ranks inside each row, counted column by column, which keeps the memory at that of the matrix.
+
+    Values that differ by rounding alone are tied, so that 0.1 + 0.2 ties with 0.3.
+    """
+    array = finite_matrix(matrix)
+    if array.shape[0] < 2:
+        raise NotEnoughData(f"{array.shape[0]} row(s): ranks of arms need at least 2 samples")
+    ranks = np.full(array.shape, 0.5)
+    for column in array.T:
+        above = array - column[:, None]
+        noise = ROUNDING * np.maximum(np.abs(array), np.abs(column[:, None]))
+        ranks += (above > noise) + 0.5 * (np.abs(above) <= noise)
+    return ranks
+
+
+def _friedman_statistic(ranks: Array) -> float | None:
+    """Q, or None when every row is one tie."""
+    k = ranks.shape[1]
+    centred = ranks - (k + 1) / 2
+    variation = float(np.sum(centred**2))
+    return (k - 1) * float(np.sum(centred.sum(axis=0) ** 2)) / variation if variation else None
+
+
+def _all_tied(method: str, dof: tuple[float, ...], n: tuple[int, ...], effect: str) -> Significance:
+    note = "everything is tied"
+    return Significance(
+        method=method,
+        statistic=None,
+        p_value=1.0,
+        dof=dof,
+        n=n,
+        effects=(Effect(name=effect, value=0.0, note=note),),
+        status="degenerate",
+        note=note,
+    )

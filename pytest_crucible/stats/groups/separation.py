@@ -1,0 +1,47 @@
+"""P-values of data in which nothing varies except between arms: what counting the arrangements alone says.
+
+A variance ratio is then x / 0, and no interval exists; the arrangements that look as extreme can still be counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pytest_crucible.stats.observations import Array
+
+
+def separation_p_value(groups: Sequence[Array], *, noise: float) -> float:
+    """Permutation p-value of groups that are each constant: 1 when all are equal.
+
+    At most k! of the N! / (m_1! m_2! ...) arrangements leave every group constant, m being how often each value
+    occurs. For two different groups that is 2 / C(n1 + n2, n1).
+
+    >>> round(separation_p_value([np.ones(4), np.zeros(5)], noise=0.0), 6)
+    0.015873
+    """
+    values, sizes = np.array([group[0] for group in groups]), np.array([group.size for group in groups])
+    order = np.argsort(values, kind="stable")
+    block = np.concatenate([[0], np.cumsum(np.diff(values[order]) > noise)])
+    occurrences = np.bincount(block, weights=sizes[order])
+    if occurrences.size == 1:
+        return 1.0
+    ways = math.lgamma(len(groups) + 1) + sum(math.lgamma(count + 1) for count in occurrences)
+    return min(1.0, math.exp(ways - math.lgamma(sizes.sum() + 1)))
+
+
+def same_profile_p_value(matrix: Array) -> float:
+    """Permutation p-value, within rows, of a matrix whose rows all have the same profile: 1 when the profile is flat.
+
+    A row of k values has k! / (t_1! t_2! ...) different orders, t being the sizes of its ties, and all rows must agree
+    with the first. For two columns that is 2^(1-n), the sign-flip p of equal differences.
+
+    >>> round(same_profile_p_value(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])), 12)
+    0.25
+    """
+    rows, columns = matrix.shape
+    _, ties = np.unique(matrix[0], return_counts=True)
+    orders = math.lgamma(columns + 1) - sum(math.lgamma(tie + 1) for tie in ties)
+    return math.exp(-(rows - 1) * orders)

@@ -1,0 +1,145 @@
+"""Intraclass correlations: how much of the variance of numeric ratings is between the units, not the raters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import fdtrc, fdtri
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Status
+from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite_matrix
+
+Form = Literal["1", "2", "3", "1k", "2k", "3k"]
+"""Shrout & Fleiss: 1 other raters for each unit, 2 a sample of raters for all (absolute agreement), 3 these very
+raters for all (consistency: their own means do not count); with k for the mean of the raters instead of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntraclassCorrelation:
+    """One intraclass correlation with its F test of "no correlation"."""
+
+    form: Form
+    value: float | None
+    interval: Interval | None = None
+    statistic: float | None = None
+    dof: tuple[int, int]
+    p_value: float | None = None
+    error: float
+    """Standard deviation of one rating of a unit, in the unit of the ratings (form 3: raters' own means removed)."""
+    units: int
+    raters: int
+    status: Status = "ok"
+    note: str = ""
+
+
+def intraclass_correlation(matrix: npt.ArrayLike, *, form: Form = "2", level: float = 0.95) -> IntraclassCorrelation:
+    """Intraclass correlation of ratings units x raters, by default of a single rater and absolute agreement.
+
+    Shrout & Fleiss 1979, McGraw & Wong 1996 (F intervals; form 2 with Satterthwaite degrees of freedom); R:
+    psych::ICC(matrix, lmer=FALSE). It may be negative: it is an estimate, not a share. Raises ValueError for NaN and
+    fewer than two raters, NotEnoughData below 2 units.
+
+    >>> result = intraclass_correlation([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
+    >>> round(result.value, 2), round(result.interval.low, 2), round(result.interval.high, 2)
+    (0.29, 0.02, 0.76)
+    """
+    check_share(level, "level")
+    if form not in ("1", "2", "3", "1k", "2k", "3k"):
+        raise ValueError(f'the form is "1", "2" or "3", or one of these with k, not {form!r}')
+    ratings = finite_matrix(matrix, rows="units", columns="raters")
+    if len(ratings) < 2:
+        raise NotEnoughData(f"{len(ratings)} unit(s): an intraclass correlation needs at least 2")
+    return _answer(_Squares.of(ratings), form, level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Squares:
+    """Mean squares of the two-way table, and of the one-way table where raters and error are one."""
+
+    units: int
+    raters: int
+    between: float
+    between_raters: float
+    within: float
+    residual: float
+
+    @classmethod
+    def of(cls, ratings: Array) -> _Squares:
+        n, k = ratings.shape
+        centred = ratings - ratings.mean()
+        of_units, of_raters = centred.mean(axis=1), centred.mean(axis=0)
+        within = float(((centred - of_units[:, None]) ** 2).sum())
+        residual = float(((centred - of_units[:, None] - of_raters) ** 2).sum())
+        noise = (ROUNDING * float(np.abs(ratings).max())) ** 2 * n * k  # equal ratings differ by rounding only
+        within, residual = (0.0 if squares <= noise else squares for squares in (within, residual))
+        between, between_raters = k * float(of_units @ of_units), n * float(of_raters @ of_raters)
+        return cls(
+            units=n,
+            raters=k,
+            between=0.0 if between <= noise else between / (n - 1),
+            between_raters=0.0 if between_raters <= noise else between_raters / (k - 1),
+            within=within / (n * (k - 1)),
+            residual=residual / ((n - 1) * (k - 1)),
+        )
+
+
+def _answer(squares: _Squares, form: Form, level: float) -> IntraclassCorrelation:
+    n, k = squares.units, squares.raters
+    dof = (n - 1, n * (k - 1) if form[0] == "1" else (n - 1) * (k - 1))
+    noise = squares.residual if form[0] == "3" else squares.within
+    single = _single(squares, form)
+    answer = IntraclassCorrelation(
+        form=form, value=_of_form(single, form, k), dof=dof, error=math.sqrt(noise), units=n, raters=k
+    )
+    denominator = squares.within if form[0] == "1" else squares.residual
+    if single is None or not denominator or not squares.between:
+        note = "the ratings of all units, or those within each unit, do not vary: there is no F statistic"
+        return replace(answer, status="degenerate", note=note)
+    statistic = squares.between / denominator
+    ends = _two_way_ends(squares, single, level) if form[0] == "2" else _one_way_ends(statistic, dof, k, level)
+    low, high = (_of_form(end, form, k) for end in ends)
+    interval = Interval(
+        low=-math.inf if low is None else low, high=math.inf if high is None else high, level=level, method="f"
+    )
+    return replace(answer, interval=interval, statistic=statistic, p_value=float(fdtrc(*dof, statistic)))
+
+
+def _single(squares: _Squares, form: Form) -> float | None:
+    n, k = squares.units, squares.raters
+    noise = squares.within if form[0] == "1" else squares.residual
+    total = squares.between + (k - 1) * noise
+    if form[0] == "2":
+        total += k * (squares.between_raters - noise) / n
+    return (squares.between - noise) / total if total > 0 else None
+
+
+def _of_form(single: float | None, form: Form, k: int) -> float | None:
+    """Spearman-Brown: the correlation of the mean of k raters; None where that of one rater is at its least."""
+    if single is None or not form.endswith("k"):
+        return single
+    return k * single / (1 + (k - 1) * single) if 1 + (k - 1) * single > 0 else None
+
+
+def _one_way_ends(statistic: float, dof: tuple[int, int], k: int, level: float) -> tuple[float, float]:
+    """Shrout & Fleiss 1979, p. 424: the F statistic divided by its quantiles, as correlations."""
+    low = statistic / float(fdtri(*dof, 0.5 + level / 2))
+    high = statistic * float(fdtri(dof[1], dof[0], 0.5 + level / 2))
+    return (low - 1) / (low + k - 1), (high - 1) / (high + k - 1)
+
+
+def _two_way_ends(squares: _Squares, single: float, level: float) -> tuple[float, float]:
+    """Shrout & Fleiss 1979, p. 425: raters and residual are one error with Satterthwaite degrees of freedom."""
+    n, k, between, residual = squares.units, squares.raters, squares.between, squares.residual
+    raters, rest = k * single * squares.between_raters, (n * (1 + (k - 1) * single) - k * single) * residual
+    dof = (k - 1) * (n - 1) * (raters + rest) ** 2 / ((n - 1) * raters**2 + rest**2)
+    error = k * squares.between_raters + (k * n - k - n) * residual
+    upper, lower = float(fdtri(n - 1, dof, 0.5 + level / 2)), float(fdtri(dof, n - 1, 0.5 + level / 2))
+    low = n * (between - upper * residual) / (upper * error + n * between)
+    high = n * (lower * between - residual) / (error + n * lower * between)
+    return low, high

@@ -1,0 +1,92 @@
+"""Judges that compare two answers: do they prefer the one they read first, and who wins once that is taken out?
+
+Each pair is judged twice, with the candidate shown first and with the baseline shown first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
+from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.observations import Array, Labels, check_share, paired
+from pytest_crucible.stats.proportions.one import clopper_pearson_interval, wilson_interval
+from pytest_crucible.stats.proportions.paired import mcnemar_exact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionBias:
+    """What swapping the order of the answers changed."""
+
+    pairs: int
+    towards_first: int
+    """Pairs whose verdict moved, on swapping, with the place that is shown first."""
+    towards_second: int
+    p_value: float
+    """Exact sign test of "neither place is preferred"."""
+    first_share: float | None
+    """`towards_first` among the pairs whose verdict moved; 1/2 without bias. None when no verdict moved."""
+    first_interval: Interval
+    """Clopper-Pearson: it excludes 1/2 whenever the p-value is below 1 - level, and only then."""
+    consistency: float
+    """Share of pairs with the same verdict in both orders."""
+    consistency_interval: Interval
+    win_rate: float
+    """The candidate's, ties half, averaged over both orders: a preference for a place cancels."""
+    win_interval: Interval | None
+    clusters: int | None = None
+
+
+def position_bias(
+    candidate_first: npt.ArrayLike,
+    baseline_first: npt.ArrayLike,
+    *,
+    clusters: Labels | None = None,
+    level: float = 0.95,
+) -> PositionBias:
+    """Position bias of a pairwise judge, its consistency, and the win rate over both orders.
+
+    Both arguments say how the candidate fared in each pair: 1 won, 0.5 tie, 0 lost; first when it was shown first,
+    then when the baseline was. The interval of the win rate is t over pairs, or CR2 over `clusters` of pairs; that of
+    a sweep is the point-mass interval. The sign test and its interval take pairs as independent. Raises ValueError
+    for other verdicts and unequal lengths, NotEnoughData below 2 pairs.
+
+    >>> result = position_bias([1, 1, 1, 1, 0.5, 0], [1, 0, 0, 1, 0, 0])
+    >>> result.towards_first, result.towards_second, result.p_value, round(result.win_rate, 4)
+    (3, 0, 0.25, 0.5417)
+    """
+    check_share(level, "level")
+    first, second = paired(candidate_first, baseline_first)
+    strange = int(sum(np.sum((order != 0) & (order != 0.5) & (order != 1)) for order in (first, second)))
+    if strange:
+        raise ValueError(f"{strange} of {2 * first.size} verdicts are not 1 (won), 0.5 (tie) or 0 (lost)")
+    if first.size < 2:
+        raise NotEnoughData(f"{first.size} pair(s): position bias needs at least 2")
+    forwards, backwards = int(np.sum(first > second)), int(np.sum(first < second))
+    moved, n = forwards + backwards, first.size
+    win_interval, count = _win_interval((first + second) / 2, clusters, level)
+    return PositionBias(
+        pairs=n,
+        towards_first=forwards,
+        towards_second=backwards,
+        p_value=mcnemar_exact(forwards, backwards),
+        first_share=forwards / moved if moved else None,
+        first_interval=clopper_pearson_interval(forwards, moved, level=level),
+        consistency=(n - moved) / n,
+        consistency_interval=wilson_interval(n - moved, n, level=level),
+        win_rate=float((first + second).mean()) / 2,
+        win_interval=win_interval,
+        clusters=count,
+    )
+
+
+def _win_interval(wins: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, int | None]:
+    if clusters is None:
+        return mean_interval(wins, level=level, bounds=(0.0, 1.0)), None
+    mean = clustered_mean(wins, clusters)
+    return clustered_interval(mean, level=level, bounds=(0.0, 1.0)), mean.clusters

@@ -1,0 +1,74 @@
+"""What clustering costs: how alike the values of a cluster are, and how many independent values they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.stats.means.clustered import clustered
+from pytest_crucible.stats.means.moments import standard_error
+from pytest_crucible.stats.means.one_way import one_way
+from pytest_crucible.stats.observations import Labels, finite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDesign:
+    """The price of clusters. None where the data do not define it."""
+
+    n: int
+    clusters: int
+    size: float
+    """n0, the cluster size that counts in the analysis of variance."""
+    icc: float | None
+    """ICC(1), not truncated: below 0 when clusters differ less than chance makes them."""
+    design_effect: float | None
+    """By how much the clusters multiply the variance of the mean: 1 + (m - 1) icc, m = sum(n_g^2) / N (Kish 1965)."""
+    effective_n: float | None
+    """As many independent values would have told as much: n / design effect."""
+    se_naive: float
+    """Standard error of the mean if the values were independent, which they are not."""
+
+
+def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
+    """Intraclass correlation, Kish's design effect and the effective sample size of clustered values.
+
+    For reading and planning; the robust standard errors of `clustered_mean` do not use them. R: ICC::ICCbare for the
+    correlation. Raises NotEnoughData below two clusters.
+
+    >>> effect = cluster_effect([1, 1, 0, 0, 1, 1, 0, 0], list("aabbccdd"))
+    >>> effect.icc, effect.design_effect, effect.effective_n
+    (1.0, 2.0, 4.0)
+    """
+    array, codes, count = clustered(values, clusters, fewest=2)
+    split, sizes = one_way(array, codes), np.bincount(codes)
+    alone = array.size == count
+    effect = 1.0 if alone else None if split.icc is None else kish_design_effect(sizes, split.icc)
+    return ClusterDesign(
+        n=array.size,
+        clusters=count,
+        size=split.size,
+        icc=split.icc,
+        design_effect=effect,
+        effective_n=array.size / effect if effect is not None and effect > 0 else None,
+        se_naive=standard_error(array),
+    )
+
+
+def kish_design_effect(sizes: Sequence[int] | npt.NDArray[np.intp], icc: float) -> float:
+    """1 + (m - 1) icc with m = sum(n_g^2) / N: what clusters of these sizes multiply a mean's variance by.
+
+    Kish (1965), Survey Sampling, 5.4; for clusters of unequal sizes m is the cluster size of the average value. Raises
+    ValueError for sizes below 1 and for an icc outside [-1, 1].
+
+    >>> kish_design_effect([5] * 20, 0.25)
+    2.0
+    """
+    array = finite(sizes, name="cluster sizes")
+    if not array.size or array.min() < 1:
+        raise ValueError(f"cluster sizes are at least 1, not {array.min(initial=np.inf):g} among {array.size}")
+    if not -1 <= icc <= 1:
+        raise ValueError(f"an intraclass correlation lies between -1 and 1, not {icc!r}")
+    return 1 + (float(np.square(array).sum() / array.sum()) - 1) * icc

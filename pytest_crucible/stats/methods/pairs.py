@@ -1,0 +1,120 @@
+"""Pairs: treatment - control with an interval and the p-value that belongs to it, and one-sided bounds for margins."""
+
+from __future__ import annotations
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.declared import Arms, Observed
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
+from pytest_crucible.stats.means.point_mass import point_mass_p_value
+from pytest_crucible.stats.means.student import paired_t
+from pytest_crucible.stats.methods import one_arm
+from pytest_crucible.stats.observations import Side, is_constant, is_finite_range
+from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_interval, tango_p_value, tango_statistic
+
+
+def tango_test(arms: Arms, level: float) -> Significance:
+    seen = differences(arms)
+    gained, lost = _discordant(seen)
+    n = seen.values.size
+    return Significance(
+        method="tango",
+        statistic=tango_statistic(gained, lost, n, 0.0),
+        interval=tango_interval(gained, lost, n, level=level),
+        p_value=tango_p_value(gained, lost, n),
+        p_exact=mcnemar_exact(gained, lost),
+        estimate=seen.mean,
+    )
+
+
+def paired_t_test(arms: Arms, level: float) -> Significance:
+    seen = differences(arms)
+    result = paired_t(seen.values, level=level, bounds=seen.bounds)
+    if is_constant(seen.values):
+        flipped = 1.0 if result.p_value is None else result.p_value
+        return _constant(seen, float(seen.values[0]), seen.values.size, result.interval, flipped, level)
+    return result
+
+
+def cr2_test(arms: Arms, level: float) -> Significance:
+    seen = differences(arms)
+    mean = clustered_mean(seen.values, seen.labels)
+    interval, p_value = clustered_interval(mean, level=level, bounds=seen.bounds), clustered_p_value(mean)
+    if mean.se == 0:
+        return _constant(seen, mean.estimate, mean.clusters, interval, p_value, level)
+    return Significance(
+        method="cr2",
+        statistic=mean.estimate / mean.se,
+        dof=(mean.dof,),
+        interval=interval,
+        p_value=p_value,
+        estimate=mean.estimate,
+        se=mean.se,
+    )
+
+
+def _constant(
+    seen: Observed, difference: float, n: int, interval: Interval | None, flipped: float, level: float
+) -> Significance:
+    """Equal differences: the sign-flip p knows nothing of the bounds and can contradict the point-mass interval.
+
+    So the p-value is the larger of the sign-flip and the point-mass one, and an interval that excludes 0 although the
+    p-value is not small is extended to 0. Both only become more careful; the sign-flip p remains as `p_exact`.
+    """
+    p_value = flipped
+    if interval is not None and is_finite_range(seen.bounds):
+        p_value = max(flipped, point_mass_p_value(difference, n, bounds=seen.bounds))
+        if p_value >= 1 - level:
+            low, high = min(interval.low, 0.0), max(interval.high, 0.0)
+            interval = Interval(low=low, high=high, level=level, method=interval.method)
+    return Significance(
+        method="point mass",
+        statistic=None,
+        interval=interval,
+        p_value=p_value,
+        p_exact=flipped,
+        estimate=difference,
+        status="degenerate",
+    )
+
+
+# -- one-sided bounds to decide a margin by -----------------------------------------------------------------------
+
+
+def tango_side(arms: Arms, alpha: float, side: Side) -> float:
+    seen = differences(arms)
+    gained, lost = _discordant(seen)
+    interval = tango_interval(gained, lost, seen.values.size, level=1 - 2 * alpha)
+    return interval.low if side == "lower" else interval.high
+
+
+def augmented_t_side(arms: Arms, alpha: float, side: Side) -> float:
+    return one_arm.augmented_t_side(differences(arms), alpha, side)
+
+
+def augmented_cr2_side(arms: Arms, alpha: float, side: Side) -> float:
+    return one_arm.augmented_cr2_side(differences(arms), alpha, side)
+
+
+def paired_t_side(arms: Arms, alpha: float, side: Side) -> float | None:
+    return one_arm.student_side(differences(arms), alpha, side)
+
+
+def cr2_side(arms: Arms, alpha: float, side: Side) -> float | None:
+    return one_arm.cr2_side(differences(arms), alpha, side)
+
+
+def betting_side(arms: Arms, alpha: float, side: Side) -> float:
+    return one_arm.betting_side(differences(arms), alpha, side)
+
+
+def differences(arms: Arms) -> Observed:
+    assert arms.differences is not None, "the table gives paired methods to pairs only"
+    return arms.differences
+
+
+def _discordant(seen: Observed) -> tuple[int, int]:
+    if seen.values.size < 2:
+        raise NotEnoughData(f"{seen.values.size} pair(s): a comparison needs at least 2")
+    return int((seen.values > 0).sum()), int((seen.values < 0).sum())

@@ -1,0 +1,63 @@
+"""Two independent arms: treatment - control with an interval and its p-value, and one-sided bounds for margins."""
+
+from __future__ import annotations
+
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.declared import Arms
+from pytest_crucible.stats.means.augmented import augmented_welch_bound
+from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
+from pytest_crucible.stats.means.two_samples import welch_t
+from pytest_crucible.stats.observations import Side
+from pytest_crucible.stats.proportions.two import compare_proportions
+
+
+def score_test(arms: Arms, level: float) -> Significance:
+    return compare_proportions(*_counts(arms), level=level)
+
+
+def welch_test(arms: Arms, level: float) -> Significance:
+    return welch_t(arms.treatment.values, arms.control.values, level=level)
+
+
+def cr2_test(arms: Arms, level: float) -> Significance:
+    ours, theirs = arms.treatment, arms.control
+    return clustered_arms(ours.values, theirs.values, ours.labels, theirs.labels, level=level)
+
+
+# -- one-sided bounds to decide a margin by -----------------------------------------------------------------------
+
+
+def score_side(arms: Arms, alpha: float, side: Side) -> float | None:
+    return _end(score_test(arms, 1 - 2 * alpha).interval, side)
+
+
+def augmented_welch_side(arms: Arms, alpha: float, side: Side) -> float:
+    ours, theirs = arms.treatment, arms.control
+    return augmented_welch_bound(ours.values, theirs.values, bounds=ours.bounds, alpha=alpha, side=side)
+
+
+def augmented_cr2_side(arms: Arms, alpha: float, side: Side) -> float:
+    ours, theirs = arms.treatment, arms.control
+    return augmented_clustered_arms_bound(
+        ours.values, theirs.values, ours.labels, theirs.labels, bounds=ours.bounds, alpha=alpha, side=side
+    )
+
+
+def welch_side(arms: Arms, alpha: float, side: Side) -> float | None:
+    return _end(welch_test(arms, 1 - 2 * alpha).interval, side)
+
+
+def cr2_side(arms: Arms, alpha: float, side: Side) -> float | None:
+    return _end(cr2_test(arms, 1 - 2 * alpha).interval, side)
+
+
+def _end(interval: Interval | None, side: Side) -> float | None:
+    if interval is None:
+        return None
+    return interval.low if side == "lower" else interval.high
+
+
+def _counts(arms: Arms) -> tuple[int, int, int, int]:
+    ours, theirs = arms.treatment.values, arms.control.values
+    return int(ours.sum()), ours.size, int(theirs.sum()), theirs.size

@@ -1,0 +1,147 @@
+"""Power, samples and smallest detectable effect of t tests: exact, by the noncentral t.
+
+An effect is a mean difference in standard deviations: of the values (one sample), of the paired differences (paired),
+or of either arm (two samples). For planning only: the power "observed" after the fact merely restates p.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from scipy.special import stdtrit
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.observations import Alternative, check_share
+from pytest_crucible.stats.planning.noncentral import noncentral_t_above
+from pytest_crucible.stats.planning.roots import (
+    NEVER,
+    SampleSize,
+    check_effect,
+    check_power,
+    rising_root,
+    sample_size,
+    toward,
+)
+
+Design = Literal["one-sample", "paired", "two-sample"]
+"""One sample and paired are one computation; two samples share one standard deviation."""
+FEWEST = 2.0
+"""Values below which a t test has no standard error."""
+
+
+def power_t(
+    n: float,
+    effect: float,
+    *,
+    design: Design = "paired",
+    n_baseline: float | None = None,
+    alpha: float = 0.05,
+    alternative: Alternative = "two-sided",
+) -> float:
+    """Chance that a t test with n values (pairs; of each arm) finds this effect; R: pwr::pwr.t.test, pwr.t2n.test.
+
+    `n_baseline` is the size of the second of two independent arms where it differs. Two-sided power counts both tails,
+    so that it is alpha at no effect. Raises NotEnoughData below two values.
+
+    >>> round(power_t(64, 0.5, design="two-sample"), 7)
+    0.8014596
+    """
+    check_share(alpha, "alpha")
+    check_effect(effect, "the effect")
+    return _power(n, toward(effect, alternative), design, _ratio(n, design, n_baseline), alpha, alternative)
+
+
+def samples_for_t(
+    effect: float,
+    *,
+    design: Design = "paired",
+    ratio: float = 1.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    alternative: Alternative = "two-sided",
+) -> SampleSize:
+    """Values (pairs; of the first arm) that a t test needs to find this effect; R: pwr::pwr.t.test(d=, power=)$n.
+
+    `ratio` is how many times as large the second independent arm is. Infinite for no effect, and for one on the other
+    side of a one-sided test.
+
+    >>> samples_for_t(0.5).ceiling, samples_for_t(0.5, design="two-sample").ceiling
+    (34, 64)
+    """
+    check_power(power, alpha)
+    check_effect(effect, "the effect")
+    check_effect(ratio, "ratio")
+    wanted = toward(effect, alternative)
+    if wanted <= 0:
+        return NEVER
+    fewest = max(FEWEST, FEWEST / ratio) if design == "two-sample" else FEWEST
+    return sample_size(lambda n: _power(n, wanted, design, ratio, alpha, alternative), power, fewest=fewest)
+
+
+def detectable_t(
+    n: float,
+    *,
+    design: Design = "paired",
+    n_baseline: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    alternative: Alternative = "two-sided",
+) -> float:
+    """Smallest effect that a t test with n values (pairs; of each arm) detects; R: pwr::pwr.t.test(n, power=)$d.
+
+    Negative for the alternative `less`. Raises NotEnoughData below two values.
+
+    >>> [round(detectable_t(n), 3) for n in (10, 100, 1000)]
+    [0.996, 0.283, 0.089]
+    """
+    check_power(power, alpha)
+    ratio = _ratio(n, design, n_baseline)
+    effect = rising_root(lambda effect: _power(n, effect, design, ratio, alpha, alternative) - power, 0.0)
+    return -effect if alternative == "less" else effect
+
+
+def detectable_mean(n: int, deviation: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
+    """Smallest mean difference that a two-sided t test on n values with this standard deviation detects.
+
+    `detectable_t` times the deviation. None when the deviation is 0: data without variation do not say what they
+    could detect. Raises NotEnoughData below two values.
+
+    >>> round(detectable_mean(50, 1.0), 6)
+    0.404183
+    """
+    if not deviation >= 0:
+        raise ValueError(f"wanted a deviation of at least 0, not {deviation!r}")
+    effect = detectable_t(n, alpha=alpha, power=power)
+    return effect * deviation if deviation else None
+
+
+def t_power(dof: float, shift: float, critical: float) -> float:
+    """P(|T| > critical) for a noncentral t with this shift.
+
+    >>> round(t_power(39, 0.5 * 40**0.5, 2.022691), 6)
+    0.869398
+    """
+    return min(1.0, noncentral_t_above(critical, dof, shift) + noncentral_t_above(critical, dof, -shift))
+
+
+def shifted_t_power(dof: float, shift: float, alpha: float, alternative: Alternative) -> float:
+    """Power of a t test on these degrees of freedom, when its statistic is shifted this far to the wanted side."""
+    if alternative == "two-sided":
+        return t_power(dof, shift, -float(stdtrit(dof, alpha / 2)))
+    return noncentral_t_above(-float(stdtrit(dof, alpha)), dof, shift)
+
+
+def _power(n: float, wanted: float, design: Design, ratio: float, alpha: float, alternative: Alternative) -> float:
+    if design == "two-sample":
+        return shifted_t_power(n + ratio * n - 2, wanted * math.sqrt(n * ratio / (1 + ratio)), alpha, alternative)
+    return shifted_t_power(n - 1, wanted * math.sqrt(n), alpha, alternative)
+
+
+def _ratio(n: float, design: Design, n_baseline: float | None) -> float:
+    if n_baseline is not None and design != "two-sample":
+        raise ValueError(f"only two independent samples have a second size, not a {design} design of {n!r}")
+    smallest = n if n_baseline is None else min(n, n_baseline)
+    if not smallest >= FEWEST:
+        raise NotEnoughData(f"{smallest!r} value(s): the power of a t test needs at least {FEWEST:g}")
+    return 1.0 if n_baseline is None else n_baseline / n

@@ -1,0 +1,192 @@
+"""The score statistic for the difference of two independent proportions: one statistic for interval, test and margin.
+
+The variance is that of the most likely pair of rates with the stated difference, times n / (n - 1) (Miettinen &
+Nurminen 1985, SiM 4:213). With the skewness correction (Gart & Nam 1990, Biometrics 46:637; Laud 2017, Pharm Stat
+16:334) both tails err about equally often, also when one arm is much larger. Exactly enumerated over 14 pairs of arm
+sizes from 10 to 200, a nominal 5 % test errs in at most 5.7 % with it and in up to 9.1 % without (50 against 200).
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import ndtri
+
+from pytest_crucible.records import Interval
+from pytest_crucible.stats.observations import Alternative, check_counts, check_share
+from pytest_crucible.stats.tails import normal_p_value
+
+
+def score_interval(
+    x1: int,
+    n1: int,
+    x2: int,
+    n2: int,
+    *,
+    level: float = 0.95,
+    alternative: Alternative = "two-sided",
+    skewness: bool = True,
+) -> Interval:
+    """Score interval for x1 / n1 - x2 / n2. [-1, 1] when an arm is empty; one-sided ones end at -1 or 1.
+
+    It excludes 0 exactly when `score_p_value` is below 1 - level. R: ratesci::scoreci(x1, n1, x2, n2, skew=skewness).
+
+    >>> interval = score_interval(5, 56, 0, 29)
+    >>> round(interval.low, 5), round(interval.high, 5)
+    (-0.01862, 0.18672)
+    >>> interval = score_interval(56, 70, 48, 80, skewness=False)
+    >>> round(interval.low, 4), round(interval.high, 4)
+    (0.0528, 0.3382)
+    """
+    _check_arms(x1, n1, x2, n2)
+    check_share(level, "level")
+    z = float(ndtri(0.5 + level / 2 if alternative == "two-sided" else level))
+    known = n1 > 0 and n2 > 0
+    # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
+    low = -_upper_end(x2, n2, x1, n1, z, skewness) if known and alternative != "less" else -1.0
+    high = _upper_end(x1, n1, x2, n2, z, skewness) if known and alternative != "greater" else 1.0
+    return Interval(low=low, high=high, level=level, method=score_method(skewness))
+
+
+def score_statistic(
+    x1: int, n1: int, x2: int, n2: int, *, difference: float = 0.0, skewness: bool = True
+) -> float | None:
+    """Score z for "the true difference is `difference`"; positive when the data lie above it. None for an empty arm.
+
+    At 0 and without the skewness correction it is the pooled z times sqrt((n - 1) / n).
+
+    >>> round(score_statistic(5, 56, 0, 29), 7)
+    1.7392131
+    """
+    _check_arms(x1, n1, x2, n2)
+    if not -1.0 <= difference <= 1.0:
+        raise ValueError(f"a difference of proportions lies between -1 and 1, not {difference!r}")
+    return difference_statistic(x1, n1, x2, n2, difference, skewness) if n1 and n2 else None
+
+
+def score_p_value(
+    x1: int,
+    n1: int,
+    x2: int,
+    n2: int,
+    *,
+    difference: float = 0.0,
+    alternative: Alternative = "two-sided",
+    skewness: bool = True,
+) -> float | None:
+    """P-value of "the true difference is `difference`". None for an empty arm.
+
+    With `difference=-margin` and `greater` it is the non-inferiority test (Farrington & Manning 1990).
+
+    >>> round(score_p_value(5, 56, 0, 29), 8)
+    0.08199729
+    """
+    z = score_statistic(x1, n1, x2, n2, difference=difference, skewness=skewness)
+    return None if z is None else normal_p_value(z, alternative)
+
+
+def score_method(skewness: bool) -> str:
+    """The name of the method in answers.
+
+    >>> score_method(False)
+    'miettinen-nurminen'
+    """
+    return "miettinen-nurminen, skewness-corrected" if skewness else "miettinen-nurminen"
+
+
+def constrained_rate(x1: int, n1: int, x2: int, n2: int, difference: float) -> float:
+    """The most likely second rate if the first is larger by `difference`, which must not be negative. Checks nothing.
+
+    The root of the likelihood equation, a cubic, by its cosine form, and one step of Newton's method on the equation
+    itself, which gives back the digits that the cubic loses where two of its roots nearly meet.
+
+    >>> round(constrained_rate(56, 70, 48, 80, 0.1), 6)
+    0.651548
+    """
+    if difference == 0.0:
+        return (x1 + x2) / (n1 + n2)
+    largest = 1.0 - difference
+    if x2 == 0 and (largest <= 0.0 or x1 / difference - (n1 - x1) / largest - n2 <= 0.0):
+        return 0.0
+    if x1 == n1 and (largest <= 0.0 or n1 + x2 / largest - (n2 - x2) / difference >= 0.0):
+        return largest
+    rate = min(max(_cubic_root(x1, n1, x2, n2, difference), 0.0), largest)
+    return _newton_step(x1, n1, x2, n2, difference, rate)
+
+
+def difference_statistic(x1: int, n1: int, x2: int, n2: int, difference: float, skewness: bool) -> float:
+    """`score_statistic` without the checks.
+
+    >>> round(difference_statistic(5, 56, 0, 29, 0.0, False), 7)
+    1.6488632
+    """
+    if difference < 0:
+        return -difference_statistic(x2, n2, x1, n1, -difference, skewness)
+    second = constrained_rate(x1, n1, x2, n2, difference)
+    first = min(second + difference, 1.0)
+    spread1, spread2 = first * (1 - first) / n1, second * (1 - second) / n2
+    variance = (spread1 + spread2) * (n1 + n2) / (n1 + n2 - 1)
+    distance = x1 / n1 - x2 / n2 - difference
+    if variance <= 0:
+        return math.copysign(math.inf, distance) if distance else 0.0
+    z = distance / math.sqrt(variance)
+    third = spread1 * (1 - 2 * first) / n1 - spread2 * (1 - 2 * second) / n2
+    return without_skewness(z, third / (6 * variance * math.sqrt(variance))) if skewness else z
+
+
+def without_skewness(z: float, skew: float) -> float:
+    """The normal w with w + skew * (w^2 - 1) = z (Cornish & Fisher); beyond its turning point, a straight line.
+
+    `skew` is a sixth of the standardised third moment of z.
+
+    >>> round(without_skewness(2.0 + 0.1 * 3.0, 0.1), 6)
+    2.0
+    """
+    root = 1 + 4 * skew * (z + skew)
+    if root < 0:
+        return z + skew - 1 / (4 * skew)
+    return 2 * (z + skew) / (1 + math.sqrt(root))
+
+
+def _check_arms(x1: int, n1: int, x2: int, n2: int) -> None:
+    check_counts(n1, x1=x1)
+    check_counts(n2, x2=x2)
+
+
+def _upper_end(x1: int, n1: int, x2: int, n2: int, z: float, skewness: bool) -> float:
+    """Where the statistic, which falls as the difference grows, passes -z: bisection down to neighbouring floats."""
+    # Asking at 0 first, whose answer is the p-value, keeps interval and p-value together even at low levels, where the
+    # corrected statistic of a handful of successes need not fall everywhere.
+    seen = x1 / n1 - x2 / n2
+    excludes_0 = difference_statistic(x1, n1, x2, n2, 0.0, skewness) < -z
+    low, high = (seen if seen < 0 else -1.0, 0.0) if excludes_0 else (max(seen, 0.0), 1.0)
+    while low < (middle := (low + high) / 2) < high:
+        if difference_statistic(x1, n1, x2, n2, middle, skewness) > -z:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _cubic_root(x1: int, n1: int, x2: int, n2: int, difference: float) -> float:
+    """Miettinen & Nurminen 1985, appendix 1, with the arms' names exchanged."""
+    n, successes = n1 + n2, x1 + x2
+    b = ((n1 + 2 * n2) * difference - n - successes) / (3 * n)
+    c = ((n2 * difference - n - 2 * x2) * difference + successes) / n
+    d = x2 * difference * (1 - difference) / n
+    half = b * b * b - b * c / 2 + d / 2
+    radius = math.copysign(math.sqrt(max(b * b - c / 3, 0.0)), half)
+    cosine = half / (radius * radius * radius) if radius else 0.0
+    return 2 * radius * math.cos((math.pi + math.acos(min(max(cosine, -1.0), 1.0))) / 3) - b
+
+
+def _newton_step(x1: int, n1: int, x2: int, n2: int, difference: float, rate: float) -> float:
+    """Towards the zero of the likelihood's slope, which falls; stays where the step would leave the possible rates."""
+    first = rate + difference
+    if not 0.0 < rate < first < 1.0:
+        return rate
+    gains, losses = (x1 / first, x2 / rate), ((n1 - x1) / (1 - first), (n2 - x2) / (1 - rate))
+    slope = gains[0] + gains[1] - losses[0] - losses[1]
+    bend = gains[0] / first + gains[1] / rate + losses[0] / (1 - first) + losses[1] / (1 - rate)
+    stepped = rate + slope / bend
+    return stepped if 0.0 < stepped < 1.0 - difference else rate

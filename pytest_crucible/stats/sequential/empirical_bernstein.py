@@ -1,0 +1,86 @@
+"""Confidence sequences for bounded means in closed form, by predictable mixtures: empirical Bernstein and Hoeffding.
+
+Wider than betting, and computed in microseconds. Waudby-Smith & Ramdas 2024 (JRSS B 86:1), Theorems 1 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.stats.observations import Alternative, Array, Range
+from pytest_crucible.stats.sequential.record import ConfidenceSequence, both_ends, running_mean
+from pytest_crucible.stats.sequential.wealth import stakes
+
+
+def empirical_bernstein_sequence(
+    values: npt.ArrayLike,
+    *,
+    bounds: Range = (0.0, 1.0),
+    alpha: float = 0.05,
+    alternative: Alternative = "two-sided",
+    intersect: bool = True,
+) -> ConfidenceSequence:
+    """Predictable-mixture empirical Bernstein sequence: its width follows the spread of the values.
+
+    Python: confseq.predmix.predmix_empbern_twosided_cs (with `intersect=False`). The interval is centred on the mean
+    weighted by the stakes, so that a trend may carry the running mean out of it.
+
+    >>> print(empirical_bernstein_sequence([0.8, 0.9] * 50))
+    empirical bernstein: 0.85 in [0.7727, 0.925] after 100 values, holds at every n with 95 %
+    """
+    return both_ends(
+        _bernstein_ends,
+        values,
+        bounds=bounds,
+        alpha=alpha,
+        alternative=alternative,
+        intersect=intersect,
+        method="empirical bernstein",
+    )
+
+
+def hoeffding_sequence(
+    values: npt.ArrayLike,
+    *,
+    bounds: Range = (0.0, 1.0),
+    alpha: float = 0.05,
+    alternative: Alternative = "two-sided",
+    intersect: bool = True,
+) -> ConfidenceSequence:
+    """Predictable-mixture Hoeffding sequence: its width knows only the bounds and n.
+
+    Python: confseq.predmix.predmix_hoeffding_cs (with `intersect=False`).
+
+    >>> print(hoeffding_sequence([0.8, 0.9] * 50))
+    hoeffding: 0.85 in [0.6978, 1] after 100 values, holds at every n with 95 %
+    """
+    return both_ends(
+        _hoeffding_ends,
+        values,
+        bounds=bounds,
+        alpha=alpha,
+        alternative=alternative,
+        intersect=intersect,
+        method="hoeffding",
+    )
+
+
+def _bernstein_ends(unit: Array, tail: float) -> Array:
+    staked = np.minimum(stakes(unit, tail), 0.5)
+    before = np.concatenate(([0.0], running_mean(unit)[:-1]))
+    spent = (unit - before) ** 2 * (-np.log1p(-staked) - staked)
+    return _weighted(unit, staked, spent, tail)
+
+
+def _hoeffding_ends(unit: Array, tail: float) -> Array:
+    count = np.arange(1, unit.size + 1)
+    staked = np.minimum(np.sqrt(8 * math.log(1 / tail) / (count * np.log1p(count))), 1.0)
+    return _weighted(unit, staked, staked**2 / 8, tail)
+
+
+def _weighted(unit: Array, staked: Array, spent: Array, tail: float) -> Array:
+    """Weighted mean less (log(1 / tail) + what the mixture spent) / the sum of the weights."""
+    return np.asarray((np.cumsum(staked * unit - spent) - math.log(1 / tail)) / np.cumsum(staked))

@@ -1,0 +1,202 @@
+"""Three to five looks that were planned beforehand: group-sequential boundaries by alpha spending.
+
+Cheaper than a confidence sequence when the looks are few: an O'Brien-Fleming-type plan of five costs at most 3 % more
+samples than no look at all. Lan & DeMets 1983 (Biometrika 70:659); the recursion is Armitage, McPherson & Rowe 1969.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from pytest_crucible.stats.observations import Array, check_share, finite
+
+Spending = Literal["obrien-fleming", "pocock"]
+FAR = 9.0
+"""Standard deviations beyond which nothing is integrated: the tail is below 1e-18."""
+NODES = 3
+"""Nodes of integration to the standard deviation of a step; more change nothing in the twelfth digit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLooks:
+    """When to look and how far z must be from 0 at each look to stop. All looks together err with at most alpha."""
+
+    fractions: tuple[float, ...]
+    """Share of the planned samples at each look."""
+    boundaries: tuple[float, ...]
+    """Critical z at each look; two-sided plans stop at either sign."""
+    p_values: tuple[float, ...]
+    """The same as p-values: stop at a look whose p, by whatever fixed-n test, is at most this."""
+    spent: tuple[float, ...]
+    """How much of alpha is used up after each look."""
+    alpha: float
+    spending: Spending
+    two_sided: bool
+
+    def stopped_at(self, z_values: Sequence[float]) -> int | None:
+        """Which look (1, 2, ...) was the first to cross; None if none of those so far did."""
+        z = finite(z_values, name="z values")
+        if z.size > len(self.boundaries):
+            raise ValueError(f"{z.size} z values for {len(self.boundaries)} planned looks")
+        reached = (np.abs(z) if self.two_sided else z) >= np.array(self.boundaries[: z.size])
+        return int(reached.argmax()) + 1 if reached.any() else None
+
+    def __str__(self) -> str:
+        looks = ", ".join(f"{t:.0%}: {p:.4g}" for t, p in zip(self.fractions, self.p_values, strict=True))
+        return f"{self.spending}, {len(self.fractions)} looks, alpha {self.alpha:g}; stop at p <= {looks}"
+
+
+def planned_looks(
+    fractions: int | Sequence[float],
+    *,
+    alpha: float = 0.05,
+    spending: Spending = "obrien-fleming",
+    two_sided: bool = True,
+) -> PlannedLooks:
+    """Boundaries for looks after these shares of the samples; a number means that many evenly spaced looks.
+
+    The spending per side is 2 - 2 Phi(z / sqrt(t)) or a log(1 + (e - 1) t), of half of alpha when two-sided. Boundaries
+    depend on no later look: when the looks come at other times than planned, ask again with the real ones. R:
+    gsDesign::gsDesign(k, test.type=2, alpha=0.025, sfu=sfLDOF, n.I=) or rpact::getDesignGroupSequential. Raises
+    ValueError unless fractions rise within (0, 1].
+
+    >>> [round(z, 3) for z in planned_looks(5).boundaries]
+    [4.877, 3.357, 2.68, 2.29, 2.031]
+    """
+    times = _checked(fractions)
+    check_share(alpha, "alpha")
+    spent = _spent(times, alpha / 2 if two_sided else alpha, spending)
+    boundaries: list[float] = []
+    walk = _Walk(two_sided=two_sided)
+    for time, due in zip(times, np.diff(spent, prepend=0.0), strict=True):
+        walk = walk.moved_to(float(time))
+        boundaries.append(walk.boundary(float(due)))
+        walk = walk.kept_within(boundaries[-1])
+    sides = 2 if two_sided else 1
+    return PlannedLooks(
+        fractions=tuple(times.tolist()),
+        boundaries=tuple(boundaries),
+        p_values=tuple((sides * ndtr(-np.array(boundaries))).tolist()),
+        spent=tuple((sides * spent).tolist()),
+        alpha=alpha,
+        spending=spending,
+        two_sided=two_sided,
+    )
+
+
+def stopping_chances(looks: PlannedLooks, *, drift: float = 0.0) -> tuple[float, ...]:
+    """Chance to have stopped at or before each look; `drift` is the expected z at fraction 1. 0 is the null.
+
+    >>> round(stopping_chances(planned_looks(5))[-1], 10)
+    0.05
+    """
+    walk, stopped, chances = _Walk(two_sided=looks.two_sided, drift=drift), 0.0, []
+    for time, boundary in zip(looks.fractions, looks.boundaries, strict=True):
+        walk = walk.moved_to(time)
+        stopped += walk.above(boundary) + (walk.below(-boundary) if looks.two_sided else 0.0)
+        walk = walk.kept_within(boundary)
+        chances.append(stopped)
+    return tuple(chances)
+
+
+def price_of_looks(looks: PlannedLooks, *, power: float = 0.8) -> tuple[float, float]:
+    """Largest and expected number of samples as multiples of what one look needs, at the effect of this power.
+
+    >>> most, expected = price_of_looks(planned_looks(5))
+    >>> round(most, 3), round(expected, 3)
+    (1.025, 0.824)
+    """
+    check_share(power, "power")
+    if power <= looks.alpha:
+        raise ValueError(f"a power of {power!r} is had without samples at alpha={looks.alpha!r}")
+    drift = _halved(lambda drift: stopping_chances(looks, drift=drift)[-1] < power, 0.0, 20.0)
+    single = float(ndtri(power)) - float(ndtri(looks.alpha / (2 if looks.two_sided else 1)))
+    most = (drift / single) ** 2
+    before = np.array((0.0, *stopping_chances(looks, drift=drift)[:-1]))
+    steps = np.diff(looks.fractions, prepend=0.0)
+    return most, most * float(((1 - before) * steps).sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Brownian motion at one time, on its paths that never crossed: mass at the nodes of the last look, then a step."""
+
+    two_sided: bool
+    drift: float = 0.0
+    time: float = 0.0
+    step: float = 0.0
+    nodes: Array = field(default_factory=lambda: np.zeros(1))
+    mass: Array = field(default_factory=lambda: np.ones(1))
+
+    def moved_to(self, time: float) -> _Walk:
+        return replace(self, time=time, step=time - self.time)
+
+    def above(self, z: float) -> float:
+        """Chance to be above z now, where z is in standard deviations of a walk without drift."""
+        return float(self.mass @ ndtr(-self._distance(z)))
+
+    def below(self, z: float) -> float:
+        return float(self.mass @ ndtr(self._distance(z)))
+
+    def boundary(self, due: float) -> float:
+        return _halved(lambda z: self.above(z) > due, -FAR, 2 * FAR)
+
+    def kept_within(self, boundary: float) -> _Walk:
+        """The walk that goes on: its density by Gauss-Legendre nodes, several to the width of a step."""
+        spread = math.sqrt(self.time)
+        centre, reach = self.drift * self.time, FAR * spread
+        high = min(boundary * spread, centre + reach)
+        low = max(-boundary * spread, centre - reach) if self.two_sided else centre - reach
+        if not low < high:
+            return replace(self, nodes=np.zeros(1), mass=np.zeros(1))
+        places, weights = _nodes(32 + 16 * math.ceil(NODES * (high - low) / math.sqrt(self.step) / 16))
+        nodes = (high + low) / 2 + (high - low) / 2 * places
+        return replace(self, nodes=nodes, mass=weights * (high - low) / 2 * self._density(nodes))
+
+    def _distance(self, z: float) -> Array:
+        moved = z * math.sqrt(self.time) - self.nodes - self.drift * self.step
+        return np.asarray(moved / math.sqrt(self.step))
+
+    def _density(self, nodes: Array) -> Array:
+        away = (nodes[:, None] - self.nodes[None, :] - self.drift * self.step) / math.sqrt(self.step)
+        kernel = np.exp(-(away**2) / 2) / math.sqrt(2 * math.pi * self.step)
+        return np.asarray(kernel @ self.mass)
+
+
+@cache
+def _nodes(count: int) -> tuple[Array, Array]:
+    places, weights = np.polynomial.legendre.leggauss(min(count, 1000))
+    return places, weights
+
+
+def _spent(times: Array, alpha: float, spending: Spending) -> Array:
+    if spending == "obrien-fleming":
+        return np.asarray(2 * ndtr(float(ndtri(alpha / 2)) / np.sqrt(times)))
+    if spending == "pocock":
+        return np.asarray(alpha * np.log1p((math.e - 1) * times))
+    raise ValueError(f"alpha is spent as 'obrien-fleming' or 'pocock', not {spending!r}")
+
+
+def _checked(fractions: int | Sequence[float]) -> Array:
+    if isinstance(fractions, int):
+        if fractions < 1:
+            raise ValueError(f"wanted at least 1 look, not {fractions}")
+        return np.arange(1, fractions + 1) / fractions
+    times = finite(fractions, name="fractions")
+    if not times.size or times[0] <= 0 or times[-1] > 1 or (np.diff(times) <= 0).any():
+        raise ValueError(f"the fractions of {times.size} looks must rise within (0, 1], not {times.tolist()}")
+    return times
+
+
+def _halved(is_low: Callable[[float], bool], low: float, high: float) -> float:
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return high

@@ -1,0 +1,162 @@
+"""How answers read: one line, one sentence in plain English, one small table for notebooks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING
+
+from pytest_crucible.numerals import number, p_value, with_interval
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.answers import Comparison, Estimate
+
+__all__ = ["with_interval"]  # answers show their numbers with it
+
+Rows = Iterable[tuple[str, str]]
+
+
+def log_ratio(value: float | None) -> float | None:
+    """The logarithm; -inf at 0."""
+    if value is None:
+        return None
+    return math.log(value) if value > 0 else -math.inf
+
+
+def line_of_estimate(one: Estimate) -> str:
+    return f"{with_interval(one.estimate, one.interval)} n={one.n:,}{_groups(one.clusters)} ({one.method})"
+
+
+def of_estimate(one: Estimate) -> str:
+    what = "rate" if one.kind == "binary" else "mean"
+    if one.estimate is None:
+        return f"There are no values, so the {what} is unknown."
+    shown = f"The {what} of {one.n:,} sample{'s' * (one.n != 1)}{_in_groups(one.clusters)} is {number(one.estimate, one.interval)}"
+    if one.interval is None:
+        return f"{shown}; no interval can be given: {one.note}."
+    return f"{shown}, with a {one.interval.level * 100:g} % interval from {_ends(one)}."
+
+
+def rows_of_estimate(one: Estimate) -> Rows:
+    yield "estimate", with_interval(one.estimate, one.interval)
+    yield "n", f"{one.n:,}{_groups(one.clusters)}"
+    yield "method", one.method
+    yield from (("assumes", text) for text in one.assumptions)
+    yield from _notes(one.note)
+
+
+def line_of_comparison(one: Comparison) -> str:
+    sign = one.estimand == "difference"
+    what = "treatment - control" if sign else "treatment / control"
+    shown = with_interval(one.estimate, one.interval, sign=sign)
+    p = "" if one.p_value is None else f", p {_p(one.p_value)}"
+    size = f", {one.effect}" if one.effect is not None and one.effect.value is not None else ""
+    return f"{what}: {shown}, {_count(one)}{p}{size} ({one.method})"
+
+
+def of_comparison(one: Comparison) -> str:
+    """Estimate, interval and n, then what follows from them and what does not."""
+    if one.estimate is None:
+        return f"The arms cannot be compared: {one.note or 'there are no values'}."
+    shown = f"On {_count(one)} the treatment's {_mean(one)} is {_by_how_much(one)}"
+    if one.interval is None:
+        return f"{shown}; no interval can be given: {one.note}."
+    shown += f" ({one.interval.level * 100:g} % interval from {_ends(one)}{_p_in_words(one)})"
+    return f"{shown}: {_conclusion(one)}.{_margin(one)}"
+
+
+def rows_of_comparison(one: Comparison) -> Rows:
+    yield one.estimand, with_interval(one.estimate, one.interval, sign=one.estimand == "difference")
+    yield "treatment, control", f"{number(one.treatment, one.interval)}, {number(one.control, one.interval)}"
+    yield "p", f"{p_value(one.p_value)} ({one.alternative})"
+    yield from (("effect", str(effect)) for effect in (one.effect, *one.effects) if effect is not None)
+    yield "n", _count(one)
+    yield "method", one.method
+    if one.bounds is not None:
+        ends = ", ".join(number(end, one.interval, sign=True) for end in (one.bounds.low, one.bounds.high))
+        yield f"one-sided bounds, margin {one.margin:g}", f"[{ends}] ({one.bounds.method})"
+    yield from (("assumes", text) for text in one.assumptions)
+    for other in one.sensitivity:
+        yield other.method, f"{with_interval(other.estimate, other.interval)}, p {p_value(other.p_value)}"
+    yield from _notes(one.note)
+
+
+def table(title: str, rows: Rows, sentence: str) -> str:
+    """HTML for a notebook: a caption, a row for each fact, and the sentence beneath."""
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table><p>{escape(sentence)}</p>"
+
+
+def _mean(one: Comparison) -> str:
+    if one.estimand == "ratio":
+        return "geometric mean"
+    return "rate" if one.kind == "binary" else "mean"
+
+
+def _by_how_much(one: Comparison) -> str:
+    assert one.estimate is not None
+    if one.estimand == "ratio":
+        return f"{number(one.estimate, one.interval)} times the control's"
+    if not one.estimate:
+        return "the same as the control's"
+    order = "higher" if one.estimate > 0 else "lower"
+    return f"{number(abs(one.estimate), one.interval)} {order} than the control's"
+
+
+def _conclusion(one: Comparison) -> str:
+    """What may be said at alpha. Never that there is no difference: only that none was shown."""
+    assert one.estimate is not None
+    if not one.significant:
+        return "which of the two is higher is not shown" if one.alternative == "two-sided" else _not_shown(one)
+    order = "higher" if one.estimate > one.no_difference else "lower"
+    return f"the treatment is {order}, at an error rate of {one.alpha * 100:g} %"
+
+
+def _not_shown(one: Comparison) -> str:
+    return f"that the treatment is {'higher' if one.alternative == 'greater' else 'lower'} is not shown"
+
+
+def _margin(one: Comparison) -> str:
+    if one.margin is None:
+        return ""
+    unit = " of its size" if one.estimand == "ratio" else ""
+    claim = {
+        True: f"It is not worse by {one.margin:g}{unit} or more",
+        False: f"It is worse by more than {one.margin:g}{unit}",
+        None: f"Whether it is worse by {one.margin:g}{unit} is undecided",
+    }[one.non_inferior]
+    return f" {claim} ({one.direction} is better)."
+
+
+def _p_in_words(one: Comparison) -> str:
+    return "" if one.p_value is None else f", p {_p(one.p_value)}"
+
+
+def _p(value: float) -> str:
+    shown = p_value(value)
+    return shown if shown.startswith("<") else f"= {shown}"
+
+
+def _ends(one: Estimate | Comparison) -> str:
+    assert one.interval is not None
+    return " to ".join(number(end, one.interval) for end in (one.interval.low, one.interval.high))
+
+
+def _count(one: Comparison) -> str:
+    if one.paired:
+        return f"{one.n_treatment:,} pair{'s' * (one.n_treatment != 1)}{_in_groups(one.clusters)}"
+    return f"{one.n_treatment:,} + {one.n_control:,} samples{_in_groups(one.clusters)}"
+
+
+def _in_groups(clusters: int | None) -> str:
+    return "" if clusters is None else f" in {clusters:,} clusters"
+
+
+def _groups(clusters: int | None) -> str:
+    return "" if clusters is None else f" clusters={clusters:,}"
+
+
+def _notes(note: str) -> Rows:
+    if note:
+        yield "note", note

@@ -1,0 +1,260 @@
+"""Means of independent, paired, clustered and repeated values; equivalence, non-inferiority and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from answering import Answer, Case, ends, level, numbers
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
+from pytest_crucible.stats.incomplete import drop_incomplete, fill_worst
+from pytest_crucible.stats.means.augmented import augmented_t_bound, augmented_t_interval
+from pytest_crucible.stats.means.cluster_design import cluster_effect
+from pytest_crucible.stats.means.clustered import clustered_mean
+from pytest_crucible.stats.means.clustered_arms import clustered_arms
+from pytest_crucible.stats.means.clustered_tests import clustered_t
+from pytest_crucible.stats.means.pairing import pairing_gain
+from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_at_k, pass_hat_k
+from pytest_crucible.stats.means.repeats import variance_components
+from pytest_crucible.stats.means.student import difference_bounds, one_sample_t, paired_t, pairs
+from pytest_crucible.stats.means.trimmed import paired_trimmed_t, yuen_welch
+from pytest_crucible.stats.means.two_samples import student_t, welch_t
+from pytest_crucible.stats.planning.equivalence import Equivalence, tost_paired, tost_welch
+from pytest_crucible.stats.planning.noninferiority import (
+    NonInferiority,
+    noninferiority_paired,
+    noninferiority_paired_proportions,
+)
+from pytest_crucible.stats.proportions.paired import count_discordant
+
+NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
+
+
+def asked(options: Case) -> dict[str, Any]:
+    return {"alternative": options.get("alternative", "two-sided"), "level": level(options)}
+
+
+def dof(result: Significance | Equivalence | NonInferiority) -> float | None:
+    return result.dof[0] if result.dof else None
+
+
+def significance(result: Significance) -> Answer:
+    return ends(result.interval) | {
+        "status": result.status,
+        "estimate": result.estimate,
+        "statistic": result.statistic,
+        "df": dof(result),
+        "se": result.se,
+        "p_value": result.p_value,
+        "n": result.n[0],
+    }
+
+
+def or_too_few(test: Callable[[], Significance], estimate: Callable[[], float]) -> Answer:
+    try:
+        return significance(test())
+    except NotEnoughData:
+        return NOTHING | {"status": "insufficient_data", "estimate": float(estimate())}
+
+
+def t_one_sample(given: Case, options: Case) -> Answer:
+    values, bounds = numbers(given["x"]), given.get("bounds") or options.get("bounds")
+    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **asked(options))  # noqa: E731
+    return or_too_few(test, lambda: np.mean(values))
+
+
+def t_paired(given: Case, options: Case) -> Answer:
+    x, y, decided = complete(given, options.get("nan_policy", "raise"), options.get("worst", 0.0))
+    bounds = given.get("bounds") or options.get("bounds")
+    test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
+    return or_too_few(test, lambda: pairs(x, y).mean()) | decided
+
+
+def complete(given: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answer]:
+    """Both arms after the decision about missing values, and what the decision did."""
+    x, y = numbers(given["x"]), numbers(given["y"])
+    if nan_policy == "omit":
+        kept = drop_incomplete(x, y)
+        return kept.candidate, kept.baseline, {"n_dropped": kept.dropped}
+    if nan_policy == "worst":
+        first, second = fill_worst(x, worst), fill_worst(y, worst)
+        return first.values, second.values, {"n_imputed": first.filled + second.filled}
+    return x, y, {}
+
+
+def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
+    def answer(given: Case, options: Case) -> Answer:
+        x, y = numbers(given["x"]), numbers(given["y"])
+        return or_too_few(lambda: test(x, y, **asked(options)), lambda: np.mean(x) - np.mean(y))
+
+    return answer
+
+
+def trimmed(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
+    def answer(given: Case, options: Case) -> Answer:
+        result = test(given["x"], given["y"], trim=options.get("trim", 0.2), **asked(options))
+        return significance(result) | {"diff": result.estimate, "trimmed_mean": result.estimate}
+
+    return answer
+
+
+def augmented_t(given: Case, options: Case) -> Answer:
+    values, bounds = np.array(numbers(given["x"])), tuple(options["bounds"])
+    plain, augmented = values, np.append(values, bounds)
+    if "y" in given:
+        values, bounds = pairs(values, numbers(given["y"])), difference_bounds(bounds)
+        plain, augmented = values, np.append(values, bounds)
+    interval = augmented_t_interval(plain, bounds=bounds, level=level(options))
+    whole = one_sample_t(augmented)
+    return ends(interval) | {
+        "estimate": float(plain.mean()),
+        "center": whole.estimate,
+        "se": whole.se,
+        "df": whole.dof[0],
+        "one_sided_low": augmented_t_bound(plain, bounds=bounds, alpha=1 - level(options), side="lower"),
+    }
+
+
+def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
+    try:
+        tests = {kind: clustered_t(values, labels, variance=kind, fewest=2, level=level(options)) for kind in KINDS}
+    except NotEnoughData:
+        refused = {f"{key}_{kind}": None for kind in KINDS for key in ("se", "ci_low", "ci_high", "p_value")}
+        return refused | {"status": "insufficient_clusters", "estimate": float(np.mean(values))}
+    effect = cluster_effect(values, labels)
+    shared: Answer = {
+        "status": tests["cr2"].status,
+        "estimate": tests["cr2"].estimate,
+        "n_clusters": effect.clusters,
+        "se_naive": effect.se_naive,
+        "icc_anova": effect.icc,
+        "n0": effect.size,
+        "df_satterthwaite": dof(tests["cr2"]),
+    }
+    for kind, test in tests.items():
+        shared |= {f"se_{kind}": clustered_mean(values, labels, variance=kind, fewest=2).se}
+        shared |= {f"p_value_{kind}": test.p_value}
+        shared |= {f"{end}_{kind}": value for end, value in ends(test.interval).items()}
+    return shared
+
+
+KINDS = ("cr0", "cr1", "cr2", "cr3")
+
+
+def clustered_two_sample(given: Case, options: Case) -> Answer:
+    arms = numbers(given["x"]), numbers(given["y"]), given["clusters_x"], given["clusters_y"]
+    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **asked(options)) for kind in KINDS}
+    return {
+        "estimate": tests["cr2"].estimate,
+        "df_satterthwaite": dof(tests["cr2"]),
+        **{f"se_{kind}": test.se for kind, test in tests.items()},
+        **{f"p_value_{kind}": test.p_value for kind, test in tests.items()},
+        **{f"{end}_{kind}": value for kind, test in tests.items() for end, value in ends(test.interval).items()},
+    }
+
+
+def components(given: Case, options: Case) -> Answer:
+    parts = variance_components(given["groups"])
+    return {
+        "mean": parts.mean,
+        "var_between": parts.between,
+        "var_within": parts.within,
+        "se_mean": parts.se,
+        "icc1": parts.icc,
+        "var_mean_of_one": None if parts.se_single is None else parts.se_single**2,
+    }
+
+
+def miller_se_paired(given: Case, options: Case) -> Answer:
+    gain = asdict(pairing_gain(numbers(given["x"]), numbers(given["y"])))
+    names = {"se_x": "se_candidate", "se_y": "se_baseline", "corr": "correlation"}
+    return gain | {ours: gain[name] for ours, name in names.items()}
+
+
+def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
+    def answer(given: Case, options: Case) -> Answer:
+        result = function(given["n"], given["c"], options["k"], level=level(options))
+        return ends(result.interval) | {"per_question": list(result.per_question), "mean": result.mean}
+
+    return answer
+
+
+def ratio(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
+    def answer(given: Case, options: Case) -> Answer:
+        result = significance(test(numbers(given["x"]), numbers(given["y"]), **asked(options)))
+        return result | {"ratio": result["estimate"]}
+
+    return answer
+
+
+def tost(test: Callable[..., Equivalence]) -> Callable[[Case, Case], Answer]:
+    def answer(given: Case, options: Case) -> Answer:
+        result = test(
+            numbers(given["x"]),
+            numbers(given["y"]),
+            low=options["low"],
+            high=options["high"],
+            alpha=options.get("alpha", 0.05),
+        )
+        return ends(result.interval) | {
+            "t_low": result.statistic_low,
+            "t_high": result.statistic_high,
+            "p_low": result.p_low,
+            "p_high": result.p_high,
+            "p_value": result.p_value,
+            "df": dof(result),
+            "estimate": result.estimate,
+        }
+
+    return answer
+
+
+def mean_not_inferior(given: Case, options: Case) -> Answer:
+    result = noninferiority_paired(
+        numbers(given["x"]), numbers(given["y"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
+    )
+    return ends(result.interval) | {
+        "statistic": result.statistic,
+        "df": dof(result),
+        "p_value": result.p_value,
+        "estimate": result.estimate,
+    }
+
+
+def rate_not_inferior(given: Case, options: Case) -> Answer:
+    gained, lost = count_discordant(given["x"], given["y"])
+    result = noninferiority_paired_proportions(
+        gained, lost, len(given["x"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
+    )
+    return ends(result.interval) | {"z": result.statistic, "p_value": result.p_value, "estimate": result.estimate}
+
+
+PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
+    "t_one_sample": t_one_sample,
+    "t_paired": t_paired,
+    "t_welch": two_arms(welch_t),
+    "t_student": two_arms(student_t),
+    "yuen_welch": trimmed(yuen_welch),
+    "trimmed_mean_test_paired": trimmed(paired_trimmed_t),
+    "augmented_t": augmented_t,
+    "clustered_mean": lambda given, options: clustered(numbers(given["x"]), given["clusters"], options),
+    "clustered_paired_diff": lambda given, options: clustered(
+        pairs(numbers(given["x"]), numbers(given["y"])), given["clusters"], options
+    ),
+    "clustered_two_sample": clustered_two_sample,
+    "variance_components": components,
+    "miller_se_paired": miller_se_paired,
+    "pass_at_k": repeated(pass_at_k),
+    "pass_hat_k": repeated(pass_hat_k),
+    "geometric_mean_ratio_paired": ratio(geometric_mean_ratio_paired),
+    "geometric_mean_ratio_welch": ratio(geometric_mean_ratio_welch),
+    "tost_paired": tost(tost_paired),
+    "tost_welch": tost(tost_welch),
+    "noninferiority_paired": mean_not_inferior,
+    "noninferiority_paired_binary": rate_not_inferior,
+}

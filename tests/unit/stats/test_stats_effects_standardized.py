@@ -1,0 +1,264 @@
+"""Standardised differences and the noncentral t intervals around them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import special
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.effects.noncentral import noncentral_t_cdf, noncentral_t_limits
+from pytest_crucible.stats.effects.standardized import (
+    cohens_d,
+    cohens_dav,
+    cohens_dz,
+    glass_delta,
+    hedges_correction,
+    hedges_g,
+    hedges_gz,
+    pooled_deviation,
+)
+from pytest_crucible.stats.means.student import paired_t
+
+SCORES = st.lists(st.integers(-100, 100).map(lambda cell: cell / 10), min_size=2, max_size=12)
+PAIRS = st.lists(st.tuples(*[st.integers(-50, 50).map(lambda cell: cell / 10)] * 2), min_size=3, max_size=12)
+INDEPENDENT = [cohens_d, hedges_g, glass_delta]
+PAIRED = [cohens_dz, hedges_gz, cohens_dav]
+RNG = np.random.default_rng(31)
+X, Y = RNG.normal(0.6, 1.0, 14), RNG.normal(0.0, 1.3, 17)
+
+
+# -- the noncentral t ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dof", [1, 2, 7, 30, 400, 20_000])
+@pytest.mark.parametrize("t", [-3.0, 0.0, 0.4, 2.0, 15.0])
+@pytest.mark.parametrize("ncp", [-2.0, 0.0, 1.3, 9.0])
+def test_the_noncentral_distribution_is_that_of_scipy(t, dof, ncp):
+    """Where scipy gives NaN, far out in the tail, there is nothing left."""
+    reference = special.nctdtr(dof, ncp, t)
+
+    assert noncentral_t_cdf(t, dof, ncp) == pytest.approx(0.0 if np.isnan(reference) else reference, abs=2e-11)
+
+
+@given(st.floats(-50, 50), st.integers(1, 5000), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_the_limits_put_the_observed_t_at_both_tails(t, dof, level):
+    low, high = noncentral_t_limits(t, dof, level=level)
+
+    assert low < high
+    assert noncentral_t_cdf(t, dof, high) == pytest.approx((1 - level) / 2, rel=1e-9)
+    assert 1 - noncentral_t_cdf(t, dof, low) == pytest.approx((1 - level) / 2, rel=1e-9)
+
+
+@given(st.floats(-1e6, 1e6), st.integers(1, 100_000))
+def test_limits_are_finite_ordered_and_mirrored(t, dof):
+    low, high = noncentral_t_limits(t, dof)
+
+    assert -math.inf < low < high < math.inf
+    assert noncentral_t_limits(-t, dof) == (-high, -low)
+
+
+def test_without_an_effect_the_limits_are_those_of_the_normal():
+    assert noncentral_t_limits(0.0, 8) == pytest.approx((-1.959963984540054, 1.959963984540054), abs=1e-12)
+
+
+@pytest.mark.parametrize(("t", "dof", "level"), [(math.inf, 5, 0.95), (1.0, 0.5, 0.95), (1.0, 5, 1.0)])
+def test_wrong_input_of_the_limits_is_refused(t, dof, level):
+    with pytest.raises(ValueError, match=r"must"):
+        noncentral_t_limits(t, dof, level=level)
+
+
+# -- values by hand -----------------------------------------------------------------------------------------------
+
+
+def test_values_by_hand():
+    """x = 1, 2, 3 and y = 4, 6, 8: deviations 1 and 2, pooled sqrt(2.5), difference -4."""
+    x, y = [1, 2, 3], [4, 6, 8]
+
+    assert pooled_deviation(x, y) == pytest.approx(math.sqrt(2.5), rel=1e-15)
+    assert cohens_d(x, y).value == pytest.approx(-4 / math.sqrt(2.5), rel=1e-14)
+    assert hedges_g(x, y).value == pytest.approx(-4 / math.sqrt(2.5) * hedges_correction(4), rel=1e-14)
+    assert glass_delta(x, y).value == pytest.approx(-2.0, rel=1e-15)
+    assert glass_delta(y, x).value == pytest.approx(4.0, rel=1e-15)
+    assert cohens_dz(x, y).value == pytest.approx(-4.0, rel=1e-14)
+    assert cohens_dav(x, y).value == pytest.approx(-4 / math.sqrt(2.5), rel=1e-14)
+
+
+@pytest.mark.parametrize(("dof", "factor"), [(2, math.sqrt(math.pi) / math.pi), (4, math.sqrt(2 / math.pi))])
+def test_the_correction_at_small_degrees_of_freedom(dof, factor):
+    """J(2) = Gamma(1) / Gamma(1/2) = 1 / sqrt(pi); J(4) = Gamma(2) / (sqrt(2) Gamma(3/2)) = sqrt(2 / pi)."""
+    assert hedges_correction(dof) == pytest.approx(factor, rel=1e-14)
+
+
+def test_the_correction_nears_its_approximation_and_one():
+    assert hedges_correction(1) == 0.0
+    assert hedges_correction(50) == pytest.approx(1 - 3 / (4 * 50 - 1), abs=2e-5)
+    assert hedges_correction(1e6) == pytest.approx(1 - 0.75e-6, abs=1e-11)
+    with pytest.raises(ValueError, match="not 0"):
+        hedges_correction(0)
+
+
+def test_every_effect_has_its_own_name():
+    names = [effect(X, Y).name for effect in INDEPENDENT] + [effect(X, Y[:14]).name for effect in PAIRED]
+
+    assert names == ["cohen d", "hedges g", "glass delta", "cohen dz", "hedges gz", "cohen dav"]
+
+
+def test_dz_and_dav_differ_by_the_correlation():
+    """Equal deviations and correlation .98: the differences vary a fifth as much as the scores."""
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    y = x + np.array([-0.7, -0.3, -0.5, -0.5, -0.7, -0.3])
+
+    assert cohens_dz(x, y).value > 5 * cohens_dav(x, y).value > 0
+
+
+# -- laws ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("effect", INDEPENDENT)
+@given(x=SCORES, y=SCORES, level=st.sampled_from([0.8, 0.95]))
+def test_intervals_of_independent_arms_are_ordered_and_contain_the_value(effect, x, y, level):
+    found = effect(x, y, level=level)
+    assume(found.value is not None)
+
+    assert found.interval.low < found.interval.high
+    assert found.interval.level == level
+    if len(x) + len(y) > 6 and effect is not glass_delta:
+        assert found.interval.low < found.value < found.interval.high
+
+
+@pytest.mark.parametrize("effect", [cohens_d, hedges_g])
+@given(x=SCORES, y=SCORES)
+def test_swapping_the_arms_flips_the_sign(effect, x, y):
+    one, other = effect(x, y), effect(y, x)
+    assume(one.value is not None)
+
+    assert other.value == pytest.approx(-one.value, rel=1e-12)
+    assert (other.interval.low, other.interval.high) == pytest.approx((-one.interval.high, -one.interval.low), rel=1e-9)
+
+
+@pytest.mark.parametrize("effect", PAIRED)
+@given(pairs=PAIRS)
+def test_swapping_paired_arms_flips_the_sign(effect, pairs):
+    x, y = zip(*pairs, strict=True)
+    one, other = effect(x, y), effect(y, x)
+
+    assert (one.value is None) == (other.value is None)
+    if one.value is not None:
+        assert other.value == pytest.approx(-one.value, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("effect", PAIRED)
+@given(pairs=PAIRS)
+def test_a_paired_interval_excludes_zero_exactly_when_the_t_test_rejects(effect, pairs):
+    x, y = np.array(pairs).T
+    found = effect(x, y)
+    assume(found.interval is not None)
+    p_value = paired_t(x - y).p_value
+    assume(abs(p_value - 0.05) > 1e-9)
+
+    assert (found.interval.low > 0 or found.interval.high < 0) == (p_value < 0.05)
+
+
+@pytest.mark.parametrize("effect", INDEPENDENT + PAIRED)
+def test_units_and_origin_do_not_matter(effect):
+    x, y = X, Y[:14]
+    one = effect(x, y)
+    for moved in (effect(1e-160 * x, 1e-160 * y), effect(100 * x + 7, 100 * y + 7)):
+        assert moved.value == pytest.approx(one.value, rel=1e-9)
+        assert (moved.interval.low, moved.interval.high) == pytest.approx(
+            (one.interval.low, one.interval.high), rel=1e-9
+        )
+
+
+def test_the_interval_of_dav_covers():
+    """Nominal 95 % at correlation .7 and n=12, in 400 data sets."""
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(400):
+        shared = rng.normal(size=12)
+        x, y = (0.7**0.5 * shared + 0.3**0.5 * rng.normal(size=12) for _ in range(2))
+        interval = cohens_dav(x + 0.5, y).interval
+        covered += interval.low <= 0.5 <= interval.high
+
+    assert covered >= 368  # 92 %: three standard errors below 95 %
+
+
+# -- edges --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("effect", INDEPENDENT)
+@pytest.mark.parametrize("y", [[0.0] * 5, [1.0] * 5])
+def test_arms_without_variation_have_no_effect_size(effect, y):
+    found = effect([1.0] * 4, y)
+
+    assert (found.value, found.interval) == (None, None)
+    assert "not defined" in found.note
+
+
+def test_one_arm_without_variation_is_enough_for_d_but_not_for_delta():
+    assert cohens_d([1.0] * 4, [0.1, 0.3, 0.2]).value is not None
+    assert glass_delta([1.0] * 4, [0.1, 0.3, 0.2]).value == pytest.approx(8.0)
+    assert glass_delta([0.1, 0.3, 0.2], [1.0] * 4).value is None
+
+
+@pytest.mark.parametrize("effect", [cohens_dz, hedges_gz])
+def test_equal_differences_have_no_dz(effect):
+    """0.3 - 0.2 and 0.2 - 0.1 are equal differences, whatever binary arithmetic makes of them."""
+    found = effect([0.3, 0.2, 0.5], [0.2, 0.1, 0.4])
+
+    assert (found.value, found.interval) == (None, None)
+
+
+def test_equal_differences_have_a_dav_without_interval():
+    found = cohens_dav([0.3, 0.2, 0.4], [0.2, 0.1, 0.3])
+
+    assert found.value == pytest.approx(1.0)
+    assert found.interval is None
+    assert found.note
+
+
+def test_two_pairs_have_dz_but_no_unbiased_one():
+    assert cohens_dz([0.5, 0.7], [0.1, 0.4]).interval is not None
+    assert hedges_gz([0.5, 0.7], [0.1, 0.4]).value is None
+    assert hedges_g([0.5, 0.7], [0.1]).value is None
+    assert cohens_d([0.5, 0.7], [0.1]).value is not None
+
+
+def test_a_nearly_constant_arm_still_has_a_finite_interval():
+    x, y = [1.0, 1.0 + 1e-9, 1.0 - 1e-9, 1.0], [0.0, 1e-9, 0.0, -1e-9]
+    found = cohens_d(x, y)
+
+    assert 0 < found.interval.low < found.value < found.interval.high < math.inf
+
+
+@pytest.mark.parametrize(
+    ("effect", "x", "y"),
+    [
+        (cohens_d, [], [1.0, 2.0, 3.0]),
+        (cohens_d, [1.0], [2.0]),
+        (hedges_g, [1.0], []),
+        (glass_delta, [1.0, 2.0], [1.0]),
+        (glass_delta, [], [1.0, 2.0]),
+        (cohens_dz, [1.0], [2.0]),
+        (cohens_dav, [], []),
+    ],
+)
+def test_too_few_values_are_refused(effect, x, y):
+    with pytest.raises(NotEnoughData, match=r"\d"):
+        effect(x, y)
+
+
+@pytest.mark.parametrize("effect", INDEPENDENT + PAIRED)
+def test_missing_values_are_counted(effect):
+    with pytest.raises(ValueError, match="1 of 3"):
+        effect([0.1, math.nan, 0.2], [0.3, 0.1, 0.5])
+
+
+@pytest.mark.parametrize("effect", PAIRED)
+def test_pairs_need_equal_lengths(effect):
+    with pytest.raises(ValueError, match="3 candidate values, 2 baseline"):
+        effect([0.1, 0.2, 0.3], [0.1, 0.2])

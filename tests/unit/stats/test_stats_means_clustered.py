@@ -1,0 +1,269 @@
+"""Clustered means: sandwich estimators against matrices written out, two arms, and what clusters cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.means.augmented import augmented_welch_bound
+from pytest_crucible.stats.means.cluster_design import cluster_effect, kish_design_effect
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
+from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
+from pytest_crucible.stats.means.clustered_tests import clustered_paired_t, clustered_t
+from pytest_crucible.stats.means.point_mass import point_mass_interval
+from pytest_crucible.stats.means.student import one_sample_t, paired_t
+from pytest_crucible.stats.means.two_samples import student_t, welch_t
+
+RNG = np.random.default_rng(5)
+KINDS = ["cr0", "cr1", "cr2", "cr3"]
+LABELS = list("aaabbcdddd")
+VALUES = RNG.random(10)
+
+
+@st.composite
+def clustered_values(draw: st.DrawFn, least: int = 6):
+    sizes = draw(st.lists(st.integers(1, 5), min_size=least, max_size=10))
+    n = sum(sizes)
+    values = draw(st.lists(st.integers(0, 16).map(lambda value: value / 16), min_size=n, max_size=n))
+    return np.array(values), np.repeat(np.arange(len(sizes)), sizes)
+
+
+def sandwich(design, scores, labels, variance):
+    """(standard error of the last coefficient, Satterthwaite dof) by the matrices of the papers, with no shortcut."""
+    n, bread = len(scores), np.linalg.inv(design.T @ design)
+    rest = np.eye(n) - design @ bread @ design.T
+    residuals, count = rest @ scores, len(set(labels))
+    rows = [np.flatnonzero(np.array(labels) == label) for label in dict.fromkeys(labels)]
+    contrast = np.zeros(design.shape[1])
+    contrast[-1] = 1.0
+    total, directions = 0.0, []
+    for own in rows:
+        inside = rest[np.ix_(own, own)]
+        power = {"cr0": 0.0, "cr1": 0.0, "cr2": -0.5, "cr3": -1.0}[variance]
+        levels, vectors = np.linalg.eigh(inside)
+        adjust = vectors @ np.diag(levels**power) @ vectors.T
+        weights = adjust @ design[own] @ bread @ contrast
+        total += float(weights @ residuals[own]) ** 2
+        directions.append(rest[:, own] @ weights)
+    gram = np.array(directions) @ np.array(directions).T
+    scale = count / (count - 1) if variance == "cr1" else 1.0
+    return math.sqrt(scale * total), float(np.trace(gram)) ** 2 / float((gram**2).sum())
+
+
+@pytest.mark.parametrize("variance", KINDS)
+def test_one_mean_has_the_error_of_the_matrices(variance):
+    expected, dof = sandwich(np.ones((10, 1)), VALUES, LABELS, variance)
+    mean = clustered_mean(VALUES, LABELS, variance=variance, fewest=2)
+
+    assert mean.se == pytest.approx(expected, rel=1e-12)
+    assert mean.dof == (pytest.approx(dof, rel=1e-10) if variance == "cr2" else 3.0)
+    assert clustered_interval(mean).method == mean.variance == variance
+
+
+@pytest.mark.parametrize("variance", KINDS)
+@pytest.mark.parametrize("second", ["efgghhhi", "abbceeff", "aaabbdcc"], ids=["disjoint", "some shared", "all shared"])
+def test_two_arms_have_the_error_of_the_matrices(variance, second):
+    other = RNG.random(8)
+    design = np.column_stack([np.ones(18), np.repeat([1.0, 0.0], [10, 8])])
+    expected, dof = sandwich(design, np.append(VALUES, other), [*LABELS, *second], variance)
+    result = clustered_arms(VALUES, other, LABELS, list(second), variance=variance, fewest=2)
+
+    assert result.se == pytest.approx(expected, rel=1e-12)
+    assert result.estimate == pytest.approx(VALUES.mean() - other.mean())
+    if variance == "cr2":
+        assert result.dof[0] == pytest.approx(dof, rel=1e-10)
+    else:
+        assert result.dof == (len({*LABELS, *second}) - 1,)
+
+
+@given(clustered_values())
+def test_the_four_errors_are_in_their_order(arms):
+    errors = [clustered_mean(*arms, variance=variance).se for variance in KINDS]
+
+    assert errors[0] <= errors[1] + 1e-12
+    assert errors[0] <= errors[2] + 1e-12
+    assert errors[2] <= errors[3] + 1e-12
+
+
+@given(st.lists(st.integers(0, 16).map(float), min_size=5, max_size=20), st.floats(-5, 5))
+def test_singletons_are_the_ordinary_t(values, mu):
+    result, plain = clustered_t(values, range(len(values)), mu=mu), one_sample_t(values, mu=mu)
+
+    assert result.status == plain.status
+    assert result.p_value == pytest.approx(plain.p_value, rel=1e-9, abs=1e-15)
+    if plain.interval:
+        assert result.interval.low == pytest.approx(plain.interval.low, rel=1e-9, abs=1e-9)
+        assert result.dof == pytest.approx(plain.dof)
+
+
+@given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=5, max_size=20))
+def test_singleton_pairs_are_the_paired_t(rows):
+    x, y = np.array(rows, dtype=float).T
+    result, plain = clustered_paired_t(x, y, range(x.size), bounds=(0, 16)), paired_t(x, y, bounds=(0, 16))
+
+    assert (result.status, result.estimate) == (plain.status, pytest.approx(plain.estimate))
+    assert result.p_value == pytest.approx(plain.p_value, rel=1e-9)
+    assert result.interval.low == pytest.approx(plain.interval.low, rel=1e-9, abs=1e-9)
+
+
+def test_singletons_in_two_arms_are_nearly_welch_and_with_equal_sizes_exactly():
+    x, y = RNG.random(9), RNG.random(9)
+    result = clustered_arms(x, y, range(9), range(100, 109))
+
+    assert result.se == pytest.approx(welch_t(x, y).se, rel=1e-12)
+    assert result.dof == pytest.approx(student_t(x, y).dof)
+
+
+@given(clustered_values(), st.randoms(use_true_random=False))
+def test_order_and_names_of_clusters_change_nothing(arms, random):
+    values, labels = arms
+    order = random.sample(range(values.size), values.size)
+    one, other = clustered_t(values, labels), clustered_t(values[order], [f"c{label}" for label in labels[order]])
+
+    assert one.p_value == pytest.approx(other.p_value, rel=1e-7, abs=1e-15)
+    assert one.estimate == pytest.approx(other.estimate)
+    assert one.status == other.status
+
+
+@given(clustered_values(), clustered_values(), st.booleans())
+def test_swapping_two_arms_flips_the_sign_and_keeps_p(first, second, shared):
+    other = second[1] if shared else second[1] + 100
+    one = clustered_arms(first[0], second[0], first[1], other)
+    swapped = clustered_arms(second[0], first[0], other, first[1])
+
+    assert one.estimate == pytest.approx(-swapped.estimate, abs=1e-12)
+    assert one.p_value == (None if swapped.p_value is None else pytest.approx(swapped.p_value, rel=1e-9))
+    assert one.status == swapped.status
+
+
+@given(clustered_values(), st.sampled_from(KINDS), st.sampled_from([0.5, 0.9, 0.99]))
+def test_p_and_interval_never_contradict_each_other(arms, variance, level):
+    result = clustered_t(*arms, mu=0.5, variance=variance, level=level)
+    assume(result.interval is not None and abs(result.p_value - (1 - level)) > 1e-9)
+
+    assert (not result.interval.low <= 0.5 <= result.interval.high) == (result.p_value < 1 - level)
+
+
+def test_clusters_that_agree_have_no_error():
+    result = clustered_t([0.5, 0.7, 0.6] * 6, np.repeat(range(6), 3), mu=0.5, bounds=(0, 1))
+    outside = clustered_t([0.5, 0.7, 0.6] * 6, np.repeat(range(6), 3), mu=0.5, alternative="greater")
+
+    assert (result.status, result.statistic, result.se, result.p_value) == ("degenerate", None, None, 2.0**-5)
+    assert result.interval == point_mass_interval(result.estimate, 6, bounds=(0, 1))
+    assert (outside.p_value, outside.interval) == (2.0**-6, None)
+
+
+def test_two_arms_whose_clusters_agree_have_the_permutation_p_over_clusters_or_none():
+    high, low, names = [1.0] * 8, [0.5] * 6, list("aabbccdd")
+    apart = clustered_arms(high, low, names, list("eeffgg"))
+    shared = clustered_arms(high, low, names, list("aaffgg"))
+    equal = clustered_arms(high, [1.0] * 6, names, list("aaffgg"))
+
+    assert (apart.status, apart.p_value, apart.estimate) == ("degenerate", 2 / math.comb(7, 3), 0.5)
+    assert (shared.p_value, equal.p_value, shared.se) == (None, 1.0, None)
+
+
+def test_single_values_in_equal_arms_have_the_augmented_welch_error():
+    """The degrees of freedom differ: Welch's know the two variances, CR2's suppose that they are equal."""
+    x, y = RNG.random(400), RNG.random(400)
+    for side in ("lower", "upper"):
+        bound = augmented_clustered_arms_bound(x, y, range(400), range(400, 800), bounds=(0, 1), alpha=0.05, side=side)
+
+        assert bound == pytest.approx(augmented_welch_bound(x, y, bounds=(0, 1), alpha=0.05, side=side), abs=1e-6)
+
+
+def test_pseudo_clusters_are_clusters_as_heavy_as_an_average_samples():
+    """Two arms of threes: adding three zeros and three ones to each arm by hand gives the same bound."""
+    x, y, labels = RNG.random(15), RNG.random(15), np.repeat(np.arange(5), 3)
+    by_hand = clustered_arms(
+        [*x, 0, 0, 0, 1, 1, 1],
+        [*y, 0, 0, 0, 1, 1, 1],
+        [*labels, *[10] * 3, *[11] * 3],
+        [*labels + 2, *[12] * 3, *[13] * 3],
+        level=0.9,
+    )
+    bounds = [
+        augmented_clustered_arms_bound(x, y, labels, labels + 2, bounds=(0, 1), alpha=0.05, side=side)
+        for side in ("lower", "upper")
+    ]
+
+    assert bounds == pytest.approx([by_hand.interval.low, by_hand.interval.high], rel=1e-12)
+
+
+def test_the_augmented_bound_needs_bounds_that_hold_the_values():
+    with pytest.raises(ValueError, match="finite bounds"):
+        augmented_clustered_arms_bound(
+            VALUES, VALUES, LABELS, LABELS, bounds=(0, math.inf), alpha=0.05, side="lower", fewest=2
+        )
+    with pytest.raises(ValueError, match="10 of 10 values lie outside"):
+        augmented_clustered_arms_bound(
+            VALUES, VALUES + 2, LABELS, LABELS, bounds=(0, 1), alpha=0.05, side="lower", fewest=2
+        )
+
+
+def test_too_few_clusters_are_refused():
+    with pytest.raises(NotEnoughData, match="4 cluster"):
+        clustered_t(VALUES, LABELS)
+    with pytest.raises(NotEnoughData, match=r"1 cluster.*at least 2"):
+        clustered_t(VALUES, ["a"] * 10, fewest=1)
+    with pytest.raises(NotEnoughData, match="4 clusters, 4 in one arm: wanted at least 5"):
+        clustered_arms(VALUES, VALUES, LABELS, LABELS)
+    with pytest.raises(NotEnoughData, match="1 in one arm"):
+        clustered_arms(VALUES, VALUES, LABELS, ["z"] * 10)
+
+
+def test_wrong_labels_and_names_are_refused():
+    with pytest.raises(ValueError, match="10 values, 9 cluster labels"):
+        clustered_arms(VALUES, VALUES, LABELS[1:], [*LABELS, "a"])
+    with pytest.raises(ValueError, match="missing"):
+        clustered_arms(VALUES, VALUES, LABELS, [None, *LABELS[1:]])
+    with pytest.raises(ValueError, match="one of cr0, cr1, cr2, cr3, not 'hc3'"):
+        clustered_mean(VALUES, LABELS, variance="hc3", fewest=2)
+
+
+# -- what clusters cost -------------------------------------------------------------------------------------------
+
+
+def test_copies_of_one_value_are_worth_one_value():
+    effect = cluster_effect([0.0] * 3 + [1.0] * 3 + [0.0] * 3 + [1.0] * 3, np.repeat(range(4), 3))
+
+    assert (effect.icc, effect.design_effect, effect.effective_n) == (1.0, 3.0, 4.0)
+    assert (effect.n, effect.clusters, effect.size) == (12, 4, 3.0)
+
+
+def test_singletons_cost_nothing_and_have_no_correlation():
+    effect = cluster_effect(VALUES, range(10))
+
+    assert (effect.icc, effect.design_effect, effect.effective_n, effect.size) == (None, 1.0, 10.0, 1.0)
+    assert effect.se_naive == pytest.approx(clustered_mean(VALUES, range(10)).se)
+
+
+def test_values_that_do_not_vary_have_no_correlation():
+    effect = cluster_effect([0.1 + 0.2, 0.3, 0.3, 0.3], list("aabb"))
+
+    assert (effect.icc, effect.design_effect, effect.effective_n) == (None, None, None)
+
+
+def test_clusters_of_unequal_size_count_by_the_average_value():
+    """1 and 3: of four values one sits alone and three in threes, (1 + 9) / 4 = 2.5."""
+    assert kish_design_effect([1, 3], 0.5) == 1.75
+    assert kish_design_effect([1, 1, 1], 0.5) == 1.0
+
+
+@pytest.mark.parametrize(("sizes", "icc"), [([], 0.1), ([0, 2], 0.1), ([2, 2], 1.5)])
+def test_impossible_designs_are_refused(sizes, icc):
+    with pytest.raises(ValueError, match=r"\d"):
+        kish_design_effect(sizes, icc)
+
+
+@given(clustered_values())
+def test_the_correlation_of_clusters_is_one_at_most(arms):
+    effect = cluster_effect(*arms)
+
+    assert effect.icc is None or effect.icc <= 1 + 1e-12
+    assert 1 - 1e-12 <= effect.size <= np.bincount(arms[1]).mean() + 1e-12

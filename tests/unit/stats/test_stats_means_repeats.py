@@ -1,0 +1,235 @@
+"""Repeats of questions, pass@k, pass^k and what pairing brings; missing values before all of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.incomplete import drop_incomplete, fill_worst
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
+from pytest_crucible.stats.means.pairing import pairing_gain
+from pytest_crucible.stats.means.point_mass import point_mass_interval
+from pytest_crucible.stats.means.repeated_success import pass_at_k, pass_hat_k
+from pytest_crucible.stats.means.repeats import variance_components
+from pytest_crucible.stats.means.student import mean_interval
+
+RNG = np.random.default_rng(9)
+ROWS = st.lists(
+    st.lists(st.integers(0, 8).map(lambda value: value / 8), min_size=1, max_size=6), min_size=2, max_size=12
+)
+
+
+# -- variance components ------------------------------------------------------------------------------------------
+
+
+def test_components_of_equal_repeats_by_hand():
+    """Row means 1/2, 1, 0, 1 (variance 11/48); within 1/8; between 11/48 - 1/16 = 1/6."""
+    parts = variance_components([[1, 0], [1, 1], [0, 0], [1, 1]])
+
+    assert parts.mean == 0.625
+    assert (parts.within, parts.between) == pytest.approx((1 / 8, 1 / 6))
+    assert parts.icc == pytest.approx((1 / 6) / (1 / 6 + 1 / 8))
+    assert parts.se == pytest.approx(math.sqrt(11 / 48 / 4))
+    assert parts.se_single == pytest.approx(math.sqrt((1 / 6 + 1 / 8) / 4))
+    assert parts.se_repeats_doubled == pytest.approx(math.sqrt((1 / 6 + 1 / 32) / 4))
+    assert parts.se_questions_doubled == pytest.approx(parts.se / math.sqrt(2))
+    assert (parts.questions, parts.repeats) == (4, 8)
+
+
+def test_components_of_unequal_repeats_are_unbiased():
+    """Truth: between 0.04, within 0.09; 3000 questions with one to six repeats."""
+    sizes = RNG.integers(1, 7, 3000)
+    rows = [(RNG.normal(0, 0.2) + RNG.normal(0, 0.3, size)).tolist() for size in sizes]
+    parts = variance_components(rows)
+
+    assert parts.between == pytest.approx(0.04, abs=0.006)
+    assert parts.within == pytest.approx(0.09, abs=0.006)
+    assert parts.icc == pytest.approx(0.04 / 0.13, abs=0.04)
+
+
+def test_one_repeat_cannot_tell_question_from_noise():
+    parts = variance_components([[0.1], [0.4], [0.7]])
+
+    assert (parts.between, parts.within, parts.icc, parts.se_single, parts.se_repeats_doubled) == (None,) * 5
+    assert parts.se == pytest.approx(0.3 / math.sqrt(3))
+
+
+def test_repeats_that_vary_more_than_questions_leave_a_negative_variance_but_no_false_promise():
+    parts = variance_components([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+
+    assert (parts.between, parts.within, parts.se) == (-0.25, 0.5, 0.0)
+    assert parts.se_repeats_doubled == pytest.approx(math.sqrt(0.5 / 4 / 3))
+
+
+def test_a_matrix_is_a_list_of_questions():
+    matrix = RNG.random((5, 3))
+
+    assert variance_components(matrix) == variance_components(matrix.tolist())
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem", "message"),
+    [
+        ([], NotEnoughData, "0 question"),
+        ([[1.0, 2.0]], NotEnoughData, "1 question"),
+        ([[1.0], []], ValueError, "1 of 2 questions have no repeats"),
+        ([[1.0, math.nan], [2.0]], ValueError, "1 of 3 values"),
+    ],
+)
+def test_components_need_questions_with_repeats(groups, problem, message):
+    with pytest.raises(problem, match=message):
+        variance_components(groups)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_questions_and_repeats_changes_nothing(rows, random):
+    shuffled = [random.sample(row, len(row)) for row in random.sample(rows, len(rows))]
+    one, other = variance_components(rows), variance_components(shuffled)
+
+    assert (one.between is None) == (other.between is None)
+    assert (one.mean, one.se) == pytest.approx((other.mean, other.se), abs=1e-9)
+    assert one.between is None or one.between == pytest.approx(other.between, abs=1e-9)
+
+
+@given(ROWS, st.lists(st.integers(0, 8), min_size=2, max_size=2))
+def test_more_repeats_help_less_than_more_questions(rows, spread):
+    """Equal repeats: each question's first value, moved by the same two distances."""
+    parts = variance_components([[row[0] + by / 64 for by in (0, *spread)] for row in rows])
+    assume(parts.between >= 0)
+
+    assert parts.se_questions_doubled <= parts.se_repeats_doubled + 1e-12
+    assert parts.se_repeats_doubled <= parts.se + 1e-12
+    assert parts.se <= parts.se_single + 1e-12
+
+
+# -- pass@k and pass^k --------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 7).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_both_are_what_drawing_k_of_n_attempts_gives(counts):
+    n, succeeded, k = counts
+    draws = list(itertools.combinations([True] * succeeded + [False] * (n - succeeded), k))
+
+    assert pass_at_k([n], [succeeded], k).mean == pytest.approx(sum(map(any, draws)) / len(draws), rel=1e-14)
+    assert pass_hat_k([n], [succeeded], k).mean == pytest.approx(sum(map(all, draws)) / len(draws), rel=1e-14)
+
+
+def test_with_one_attempt_both_are_the_share_of_successes():
+    one, other = pass_at_k([4, 5, 10], [1, 5, 3], 1), pass_hat_k([4, 5, 10], [1, 5, 3], 1)
+
+    assert one.per_question == other.per_question == (0.25, 1.0, 0.3)
+    assert (one.method, other.method, one.k) == ("pass@1", "pass^1", 1)
+    assert one.interval == other.interval
+
+
+@given(st.lists(st.integers(0, 10), min_size=2, max_size=12), st.integers(1, 9))
+def test_one_of_k_is_likelier_and_all_of_k_less_likely_with_more_attempts(succeeded, k):
+    for function, grows in ((pass_at_k, 1), (pass_hat_k, -1)):
+        fewer, more = function(10, succeeded, k), function(10, succeeded, k + 1)
+
+        assert grows * (more.mean - fewer.mean) >= -1e-12
+        assert 0 <= fewer.interval.low <= fewer.mean <= fewer.interval.high <= 1
+        assert fewer.interval.low < fewer.interval.high
+
+
+def test_chances_near_one_keep_their_digits():
+    result = pass_at_k([1000], [999], 1)
+
+    assert result.mean == 0.999
+    assert pass_hat_k([1000], [500], 40).mean == pytest.approx(
+        math.prod((500 - i) / (1000 - i) for i in range(40)), rel=1e-12
+    )
+
+
+def test_the_interval_is_over_questions_or_their_clusters():
+    chances = pass_at_k(8, [1, 3, 3, 5, 7, 2, 4, 6, 4, 4], 2)
+    labels = list("aabbccddee")
+    grouped = pass_at_k(8, [1, 3, 3, 5, 7, 2, 4, 6, 4, 4], 2, clusters=labels)
+
+    assert chances.interval == mean_interval(chances.per_question)
+    assert grouped.interval == clustered_interval(clustered_mean(chances.per_question, labels))
+    assert grouped.mean == chances.mean
+
+
+def test_questions_that_all_agree_are_a_point_mass():
+    assert pass_at_k(4, [4] * 20, 2).interval == point_mass_interval(1.0, 20, bounds=(0, 1))
+    assert pass_at_k(4, [0] * 20, 2).interval.high == pytest.approx(1 - 0.05 ** (1 / 20))
+
+
+def test_one_question_or_few_clusters_have_no_interval_and_say_why():
+    assert (pass_at_k(4, [2], 2).interval, pass_at_k(4, [2], 2).note[:10]) == (None, "1 value(s)")
+    assert "2 cluster(s)" in pass_at_k(4, [2, 3, 1], 2, clusters=["a", "a", "b"]).note
+
+
+@pytest.mark.parametrize(
+    ("attempts", "successes", "k"),
+    [([4, 4], [5, 1], 2), ([4, 4], [-1, 1], 2), ([4, 4], [1.5, 1], 2), ([4, 1], [1, 1], 2), ([4], [1], 0), ([], [], 1)],
+)
+def test_impossible_counts_are_refused(attempts, successes, k):
+    for function in (pass_at_k, pass_hat_k):
+        with pytest.raises(ValueError, match=r"\d"):
+            function(attempts, successes, k)
+
+
+# -- pairing ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=2, max_size=20))
+def test_the_error_of_a_difference_is_made_of_its_parts(rows):
+    x, y = np.array(rows, dtype=float).T
+    gain = pairing_gain(x, y)
+    shared = 2 * (gain.correlation or 0.0) * gain.se_candidate * gain.se_baseline
+
+    assert gain.se_paired**2 == pytest.approx(gain.se_candidate**2 + gain.se_baseline**2 - shared, abs=1e-9)
+    assert gain.se_unpaired == pytest.approx(math.hypot(gain.se_candidate, gain.se_baseline))
+    assert gain.variance_reduction is None or gain.variance_reduction <= 1
+
+
+def test_equal_arms_gain_everything_and_constant_arms_say_nothing():
+    equal, constant = pairing_gain([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]), pairing_gain([1.0, 1.0], [2.0, 2.0])
+
+    assert (equal.variance_reduction, equal.se_paired) == (1.0, 0.0)
+    assert (constant.correlation, constant.variance_reduction) == (None, None)
+
+
+# -- missing values -----------------------------------------------------------------------------------------------
+
+
+def test_a_pair_is_dropped_when_either_value_is_missing():
+    kept = drop_incomplete([0.7, None, 0.9, math.nan], np.array([0.6, 0.5, math.nan, math.nan]))
+
+    assert (kept.candidate.tolist(), kept.baseline.tolist(), kept.dropped) == ([0.7], [0.6], 3)
+    assert drop_incomplete([], []).dropped == 0
+
+
+def test_missing_values_become_the_worst():
+    filled = fill_worst([0.7, None, math.nan, 0.2], -1)
+
+    assert (filled.values.tolist(), filled.filled) == ([0.7, -1.0, -1.0, 0.2], 2)
+
+
+def test_infinite_values_and_unequal_arms_are_refused():
+    with pytest.raises(ValueError, match="1 of 2 values"):
+        fill_worst([math.inf, None], 0)
+    with pytest.raises(ValueError, match="1 of 3 baseline values"):
+        drop_incomplete([1, 2, None], [1, None, -math.inf])
+    with pytest.raises(ValueError, match="2 candidate values, 1 baseline"):
+        drop_incomplete([1, 2], [1])
+    with pytest.raises(ValueError, match="finite number, not nan"):
+        fill_worst([1.0], math.nan)
+
+
+@given(st.lists(st.tuples(st.none() | st.floats(0, 1), st.none() | st.floats(0, 1)), max_size=20))
+def test_nothing_gets_lost_without_being_counted(rows):
+    x, y = [row[0] for row in rows], [row[1] for row in rows]
+    kept, filled = drop_incomplete(x, y), fill_worst(x, 0.0)
+
+    assert kept.candidate.size + kept.dropped == len(rows)
+    assert filled.values.size == len(rows)
+    assert filled.filled == sum(value is None for value in x)

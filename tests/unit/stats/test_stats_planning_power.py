@@ -1,0 +1,398 @@
+"""Power, samples and smallest detectable effects: against integration, enumeration and each other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import chdtrc, gammaln, ndtr, ndtri, stdtr, stdtrit
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.planning.clusters import (
+    clusters_for_mean,
+    design_effect,
+    detectable_clustered,
+    power_clustered,
+)
+from pytest_crucible.stats.planning.correlations import (
+    detectable_correlation,
+    power_correlation,
+    samples_for_correlation,
+)
+from pytest_crucible.stats.planning.many_arms import (
+    detectable_anova,
+    detectable_chi2,
+    power_anova,
+    power_chi2,
+    samples_for_anova,
+    samples_for_chi2,
+)
+from pytest_crucible.stats.planning.margin_power import detectable_margin, power_for_margin, samples_for_margin
+from pytest_crucible.stats.planning.noncentral import noncentral_chi2_above, noncentral_f_above, noncentral_t_above
+from pytest_crucible.stats.planning.proportions import (
+    detectable_proportion,
+    power_proportions,
+    samples_for_proportions,
+)
+from pytest_crucible.stats.planning.roots import SampleSize, first_whole, rising_root, whole
+from pytest_crucible.stats.planning.t_tests import (
+    detectable_mean,
+    detectable_t,
+    power_t,
+    samples_for_t,
+    shifted_t_power,
+)
+
+ALPHAS = st.sampled_from([0.001, 0.01, 0.05, 0.2])
+POWERS = st.sampled_from([0.5, 0.8, 0.95])
+SIDES = st.sampled_from(["two-sided", "greater"])
+DESIGNS = st.sampled_from(["one-sample", "paired", "two-sample"])
+
+
+def integral(function, low, high, panels=400):
+    """Gauss-Legendre with 20 points in each panel."""
+    points, weights = np.polynomial.legendre.leggauss(20)
+    edges = np.linspace(low, high, panels + 1)
+    half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    return float((half * weights * function(middle + half * points)).sum())
+
+
+# -- noncentral laws ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dof", [1, 2.5, 10, 100, 3000])
+@pytest.mark.parametrize("shift", [-6.0, 0.0, 0.5, 3.0, 20.0, 40.0])
+@pytest.mark.parametrize("t", [-2.0, 0.5, 2.2, 30.0])
+def test_the_noncentral_t_is_its_integral_over_the_spread(dof, shift, t):
+    def joint(s):
+        log = math.log(2) + dof / 2 * math.log(dof / 2) - gammaln(dof / 2) + (dof - 1) * np.log(s) - dof * s * s / 2
+        return np.exp(log) * ndtr(shift - t * s)
+
+    spread = 1 / math.sqrt(2 * dof)
+    # In the square of s the density at one degree of freedom is smooth at 0.
+    expected = integral(
+        lambda root: 2 * root * joint(root * root), math.sqrt(max(0, 1 - 10 * spread)), math.sqrt(1 + 10 * spread)
+    )
+
+    assert noncentral_t_above(t, dof, shift) == pytest.approx(expected, rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("dof", [1, 3, 30, 1e4, 1e9])
+def test_without_a_shift_the_tails_are_those_of_the_central_laws(dof):
+    for t in (-3.0, 0.0, 1.5, 8.0):
+        assert noncentral_t_above(t, dof, 0.0) == pytest.approx(stdtr(dof, -t), rel=1e-12)
+    assert noncentral_chi2_above(5.0, dof, 0.0) == pytest.approx(chdtrc(dof, 5.0), rel=1e-13)
+    assert noncentral_f_above(4.0, 1, dof, 0.0) == pytest.approx(2 * stdtr(dof, -2.0), rel=1e-11)
+
+
+@given(st.floats(1, 500), st.floats(0, 12), st.floats(0.1, 8))
+def test_the_square_of_a_noncentral_t_is_a_noncentral_f(dof, shift, t):
+    both = noncentral_t_above(t, dof, shift) + noncentral_t_above(t, dof, -shift)
+
+    assert noncentral_f_above(t * t, 1, dof, shift * shift) == pytest.approx(both, rel=1e-10, abs=1e-14)
+
+
+@given(st.floats(0, 30), st.floats(0.1, 30))
+def test_a_chi_square_on_one_degree_of_freedom_is_a_squared_normal(shift, z):
+    both = ndtr(shift - z) + ndtr(-shift - z)
+
+    assert noncentral_chi2_above(z * z, 1, shift * shift) == pytest.approx(both, rel=1e-10, abs=1e-15)
+
+
+def test_far_tails_are_neither_nan_nor_negative():
+    """scipy's nctdtr(399, 10, -1.966) is NaN."""
+    powers = [shifted_t_power(399, shift, 0.05, "two-sided") for shift in np.linspace(0, 200, 81)]
+    strong = [noncentral_f_above(3.05, 2, 156, noncentrality) for noncentrality in (0, 1e2, 1e4, 1e6)]
+
+    assert all(0 <= power <= 1 for power in powers + strong)
+    assert np.diff(powers).min() >= -1e-15
+    assert np.diff(strong).min() >= -1e-15
+    assert (powers[-1], strong[-1]) == pytest.approx((1.0, 1.0), abs=1e-15)
+    assert 0 < noncentral_t_above(2.0, 20, -10.0) < 1e-20
+
+
+# -- t tests ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 2000), DESIGNS, ALPHAS, SIDES)
+def test_power_is_alpha_at_no_effect(n, design, alpha, side):
+    assert power_t(n, 0.0, design=design, alpha=alpha, alternative=side) == pytest.approx(alpha, rel=1e-11)
+
+
+@given(st.integers(2, 300), st.floats(0.01, 3), DESIGNS, ALPHAS, SIDES)
+def test_power_rises_with_n_and_with_the_effect(n, effect, design, alpha, side):
+    asked = {"design": design, "alpha": alpha, "alternative": side}
+    here = power_t(n, effect, **asked)
+
+    assert alpha * (1 - 1e-11) <= here <= 1
+    assert power_t(n + 1, effect, **asked) >= here - 1e-14
+    assert power_t(n, effect * 1.1, **asked) >= here - 1e-14
+
+
+@given(st.floats(0.02, 2), DESIGNS, ALPHAS, POWERS, SIDES)
+def test_samples_power_and_effect_invert_each_other(effect, design, alpha, power, side):
+    asked = {"design": design, "alpha": alpha, "alternative": side}
+    needed = samples_for_t(effect, power=power, **asked)
+
+    assert needed.power >= power - 1e-9
+    assert needed.power == power_t(needed.ceiling, effect, **asked)
+    if needed.n > 2:
+        assert power_t(needed.n, effect, **asked) == pytest.approx(power, rel=1e-9)
+        assert detectable_t(needed.n, power=power, **asked) == pytest.approx(effect, rel=1e-8)
+
+
+def test_the_effect_on_the_other_side_is_never_found():
+    assert samples_for_t(-0.5, alternative="greater") == SampleSize(n=math.inf, ceiling=None, power=None)
+    assert samples_for_t(0.0).n == math.inf
+    assert samples_for_t(-0.5, alternative="less").ceiling == samples_for_t(0.5, alternative="greater").ceiling
+    assert samples_for_t(-0.5).ceiling == 34
+    assert power_t(50, -0.5, alternative="greater") < 1e-6
+    assert detectable_t(50, alternative="less") == -detectable_t(50, alternative="greater")
+
+
+def test_an_effect_that_two_values_show_needs_two():
+    assert samples_for_t(100.0).ceiling == 2
+    assert samples_for_t(100.0, design="two-sample", ratio=0.5).ceiling == 4
+
+
+@given(st.integers(2, 200), st.integers(2, 200), st.floats(0, 2))
+def test_unequal_arms_can_be_exchanged_and_lose_power(first, second, effect):
+    power = power_t(first, effect, design="two-sample", n_baseline=second)
+
+    assert power == pytest.approx(power_t(second, effect, design="two-sample", n_baseline=first), rel=1e-10)
+    assert power <= power_t((first + second) / 2, effect, design="two-sample") + 1e-12
+
+
+def test_unequal_arms_are_planned_by_their_ratio():
+    needed = samples_for_t(0.5, design="two-sample", ratio=2.0)
+
+    assert power_t(needed.n, 0.5, design="two-sample", n_baseline=2 * needed.n) == pytest.approx(0.8)
+
+
+def test_power_is_the_share_of_simulated_tests_that_reject():
+    rng = np.random.default_rng(4)
+    values = rng.normal(0.5, 1, size=(20_000, 20))
+    t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / math.sqrt(20))
+
+    assert power_t(20, 0.5) == pytest.approx(np.mean(np.abs(t) > -stdtrit(19, 0.025)), abs=0.01)
+
+
+def test_planning_without_data_or_sense_is_refused():
+    for ask in (lambda: power_t(1, 0.5), lambda: detectable_t(1), lambda: detectable_mean(1, 1.0)):
+        with pytest.raises(NotEnoughData, match=r"^1 value\(s\)"):
+            ask()
+    with pytest.raises(ValueError, match=r"power above alpha, not 0\.04"):
+        samples_for_t(0.5, power=0.04)
+    with pytest.raises(ValueError, match="finite number, not nan"):
+        power_t(10, math.nan)
+    with pytest.raises(ValueError, match="only two independent samples"):
+        power_t(10, 0.5, n_baseline=20)
+
+
+# -- proportions --------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 500), st.floats(0.01, 0.99), st.sampled_from(["pooled", "arcsine"]), ALPHAS, SIDES)
+def test_equal_rates_differ_with_chance_alpha(n, rate, method, alpha, side):
+    power = power_proportions(n, rate, rate, method=method, alpha=alpha, alternative=side)
+
+    assert power == pytest.approx(alpha, rel=1e-9)
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.sampled_from(["pooled", "arcsine"]), POWERS, SIDES)
+def test_samples_of_each_arm_have_the_power_they_were_chosen_for(rate, baseline, method, power, side):
+    asked = {"method": method, "alternative": side}
+    needed = samples_for_proportions(rate, baseline, power=power, **asked)
+    if rate == baseline or (rate < baseline and side == "greater"):
+        assert needed.n == math.inf
+        return
+
+    assert needed.power >= power - 1e-9
+    if needed.n > 1:
+        assert power_proportions(needed.n, rate, baseline, **asked) == pytest.approx(power, rel=1e-8)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.integers(5, 500), st.integers(5, 500))
+def test_swapping_the_arms_keeps_the_power(rate, baseline, n, n_baseline):
+    for method in ("pooled", "arcsine"):
+        power = power_proportions(n, rate, baseline, n_baseline=n_baseline, method=method)
+        swapped = power_proportions(n_baseline, baseline, rate, n_baseline=n, method=method)
+        failures = power_proportions(n, 1 - rate, 1 - baseline, n_baseline=n_baseline, method=method)
+
+        assert power == pytest.approx(swapped, rel=1e-9)
+        assert power == pytest.approx(failures, rel=1e-6)
+
+
+@given(st.integers(20, 2000), st.floats(0.05, 0.95), st.sampled_from(["lower", "upper"]))
+def test_the_detectable_rate_is_detected(n, baseline, side):
+    rate = detectable_proportion(n, baseline, side=side)
+    if rate is None:
+        assert power_proportions(n, 1.0 if side == "upper" else 0.0, baseline) < 0.8
+        return
+
+    assert (rate > baseline) == (side == "upper")
+    assert power_proportions(n, rate, baseline) == pytest.approx(0.8, rel=1e-9)
+
+
+def test_rates_at_the_ends():
+    assert power_proportions(50, 0.0, 0.0) == 0.0
+    assert power_proportions(50, 1.0, 0.0) == 1.0
+    assert power_proportions(3, 1.0, 0.0) == 1.0
+    assert detectable_proportion(50, 1.0) is None
+    assert detectable_proportion(5, 0.9) is None
+    with pytest.raises(ValueError, match=r"rate lies between 0 and 1, not 1\.2"):
+        power_proportions(50, 1.2, 0.5)
+    with pytest.raises(NotEnoughData, match=r"^0 sample"):
+        power_proportions(0, 0.1, 0.5)
+
+
+# -- many arms, tables, correlations --------------------------------------------------------------------------------
+
+
+@given(st.floats(0.05, 2), st.integers(2, 20), ALPHAS)
+def test_anova_of_two_arms_is_the_t_test(effect, n, alpha):
+    """d is 2 f for two arms."""
+    assert power_anova(n, 2, effect, alpha=alpha) == pytest.approx(
+        power_t(n, 2 * effect, design="two-sample", alpha=alpha), rel=1e-9
+    )
+
+
+@given(st.integers(2, 8), st.floats(0.05, 1), ALPHAS, POWERS)
+def test_anova_and_chi_square_sizes_invert(arms, effect, alpha, power):
+    anova, table = (
+        samples_for_anova(arms, effect, alpha=alpha, power=power),
+        samples_for_chi2(effect, arms, alpha=alpha, power=power),
+    )
+
+    assert power_anova(anova.ceiling, arms, effect, alpha=alpha) >= power - 1e-9
+    assert power_anova(max(anova.n, 2), arms, 0.0, alpha=alpha) == pytest.approx(alpha, rel=1e-9)
+    if anova.n > 2:
+        assert detectable_anova(anova.n, arms, alpha=alpha, power=power) == pytest.approx(effect, rel=1e-8)
+    assert power_chi2(table.n, 0.0, arms, alpha=alpha) == pytest.approx(alpha, rel=1e-9)
+    if table.n > 1:
+        assert detectable_chi2(table.n, arms, alpha=alpha, power=power) == pytest.approx(effect, rel=1e-8)
+
+
+@given(st.floats(0.05, 0.9), ALPHAS, POWERS, SIDES)
+def test_correlation_sizes_invert(correlation, alpha, power, side):
+    needed = samples_for_correlation(correlation, alpha=alpha, power=power, alternative=side)
+
+    assert needed.power >= power - 1e-9
+    if needed.n > 4:
+        found = detectable_correlation(needed.n, alpha=alpha, power=power, alternative=side)
+        assert found == pytest.approx(correlation, rel=1e-7)
+
+
+def test_correlations_at_the_ends():
+    assert power_correlation(10, 1.0) == 1.0
+    assert power_correlation(500, 0.0) == pytest.approx(0.05, rel=1e-3)
+    assert samples_for_correlation(0.0).ceiling is None
+    with pytest.raises(ValueError, match="between -1 and 1"):
+        power_correlation(10, 1.1)
+    with pytest.raises(NotEnoughData, match=r"^3 pair\(s\)"):
+        power_correlation(3, 0.5)
+
+
+def test_no_effect_and_impossible_designs():
+    assert samples_for_anova(3, 0.0).n == samples_for_chi2(0.0, 2).n == math.inf
+    with pytest.raises(ValueError, match="at least 2 arms"):
+        power_anova(10, 1, 0.2)
+    with pytest.raises(NotEnoughData, match=r"^1 value"):
+        power_anova(1, 3, 0.2)
+    with pytest.raises(ValueError, match="degrees of freedom"):
+        power_chi2(10, 0.2, 0)
+
+
+# -- clusters -----------------------------------------------------------------------------------------------------
+
+
+def test_clusters_without_correlation_are_samples_but_for_their_degrees_of_freedom():
+    assert design_effect(7, 0.0) == 1.0
+    assert design_effect(7, 1.0) == 7.0
+    assert design_effect(5, 0.1, size_variation=0.5) == pytest.approx(1 + (1.25 * 5 - 1) * 0.1)
+    assert power_clustered(40, 1, 0.5, 0.9) == pytest.approx(power_t(40, 0.5))
+    assert power_clustered(40, 9, 0.5, 1.0) == pytest.approx(power_t(40, 0.5))
+
+
+@given(st.integers(2, 100), st.integers(1, 20), st.floats(0, 1), SIDES)
+def test_correlated_samples_never_add_power(clusters, size, icc, side):
+    asked = {"alternative": side}
+
+    assert power_clustered(clusters, size, 0.0, icc, **asked) == pytest.approx(0.05, rel=1e-10)
+    assert power_clustered(clusters, size, 0.3, icc, **asked) <= power_t(clusters * size, 0.3, **asked) + 1e-12
+    assert (
+        power_clustered(clusters, size + 1, 0.3, icc, **asked)
+        >= power_clustered(clusters, size, 0.3, icc, **asked) - 1e-12
+    )
+
+
+@given(st.floats(0.1, 1), st.integers(1, 20), st.floats(0, 1), POWERS)
+def test_clusters_needed_invert(effect, size, icc, power):
+    needed = clusters_for_mean(size, effect, icc, power=power)
+
+    assert needed.power >= power - 1e-9
+    if needed.n > 2:
+        assert detectable_clustered(needed.n, size, icc, power=power) == pytest.approx(effect, rel=1e-8)
+
+
+def test_impossible_clusters_are_refused():
+    with pytest.raises(NotEnoughData, match=r"^1 cluster"):
+        power_clustered(1, 5, 0.3, 0.1)
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        design_effect(0, 0.1)
+    with pytest.raises(ValueError, match="intraclass correlation"):
+        design_effect(5, -0.1)
+
+
+# -- margins ------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(0.01, 0.2), st.floats(0.1, 1), st.floats(-0.005, 0.1), POWERS)
+def test_the_margin_that_is_provable_is_proven(margin, deviation, difference, power):
+    needed = samples_for_margin(margin, deviation, difference=difference, power=power)
+
+    if needed > 30:
+        assert power_for_margin(needed, margin, deviation, difference=difference) == pytest.approx(power, abs=0.02)
+        found = detectable_margin(needed, deviation, difference=difference, power=power)
+        assert power_for_margin(needed, found, deviation, difference=difference) == pytest.approx(power, rel=1e-9)
+
+
+def test_at_the_margin_the_power_is_alpha():
+    assert power_for_margin(200, 0.05, 0.4, difference=-0.05) == pytest.approx(0.05)
+    assert samples_for_margin(0.05, 0.4, difference=-0.05) is None
+    assert power_for_margin(200, 0.05, 0.0) == 1.0
+    assert power_for_margin(200, 0.05, 0.0, difference=-0.06) == 0.0
+    with pytest.raises(ValueError, match="deviation"):
+        detectable_margin(200, -1.0)
+
+
+# -- roots --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(st.floats(1e-6, 1e6), st.sampled_from([1, 3, 0.3]))
+def test_the_root_is_found_to_the_last_digits(target, exponent):
+    root = rising_root(lambda x: x**exponent - target, 0.0)
+
+    assert root**exponent == pytest.approx(target, rel=1e-13)
+
+
+def test_roots_at_their_ends():
+    assert rising_root(lambda x: x + 1, 0.0) == 0.0
+    assert rising_root(lambda x: x - 5, 0.0, most=2.0) == 2.0
+    assert rising_root(lambda x: x - 2, 0.0, most=2.0) == 2.0
+    assert rising_root(lambda x: math.copysign(1, x - 0.3), 0.0) == pytest.approx(0.3, rel=1e-14)
+    assert first_whole(lambda n: n >= 37, 2) == 37
+    assert first_whole(lambda n: False, 1) is None
+    assert (whole(2.0000000000001), whole(2.1), whole(0.0)) == (2, 3, 1)
+
+
+def test_the_normal_limit_of_samples_is_that_of_the_textbook():
+    """(1.96 + 0.84)^2 / d^2, to which a t test adds z^2 / 2."""
+    z = -float(ndtri(0.025))
+    assert samples_for_t(0.001, alpha=0.025, alternative="greater").n == pytest.approx(
+        (z + float(ndtri(0.8))) ** 2 / 1e-6 + z * z / 2, rel=1e-8
+    )

@@ -1,0 +1,295 @@
+"""Two independent proportions: coherence, symmetry, exact levels, and values that others have published."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pytest_crucible.stats.effects.proportions import cohens_h, cohens_h_effect, proportion_effects
+from pytest_crucible.stats.proportions.ratios import odds_ratio, risk_ratio
+from pytest_crucible.stats.proportions.score import (
+    constrained_rate,
+    score_interval,
+    score_p_value,
+    score_statistic,
+)
+from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score, risk_ratio_score
+from pytest_crucible.stats.proportions.two import (
+    agresti_caffo_interval,
+    compare_proportions,
+    newcombe_interval,
+    pooled_z_p_value,
+    wald_difference_interval,
+)
+
+LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+ALTERNATIVES = st.sampled_from(["two-sided", "greater", "less"])
+DIFFERENCES = [newcombe_interval, agresti_caffo_interval, wald_difference_interval, score_interval]
+RATIOS = [odds_ratio_score, risk_ratio_score]
+
+
+@st.composite
+def arms(draw: st.DrawFn, largest: int = 150) -> tuple[int, int, int, int]:
+    n1, n2 = draw(st.integers(1, largest)), draw(st.integers(1, largest))
+    return draw(st.integers(0, n1)), n1, draw(st.integers(0, n2)), n2
+
+
+def swapped(counts: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    return *counts[2:], *counts[:2]
+
+
+# -- the score statistic ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "skewness", "low", "high", "p_value"),
+    [
+        ((12, 16, 1, 16), True, 0.38567597, 0.8778839, 9.741092e-05),
+        ((19, 29, 22, 30), True, -0.31189939, 0.1600794, 5.178555e-01),
+        ((5, 56, 0, 29), True, -0.01861751, 0.1867180, 8.199729e-02),
+        ((12, 16, 1, 16), False, 0.37497827, 0.862899, 9.741092e-05),
+        ((19, 29, 22, 30), False, -0.30859360, 0.158172, 5.180842e-01),
+        ((5, 56, 0, 29), False, -0.03259659, 0.193331, 9.917565e-02),
+    ],
+)
+def test_published_score_intervals(counts, skewness, low, high, p_value):
+    """The examples in the manual of R's ratesci, whose search stops at 1e-6 or so."""
+    interval = score_interval(*counts, skewness=skewness)
+
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-6)
+    assert score_p_value(*counts, skewness=skewness) == pytest.approx(p_value, rel=1e-6)
+
+
+@given(arms(), LEVELS, ALTERNATIVES, st.booleans())
+@example((0, 7, 0, 3), 0.95, "two-sided", True)
+@example((1, 1, 0, 40), 0.5, "two-sided", True)
+def test_the_score_interval_excludes_0_exactly_when_its_p_value_is_small(counts, level, alternative, skewness):
+    interval = score_interval(*counts, level=level, alternative=alternative, skewness=skewness)
+    p_value = score_p_value(*counts, alternative=alternative, skewness=skewness)
+
+    if abs(p_value - (1 - level)) > 1e-12:
+        assert (interval.low > 0 or interval.high < 0) == (p_value < 1 - level)
+
+
+@given(arms(), LEVELS)
+def test_all_that_is_shown_of_two_arms_agrees(counts, level):
+    result = compare_proportions(*counts, level=level)
+    differ = result.p_value < 1 - level
+
+    assert (result.interval.low > 0 or result.interval.high < 0) == differ
+    for effect in proportion_effects(*counts, level=level)[1:]:
+        assert (effect.interval.low > 1 or effect.interval.high < 1) == differ
+
+
+@given(arms(), LEVELS, st.booleans())
+def test_swapping_the_arms_negates_the_score_interval_and_keeps_p(counts, level, skewness):
+    one = score_interval(*counts, level=level, skewness=skewness)
+    other = score_interval(*swapped(counts), level=level, skewness=skewness)
+
+    assert (one.low, one.high) == (-other.high, -other.low)
+    assert score_p_value(*counts, skewness=skewness) == score_p_value(*swapped(counts), skewness=skewness)
+    assert score_statistic(*counts) == -score_statistic(*swapped(counts))
+
+
+@given(arms(), LEVELS)
+def test_the_score_interval_contains_the_difference_and_its_ends_are_where_the_statistic_is_z(counts, level):
+    x1, n1, x2, n2 = counts
+
+    interval = score_interval(*counts, level=level, skewness=False)
+
+    assert -1 <= interval.low <= x1 / n1 - x2 / n2 <= interval.high <= 1
+    for end in (interval.low, interval.high):
+        if 1e-6 < abs(end) < 0.999:
+            assert score_p_value(*counts, difference=end, skewness=False) == pytest.approx(1 - level, rel=1e-5)
+
+
+@given(arms(40), st.floats(0.001, 0.999))
+def test_the_constrained_rate_is_the_most_likely_one(counts, difference):
+    x1, n1, x2, n2 = counts
+    rates = np.linspace(0, 1 - difference, 2001)[1:-1]
+
+    def log_likelihood(second):
+        first = second + difference
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = [(x1, first), (n1 - x1, 1 - first), (x2, second), (n2 - x2, 1 - second)]
+            return sum(count * np.log(rate) for count, rate in terms if count)
+
+    best = constrained_rate(*counts, difference)
+
+    assert 0 <= best <= 1 - difference
+    assert log_likelihood(np.float64(best)) >= np.max(log_likelihood(rates)) - 1e-9
+
+
+@given(arms())
+def test_without_skewness_the_statistic_at_0_is_the_pooled_z(counts):
+    x1, n1, x2, n2 = counts
+    rate, n = (x1 + x2) / (n1 + n2), n1 + n2
+    se = math.sqrt(rate * (1 - rate) * (1 / n1 + 1 / n2) * n / (n - 1))
+
+    z = score_statistic(*counts, skewness=False)
+
+    assert z == (pytest.approx((x1 / n1 - x2 / n2) / se, abs=1e-9) if se else 0.0)
+
+
+@pytest.mark.parametrize(("n1", "n2"), [(10, 10), (12, 40), (20, 100), (50, 200)])
+def test_the_exact_size_stays_near_the_level_where_the_plain_score_test_does_not(n1, n2):
+    sizes = {skewness: _largest_error(n1, n2, skewness) for skewness in (True, False)}
+
+    assert sizes[True] <= 0.06
+    if (n1, n2) == (50, 200):
+        assert sizes[False] > 0.09
+
+
+def _largest_error(n1: int, n2: int, skewness: bool) -> float:
+    """The largest chance, over 100 common rates, of p < .05."""
+    rejected = np.array(
+        [[score_p_value(x1, n1, x2, n2, skewness=skewness) < 0.05 for x2 in range(n2 + 1)] for x1 in range(n1 + 1)]
+    )
+    return max(_masses(n1, p) @ rejected @ _masses(n2, p) for p in np.arange(0.005, 0.501, 0.005))
+
+
+def _masses(n: int, p: float) -> np.ndarray:
+    return np.array([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)])
+
+
+def test_non_inferiority_is_a_score_test_at_the_margin():
+    assert score_p_value(45, 50, 46, 50, difference=-0.2, alternative="greater") < 0.025
+    assert score_p_value(45, 50, 46, 50, difference=-0.02, alternative="greater") > 0.2
+    with pytest.raises(ValueError, match=r"between -1 and 1, not 1\.5"):
+        score_statistic(1, 2, 1, 2, difference=1.5)
+
+
+def test_the_score_statistic_at_the_corners():
+    assert score_statistic(7, 7, 0, 5, difference=1.0) == 0.0
+    assert score_statistic(6, 7, 0, 5, difference=1.0) == -math.inf
+    assert score_statistic(0, 7, 0, 5) == 0.0
+    assert score_interval(7, 7, 0, 5).high == 1.0
+    assert score_interval(0, 7, 5, 5).low == -1.0
+
+
+# -- what is shown ------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_arm_cannot_be_compared():
+    result = compare_proportions(0, 0, 3, 5)
+
+    assert (result.status, result.p_value, result.estimate, result.statistic) == ("insufficient_data", None, None, None)
+    assert (result.interval.low, result.interval.high) == (-1.0, 1.0)
+    assert result.note
+    assert pooled_z_p_value(0, 0, 3, 5) is None
+    for effect in proportion_effects(0, 0, 3, 5):
+        assert effect.value is None
+        assert effect.note
+
+
+@pytest.mark.parametrize("counts", [(0, 12, 0, 15), (12, 12, 15, 15), (1, 1, 1, 1)])
+def test_equal_outcomes_everywhere_leave_p_1_and_an_interval_with_width(counts):
+    result = compare_proportions(*counts)
+
+    assert (result.status, result.p_value, result.estimate, result.statistic) == ("degenerate", 1.0, 0.0, None)
+    assert result.interval.low < 0 < result.interval.high
+    assert pooled_z_p_value(*counts) == 1.0
+
+
+def test_complete_separation_is_answered():
+    result = compare_proportions(10, 10, 0, 20)
+
+    assert result.status == "ok"
+    assert result.p_value < 1e-6
+    assert 0.6 < result.interval.low < result.interval.high == 1.0
+
+
+@pytest.mark.parametrize("interval", DIFFERENCES)
+@given(arms(), LEVELS)
+def test_difference_intervals_are_ordered_and_swap(interval, counts, level):
+    one, other = interval(*counts, level=level), interval(*swapped(counts), level=level)
+
+    assert -1 <= one.low <= one.high <= 1
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-15)
+
+
+@pytest.mark.parametrize("interval", [*DIFFERENCES, odds_ratio, risk_ratio, *RATIOS])
+def test_impossible_counts_are_refused(interval):
+    with pytest.raises(ValueError, match="at most n=4"):
+        interval(5, 4, 1, 3)
+    with pytest.raises(ValueError, match="at most n=3"):
+        interval(1, 4, -1, 3)
+    with pytest.raises(ValueError, match=r"level must lie between 0 and 1, not 1\.0"):
+        interval(1, 4, 1, 3, level=1.0)
+
+
+def test_the_agresti_caffo_interval_is_cut_only_when_asked():
+    assert agresti_caffo_interval(10, 10, 0, 20).high == 1.0
+    assert agresti_caffo_interval(10, 10, 0, 20, clip=False).high > 1.05
+
+
+# -- ratios and angles --------------------------------------------------------------------------------------------
+
+
+def test_published_score_ratios():
+    """ratesci's vignette: SCAS risk ratio of 5/56 to 0/29, Miettinen-Nurminen odds ratio of 5/56 to 1/29."""
+    risk, odds = risk_ratio_score(5, 56, 0, 29), odds_ratio_score(5, 56, 1, 29, skewness=False)
+
+    assert (risk.value, risk.interval.high) == (math.inf, math.inf)
+    assert risk.interval.low == pytest.approx(0.7696, abs=5e-5)
+    assert odds.value == pytest.approx(2.745098, abs=1e-6)
+    assert (odds.interval.low, odds.interval.high) == pytest.approx((0.392931, 18.56785), rel=1e-5)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+@given(arms(60), LEVELS)
+def test_swapping_the_arms_inverts_ratios(ratio, counts, level):
+    one, other = ratio(*counts, level=level), ratio(*swapped(counts), level=level)
+
+    assert one.interval.high == (1 / other.interval.low if other.interval.low else math.inf)
+    if one.value is not None:
+        assert one.interval.low * (1 - 1e-12) <= one.value <= one.interval.high * (1 + 1e-12)
+        assert one.value == (pytest.approx(1 / other.value, rel=1e-15) if other.value else math.inf)
+
+
+@given(arms(60), LEVELS)
+def test_exchanging_successes_and_failures_inverts_the_odds_ratio(counts, level):
+    x1, n1, x2, n2 = counts
+
+    one = odds_ratio_score(x1, n1, x2, n2, level=level).interval
+    other = odds_ratio_score(n1 - x1, n1, n2 - x2, n2, level=level).interval
+
+    assert one.low == pytest.approx(1 / other.high if other.high else math.inf, rel=1e-6)
+
+
+def test_woolf_and_katz_by_hand():
+    """[[18, 7], [9, 16]]: odds ratio 288 / 63; Katz variance 1/18 - 1/25 + 1/9 - 1/25 = .086667."""
+    woolf, katz = odds_ratio(18, 25, 9, 25), risk_ratio(18, 25, 9, 25)
+
+    assert woolf.value == pytest.approx(288 / 63)
+    assert katz.interval.high == pytest.approx(2 * math.exp(1.959963984540054 * math.sqrt(0.08666666666666667)))
+
+
+def test_empty_cells_leave_ratios_without_a_logarithmic_interval():
+    assert (odds_ratio(8, 8, 3, 9).value, odds_ratio(8, 8, 3, 9).interval) == (math.inf, None)
+    assert (odds_ratio(0, 8, 3, 9).value, risk_ratio(0, 8, 3, 9).value) == (0.0, 0.0)
+    assert (odds_ratio(8, 8, 9, 9).value, risk_ratio(0, 8, 0, 9).value) == (None, None)
+    assert (risk_ratio(8, 8, 9, 9).value, risk_ratio(8, 8, 9, 9).interval) == (1.0, None)
+    assert odds_ratio(8, 8, 3, 9, haldane=True).value == pytest.approx(8.5 * 6.5 / (0.5 * 3.5))
+
+
+@given(arms(), LEVELS)
+def test_cohens_h_lies_in_its_interval_and_swaps(counts, level):
+    x1, n1, x2, n2 = counts
+
+    one, other = cohens_h_effect(*counts, level=level), cohens_h_effect(*swapped(counts), level=level)
+
+    assert one.value == cohens_h(x1 / n1, x2 / n2) == -other.value
+    assert -math.pi - 1e-12 <= one.interval.low <= one.value <= one.interval.high <= math.pi + 1e-12
+    assert one.interval.low < one.interval.high
+    assert (one.interval.low, one.interval.high) == pytest.approx((-other.interval.high, -other.interval.low))
+
+
+def test_cohens_h_of_impossible_rates_is_refused():
+    assert cohens_h(1.0, 0.0) == pytest.approx(math.pi)
+    with pytest.raises(ValueError, match=r"not 1\.1"):
+        cohens_h(1.1, 0.5)

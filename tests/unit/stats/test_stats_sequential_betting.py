@@ -1,0 +1,350 @@
+"""Betting sequences, bounds and e-values: against a grid of means, against enumeration, and their laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
+from pytest_crucible.stats.sequential.evalues import (
+    always_valid_p_values,
+    e_benjamini_hochberg,
+    e_process,
+    e_value,
+    merge_e_values,
+)
+
+SCORES = st.lists(st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1)), min_size=1, max_size=40)
+ALPHAS = st.sampled_from([0.01, 0.05, 0.2])
+SIDES = ("lower", "upper")
+
+
+def mixed(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < 0.2, 0.0, rng.beta(6, 2, n))
+
+
+def wealth_by_hand(values, mean, tail, *, largest=0.5):
+    """The definition, one value after the other."""
+    wealth, total, squares, path = 1.0, 0.5, 0.25, []
+    for i, x in enumerate(values, 1):
+        stake = math.sqrt(2 * math.log(1 / tail) / (i * math.log(1 + i) * squares / i))
+        wealth *= 1 + min(stake, largest / mean) * (x - mean)
+        total += x
+        squares += (x - total / (i + 1)) ** 2
+        path.append(wealth)
+    return np.array(path)
+
+
+def test_the_wealth_is_the_product_of_the_definition():
+    values = mixed(60)
+
+    wealth = e_process(values, mean=0.4)
+
+    assert wealth == pytest.approx(wealth_by_hand(values, 0.4, 0.05), rel=1e-12)
+    assert e_value(values, mean=0.4) == wealth[-1]
+    assert e_process(values, mean=0.4, alternative="less") == pytest.approx(
+        wealth_by_hand(1 - values, 0.6, 0.05), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
+def test_the_wealth_is_1_on_average_when_the_mean_is_true(p, alternative):
+    """Exactly, over all sequences of eight bits: the stakes cannot see the future."""
+    expected = np.zeros(8)
+    for bits in itertools.product((0.0, 1.0), repeat=8):
+        chance = p ** sum(bits) * (1 - p) ** (8 - sum(bits))
+        expected += chance * e_process(bits, mean=p, alternative=alternative)
+
+    assert expected == pytest.approx(np.ones(8), abs=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.3, 0.5])
+def test_no_sequence_of_bits_is_refuted_too_often(p):
+    """All 2^10 sequences, looked at after each bit: two-sided sequence and one-sided bound err with at most alpha."""
+    ever = bound = 0.0
+    for bits in itertools.product((0.0, 1.0), repeat=10):
+        chance = p ** sum(bits) * (1 - p) ** (10 - sum(bits))
+        ever += chance * (betting_sequence(bits, alpha=0.2).stopped_at(p) is not None)
+        bound += chance * (betting_bound(bits, bounds=(0, 1), alpha=0.2, side="lower") > p)
+
+    assert 0 < ever <= 0.2
+    assert 0 < bound <= 0.2
+
+
+@pytest.mark.parametrize("intersect", [True, False])
+def test_the_ends_lie_between_the_neighbours_of_a_fine_grid(intersect):
+    """A grid of 2,000 means brackets each end; the root must lie inside the bracket."""
+    values, alpha = mixed(80), 0.1
+    grid = np.linspace(0.0005, 0.9995, 2000)
+    lower = np.array([wealth_by_hand(values, m, alpha / 2) > 2 / alpha for m in grid])
+    upper = np.array([wealth_by_hand(1 - values, 1 - m, alpha / 2) > 2 / alpha for m in grid])
+    if intersect:
+        lower, upper = np.logical_or.accumulate(lower, axis=1), np.logical_or.accumulate(upper, axis=1)
+    step = grid[1] - grid[0]
+
+    sequence = betting_sequence(values, alpha=alpha, intersect=intersect)
+
+    for n in range(80):
+        refuted = np.append(0.0, grid[lower[:, n]])
+        left = np.append(grid[upper[:, n]], 1.0)
+        assert refuted.max() <= sequence.lower[n] <= refuted.max() + step
+        assert left.min() - step <= sequence.upper[n] <= left.min()
+
+
+@pytest.mark.parametrize("n", [1, 2, 30, 500])
+@pytest.mark.parametrize("values", [0.0, 0.3, 1.0])
+def test_at_the_end_the_wealth_is_the_threshold(n, values):
+    """Equal values are the hardest for the search: the end moves with each of them."""
+    sequence = betting_sequence(np.full(n, values), alpha=0.1)
+    for end, alternative in ((sequence.lower[-1], "greater"), (sequence.upper[-1], "less")):
+        if 0 < end < 1:
+            wealth = e_process(np.full(n, values), mean=end, alternative=alternative, alpha=0.05)
+
+            assert wealth.max() == pytest.approx(20, rel=1e-5)
+        else:
+            assert n < 30 or values == end
+
+
+def test_ones_by_hand():
+    """Against 1/2 every 1 wins half the wealth at most: 1.5^n, so that 1.5^10 > 40 refutes it after ten."""
+    sequence = betting_sequence([1.0] * 12)
+
+    assert sequence.stopped_at(0.5) == 10
+    assert sequence.lower[0] == 0.0
+    assert sequence.upper.tolist() == [1.0] * 12
+
+
+@settings(max_examples=60)
+@given(SCORES, ALPHAS)
+@example([1.0] * 40, 0.2)
+@example([0.0] * 20 + [1.0] * 20, 0.2)
+def test_sequences_are_nested_ordered_and_within_the_bounds(values, alpha):
+    sequence = betting_sequence(values, alpha=alpha)
+
+    assert (np.diff(sequence.lower) >= 0).all()
+    assert (np.diff(sequence.upper) <= 0).all()
+    assert sequence.lower.min() >= 0
+    assert sequence.upper.max() <= 1
+    assert (sequence.interval() is None) == (sequence.lower[-1] > sequence.upper[-1])
+    forgetting = betting_sequence(values, alpha=alpha, intersect=False)
+    assert sequence.lower == pytest.approx(np.maximum.accumulate(forgetting.lower), abs=2e-8)
+    assert sequence.upper == pytest.approx(np.minimum.accumulate(forgetting.upper), abs=2e-8)
+
+
+@settings(max_examples=60)
+@given(SCORES, ALPHAS)
+def test_mirrored_values_mirror_the_ends(values, alpha):
+    one = betting_sequence(values, alpha=alpha)
+    other = betting_sequence([1 - value for value in values], alpha=alpha)
+
+    assert other.lower == pytest.approx(1 - one.upper, abs=1e-8)
+    assert other.upper == pytest.approx(1 - one.lower, abs=1e-8)
+    for side, opposite in zip(SIDES, reversed(SIDES), strict=True):
+        bound = betting_bound(values, bounds=(0, 1), alpha=alpha, side=side)
+        mirrored = betting_bound([1 - value for value in values], bounds=(0, 1), alpha=alpha, side=opposite)
+        assert mirrored == pytest.approx(1 - bound, abs=1e-8)
+
+
+@settings(max_examples=60)
+@given(SCORES, st.floats(-50, 50), st.floats(0.01, 100))
+def test_scaling_the_bounds_scales_the_answer(values, low, width):
+    scaled = low + width * np.array(values)
+    bounds = (low, low + width)
+
+    one, other = betting_sequence(values), betting_sequence(np.clip(scaled, *bounds), bounds=bounds)
+
+    assert other.lower == pytest.approx(low + width * one.lower, abs=1e-7 * width)
+    assert other.upper == pytest.approx(low + width * one.upper, abs=1e-7 * width)
+    assert other.estimate == pytest.approx(low + width * one.estimate, abs=1e-9 * width + 1e-12)
+
+
+@settings(max_examples=60)
+@given(SCORES, st.sampled_from([0.1, 0.5, 0.9]), ALPHAS)
+def test_a_mean_is_excluded_when_the_wealth_against_it_passed_the_threshold(values, mean, alpha):
+    """So that the e-value, its p-value and the one-sided sequence never contradict each other."""
+    wealth = e_process(values, mean=mean, alpha=alpha)
+    p_values = always_valid_p_values(wealth)
+
+    stopped = betting_sequence(values, alpha=alpha, alternative="greater").stopped_at(mean)
+
+    near = np.abs(wealth.max() * alpha - 1) < 1e-6
+    assert near or stopped == (int((p_values < alpha).argmax()) + 1 if p_values[-1] < alpha else None)
+
+
+@given(SCORES, ALPHAS)
+def test_each_side_of_a_two_sided_sequence_is_one_sided_at_half_of_alpha(values, alpha):
+    both = betting_sequence(values, alpha=alpha)
+    greater = betting_sequence(values, alpha=alpha / 2, alternative="greater")
+    less = betting_sequence(values, alpha=alpha / 2, alternative="less")
+
+    assert both.lower.tolist() == greater.lower.tolist()
+    assert both.upper.tolist() == less.upper.tolist()
+    assert set(greater.upper) == {1.0}
+    assert set(less.lower) == {0.0}
+
+
+def test_without_a_trend_the_running_mean_stays_inside():
+    sequence = betting_sequence(mixed(400))
+
+    assert (sequence.lower <= sequence.estimate).all()
+    assert (sequence.estimate <= sequence.upper).all()
+    assert sequence.empty_from is None
+
+
+def test_values_that_drift_leave_no_mean_and_the_sequence_says_so():
+    sequence = betting_sequence([0.2] * 300 + [0.8] * 300)
+
+    assert sequence.empty_from == 381
+    assert sequence.interval() is None
+    assert sequence.lower[-1] > sequence.upper[-1]
+    assert all(sequence.stopped_at(mean) is not None for mean in (0.0, 0.3, 0.5, 1.0))
+    assert "no mean is left from n=381 on" in str(sequence)
+
+
+def test_a_sequence_prints_as_one_line():
+    shown = str(betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5))
+
+    assert shown == "betting: 0.8 in [0.617, 0.9363] after 50 values, holds at every n with 95 %"
+
+
+def test_pairs_are_bet_on_as_differences_within_twice_the_range():
+    rng = np.random.default_rng(3)
+    candidate, baseline = rng.integers(1, 6, 50), rng.integers(1, 6, 50)
+
+    paired = paired_sequence(candidate, baseline, bounds=(1, 5), alternative="greater", alpha=0.1)
+
+    by_hand = betting_sequence((candidate - baseline + 4) / 8, alternative="greater", alpha=0.1)
+    assert paired.lower == pytest.approx(8 * by_hand.lower - 4, abs=1e-8)
+    assert paired.stopped_at(-4.0) is not None
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.3, 1.0])), min_size=1, max_size=40))
+def test_swapping_the_arms_flips_the_sequence(pairs):
+    candidate, baseline = zip(*pairs, strict=True)
+
+    one, other = paired_sequence(candidate, baseline), paired_sequence(baseline, candidate)
+
+    assert other.lower == pytest.approx(-one.upper, abs=1e-8)
+    assert other.stopped_at(0.0) == one.stopped_at(0.0)
+
+
+# -- the bound for a fixed n --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_at_the_bound_the_largest_wealth_is_1_over_alpha(side):
+    """With the stakes for n values, sqrt(2 log(1 / alpha) / (n variance)), at most 3/4 of the wealth."""
+    values = mixed(200) if side == "lower" else 1 - mixed(200)
+    bound = betting_bound(mixed(200), bounds=(0, 1), alpha=0.05, side=side)
+    mean = bound if side == "lower" else 1 - bound
+    wealth, total, squares, largest = 1.0, 0.5, 0.25, 0.0
+    for i, x in enumerate(values, 1):
+        stake = math.sqrt(2 * math.log(20) / (200 * squares / i))
+        wealth *= 1 + min(stake, 0.75 / mean) * (x - mean)
+        total += x
+        squares += (x - total / (i + 1)) ** 2
+        largest = max(largest, wealth)
+
+    assert largest == pytest.approx(20, rel=1e-6)
+
+
+@settings(max_examples=60)
+@given(SCORES, ALPHAS)
+def test_bounds_lie_on_their_side_and_within_the_range(values, alpha):
+    low = betting_bound(values, bounds=(0, 1), alpha=alpha, side="lower")
+    high = betting_bound(values, bounds=(0, 1), alpha=alpha, side="upper")
+
+    assert 0 <= low <= max(values)
+    assert min(values) <= high <= 1
+
+
+def test_a_smaller_alpha_gives_a_wider_bound():
+    lows = [betting_bound(mixed(100), bounds=(0, 1), alpha=alpha, side="lower") for alpha in (0.2, 0.05, 0.01, 1e-6)]
+
+    assert lows == sorted(lows, reverse=True)
+    assert len(set(lows)) == 4
+
+
+def test_a_seed_shuffles_the_positions_and_repeats_itself():
+    values = mixed(100)
+
+    shuffled = [betting_bound(values, bounds=(0, 1), alpha=0.05, side="lower", rng=rng) for rng in (1, 1, 2)]
+
+    assert shuffled[0] == shuffled[1] != shuffled[2]
+    by_hand = np.random.default_rng(1).permutation(values)
+    assert shuffled[0] == betting_bound(by_hand, bounds=(0, 1), alpha=0.05, side="lower")
+
+
+def test_the_bound_of_differences_is_that_of_the_moved_values():
+    differences = 2 * mixed(80) - 1
+
+    bound = betting_bound(differences, bounds=(-1, 1), alpha=0.05, side="upper")
+
+    assert bound == pytest.approx(2 * betting_bound(mixed(80), bounds=(0, 1), alpha=0.05, side="upper") - 1, abs=1e-9)
+
+
+# -- e-values -----------------------------------------------------------------------------------------------------
+
+
+def test_e_values_merge_by_mean_and_by_product():
+    assert merge_e_values([2.0, 0.5, 8.0]) == 3.5
+    assert merge_e_values([2.0, 0.5, 8.0], independent=True) == 8.0
+    assert merge_e_values([1e300, 1e300, 0.0], independent=True) == 0.0
+    assert merge_e_values([1e300, 1e300], independent=True) == math.inf
+
+
+def test_e_benjamini_hochberg_by_hand():
+    """Five hypotheses at .1: the k-th largest must be at least 50 / k."""
+    assert e_benjamini_hochberg([49.0, 1.0, 24.0, 16.0, 2.0], alpha=0.1) == [False] * 5
+    assert e_benjamini_hochberg([49.0, 1.0, 25.0, 16.0, 2.0], alpha=0.1) == [True, False, True, False, False]
+    assert e_benjamini_hochberg([None, None, 25.0, 49.0, 17.0], alpha=0.1) == [False, False, True, True, True]
+    assert e_benjamini_hochberg([]) == []
+
+
+def test_an_endless_win_stays_a_number():
+    wealth = e_process(np.ones(5000), mean=0.1)
+
+    assert np.isfinite(wealth).all()
+    assert always_valid_p_values(wealth)[-1] < 1e-300
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_wrong_input_is_refused_with_its_count():
+    with pytest.raises(ValueError, match="2 of 3 values are NaN"):
+        betting_sequence([math.nan, math.inf, 0.5])
+    with pytest.raises(ValueError, match="1 of 3 values lie outside"):
+        betting_sequence([0.0, 1.0, 1.1])
+    with pytest.raises(ValueError, match="3 candidate values, 2 baseline"):
+        paired_sequence([0, 1, 1], [0, 1])
+    with pytest.raises(ValueError, match="1 of 2 values lie outside"):
+        paired_sequence([0, 2], [0, 1.5])
+    with pytest.raises(ValueError, match="finite bounds"):
+        betting_bound([1.0], bounds=(0, math.inf), alpha=0.05, side="lower")
+    with pytest.raises(ValueError, match="largest bet"):
+        betting_sequence([1.0], largest_bet=1.0)
+    with pytest.raises(ValueError, match="alpha"):
+        betting_bound([1.0], bounds=(0, 1), alpha=0.0, side="lower")
+    with pytest.raises(ValueError, match="impossible"):
+        e_value([1.0], mean=1.5)
+    with pytest.raises(ValueError, match="1 of 2 e-values are negative"):
+        merge_e_values([1.0, -1.0])
+    with pytest.raises(ValueError, match="0 e-values"):
+        merge_e_values([])
+    with pytest.raises(NotEnoughData, match="0 values"):
+        betting_sequence([])
+    with pytest.raises(ValueError, match="after 1 to 3 values"):
+        betting_sequence([1.0, 1.0, 1.0]).interval(4)
+
+
+def test_values_that_only_rounding_moved_outside_are_taken():
+    assert betting_sequence([0.1 + 0.2], bounds=(0.0, 0.3)).n == 1
