@@ -350,6 +350,28 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """How often a comparison of one metric cried wolf where nothing differed: scores were dealt to two arms at random."""
+
+    metric: str
+    dealt: str
+    """What was dealt: "v2, 5 repeats", or "v2 and v1, swapped"."""
+    samples: int
+    left_out: int
+    """Samples that lack a score."""
+    replicates: int
+    alpha: float
+    seed: int
+    clusters: int | None = None
+    method: str = "-"
+    rate: float | None = None
+    """None where the comparison could not be made at all; `note` says why."""
+    interval: Interval | None = None
+    holds: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Met, missed or undecided, and whether the data prove it."""
 

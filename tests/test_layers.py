@@ -13,7 +13,7 @@ import pytest_crucible
 
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
-    "environment resources session agenda calling outputs screen",
+    "environment resources session agenda calling outputs screen cli calibrating",
     "stages": "plan sample score store analyse gate report",
     "libraries": "stats backends datasets metrics sources",
     "nouns": "records wire errors numerals",

@@ -57,23 +57,28 @@ def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, di
     return analysis, worst_samples(plan, table.facts, table.scores)
 
 
+def metric_facts(given: Given) -> dict[str, MetricFacts]:
+    """What is known of each metric that was declared or seen, after all arms were looked at."""
+    declared = {facts.name: facts for facts in given.plan.metrics}
+    for name in sorted({name for arm in given.answers for name in (*arm.scores, *arm.labels)} - set(declared)):
+        declared[name] = MetricFacts(name=name)
+    return {name: resolve(one, given.answers, given.known_kinds) for name, one in declared.items()}
+
+
 def _table(given: Given) -> _Table:
     plan, arms = given.plan, given.answers
-    declared = {facts.name: facts for facts in plan.metrics}
-    for name in sorted({name for arm in arms for name in (*arm.scores, *arm.labels)} - set(declared)):
-        declared[name] = MetricFacts(name=name)
+    facts = metric_facts(given)
     seen = {name for arm in arms for name in (*arm.scores, *arm.labels)}
-    facts = {name: resolve(one, arms, given.known_kinds) for name, one in declared.items()}
     numeric = {name: one for name, one in facts.items() if one.kind != "text" and (name in seen or one in plan.metrics)}
     size = {"samples": len(given.groups), "epochs": plan.epochs}
     return _Table(
         facts=facts,
         scores={name: tuple(scores(one, arm, **size) for arm in arms) for name, one in numeric.items()},
-        clusters=_clusters(given.groups),
+        clusters=clusters_of(given.groups),
     )
 
 
-def _clusters(groups: Sequence[str | None]) -> Clusters | None:
+def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
     """Codes of the groups; None when there are none, or every sample is its own."""
     if None in groups or len(set(groups)) == len(groups):
         return None

@@ -148,9 +148,7 @@ def _needed(
         distance, tail, pseudo = abs(compared.estimate), alpha / questions / 2, 0.0
     else:
         distance, tail = abs(_from_margin(compared.estimate, contrast)), alpha
-        size = (
-            compared.n / compared.clusters if compared.clusters else 1.0
-        )  # pseudo-observations come in whole groups
+        size = compared.n / compared.clusters if compared.clusters else 1.0  # pseudo-observations come in whole groups
         pseudo = 2 * (size * (facts.high - facts.low)) ** 2 if method.startswith("augmented") else 0.0
     return stats.samples_for_margin(distance, compared.deviation, alpha=tail, pseudo=pseudo) if distance else None
 

@@ -59,10 +59,23 @@ def _seen_kind(arm: Answers, facts: MetricFacts) -> Kind:
 
 
 def scores(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Scores:
-    """Sample means of one metric in one arm. A failed unit that was not scored gets the worst value that exists.
+    """Sample means of one metric in one arm, with what was lost. Repeats are as `repeats` has them."""
+    values, scored, lost, applies = _filled(facts, arm, samples, epochs)
+    return _means(values, scored, lost, facts, (samples, epochs), applies)
 
-    One that was scored, perhaps with "does not apply", before it failed keeps that.
+
+def repeats(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Floats:
+    """Every single score, samples x repeats; NaN where there is none.
+
+    A failed unit that was not scored gets the worst value that exists. One that was scored, perhaps with "does not
+    apply", before it failed keeps that.
     """
+    values, *_ = _filled(facts, arm, samples, epochs)
+    return values.reshape(samples, epochs)
+
+
+def _filled(facts: MetricFacts, arm: Answers, samples: int, epochs: int) -> tuple[Floats, Flags, Flags, Flags]:
+    """Value of each unit, whether it was scored, whether it is lost, whether the metric may apply to it."""
     values, applies = _units(arm.scores.get(facts.name), samples * epochs, epochs)
     status = _status(arm, samples * epochs, epochs)
     scored = ~np.isnan(values)
@@ -74,7 +87,7 @@ def scores(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Sc
         fails = np.zeros_like(fails)
     broken = _broken(facts.name, arm, samples * epochs, epochs)
     lost = ((status == 0) & ~scored) | fails | (broken & ~scored)
-    return _means(values, scored, lost, facts, (samples, epochs), applies)
+    return values, scored, lost, applies
 
 
 def _means(

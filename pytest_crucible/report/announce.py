@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_crucible.records import Foresight, Plan
 from pytest_crucible.numerals import points
+from pytest_crucible.records import Foresight, Plan
 
 FEWEST_GROUPS = 5
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_crucible.records import Analysis, Verdict
 from pytest_crucible.numerals import p_value, with_interval
+from pytest_crucible.records import Analysis, Verdict
 
 
 def sentence(verdict: Verdict, analysis: Analysis) -> str:

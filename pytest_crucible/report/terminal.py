@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.numerals import p_value, with_interval
+from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.report.sentences import sentence
 
 Markup = dict[str, bool]

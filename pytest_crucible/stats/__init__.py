@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.answers import Effect as Effect
     from pytest_crucible.stats.answers import Estimate as Estimate
     from pytest_crucible.stats.answers import Significance as Significance
+    from pytest_crucible.stats.bayes.beta_binomial import RatePosterior as RatePosterior
+    from pytest_crucible.stats.bayes.beta_binomial import beta_binomial as beta_binomial
+    from pytest_crucible.stats.bayes.beta_binomial import expected_losses as expected_losses
+    from pytest_crucible.stats.bayes.beta_binomial import probability_equivalent as probability_equivalent
+    from pytest_crucible.stats.bayes.beta_binomial import probability_rate_within as probability_rate_within
+    from pytest_crucible.stats.bayes.beta_binomial import probability_superior as probability_superior
+    from pytest_crucible.stats.bayes.bootstrap import BootstrapMoments as BootstrapMoments
+    from pytest_crucible.stats.bayes.bootstrap import BootstrapPosterior as BootstrapPosterior
+    from pytest_crucible.stats.bayes.bootstrap import bayesian_bootstrap as bayesian_bootstrap
+    from pytest_crucible.stats.bayes.bootstrap import bayesian_bootstrap_moments as bayesian_bootstrap_moments
+    from pytest_crucible.stats.bayes.hierarchical import TaskRates as TaskRates
+    from pytest_crucible.stats.bayes.hierarchical import task_rates as task_rates
+    from pytest_crucible.stats.bayes.paired import DifferencePosterior as DifferencePosterior
+    from pytest_crucible.stats.bayes.paired import paired_posterior as paired_posterior
     from pytest_crucible.stats.choose import TABLE as TABLE
     from pytest_crucible.stats.comparing import compare as compare
     from pytest_crucible.stats.comparing import difference_bounds as difference_bounds
@@ -47,6 +61,11 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.estimating import mean_bound as mean_bound
     from pytest_crucible.stats.families.adjust import adjust as adjust
     from pytest_crucible.stats.families.adjust import holm as holm
+    from pytest_crucible.stats.families.gatekeeping import fixed_sequence as fixed_sequence
+    from pytest_crucible.stats.families.gatekeeping import intersection_union as intersection_union
+    from pytest_crucible.stats.families.gatekeeping import serial_gatekeeping as serial_gatekeeping
+    from pytest_crucible.stats.families.recycling import parallel_gatekeeping as parallel_gatekeeping
+    from pytest_crucible.stats.families.recycling import recycled as recycled
     from pytest_crucible.stats.groups.anova import SumsOfSquares as SumsOfSquares
     from pytest_crucible.stats.groups.anova import anova_oneway as anova_oneway
     from pytest_crucible.stats.groups.anova import sums_of_squares as sums_of_squares
@@ -115,12 +134,27 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.trimmed import yuen_welch as yuen_welch
     from pytest_crucible.stats.means.two_samples import student_t as student_t
     from pytest_crucible.stats.means.two_samples import welch_t as welch_t
+    from pytest_crucible.stats.planning.clusters import clusters_for_mean as clusters_for_mean
+    from pytest_crucible.stats.planning.clusters import design_effect as design_effect
+    from pytest_crucible.stats.planning.clusters import detectable_clustered as detectable_clustered
+    from pytest_crucible.stats.planning.clusters import power_clustered as power_clustered
+    from pytest_crucible.stats.planning.correlations import detectable_correlation as detectable_correlation
+    from pytest_crucible.stats.planning.correlations import power_correlation as power_correlation
+    from pytest_crucible.stats.planning.correlations import samples_for_correlation as samples_for_correlation
     from pytest_crucible.stats.planning.equivalence import Equivalence as Equivalence
     from pytest_crucible.stats.planning.equivalence import tost_one_sample as tost_one_sample
     from pytest_crucible.stats.planning.equivalence import tost_paired as tost_paired
     from pytest_crucible.stats.planning.equivalence import tost_paired_proportions as tost_paired_proportions
     from pytest_crucible.stats.planning.equivalence import tost_proportions as tost_proportions
     from pytest_crucible.stats.planning.equivalence import tost_welch as tost_welch
+    from pytest_crucible.stats.planning.many_arms import detectable_anova as detectable_anova
+    from pytest_crucible.stats.planning.many_arms import detectable_chi2 as detectable_chi2
+    from pytest_crucible.stats.planning.many_arms import power_anova as power_anova
+    from pytest_crucible.stats.planning.many_arms import power_chi2 as power_chi2
+    from pytest_crucible.stats.planning.many_arms import samples_for_anova as samples_for_anova
+    from pytest_crucible.stats.planning.many_arms import samples_for_chi2 as samples_for_chi2
+    from pytest_crucible.stats.planning.margin_power import detectable_margin as detectable_margin
+    from pytest_crucible.stats.planning.margin_power import power_for_margin as power_for_margin
     from pytest_crucible.stats.planning.margin_power import samples_for_margin as samples_for_margin
     from pytest_crucible.stats.planning.noninferiority import NonInferiority as NonInferiority
     from pytest_crucible.stats.planning.noninferiority import noninferiority_paired as noninferiority_paired
@@ -129,17 +163,33 @@ if TYPE_CHECKING:
     )
     from pytest_crucible.stats.planning.noninferiority import noninferiority_proportions as noninferiority_proportions
     from pytest_crucible.stats.planning.noninferiority import noninferiority_welch as noninferiority_welch
+    from pytest_crucible.stats.planning.paired_proportions import detectable_mcnemar as detectable_mcnemar
     from pytest_crucible.stats.planning.paired_proportions import (
         detectable_paired_proportions as detectable_paired_proportions,
     )
+    from pytest_crucible.stats.planning.paired_proportions import power_mcnemar as power_mcnemar
     from pytest_crucible.stats.planning.paired_proportions import power_paired_proportions as power_paired_proportions
+    from pytest_crucible.stats.planning.paired_proportions import samples_for_mcnemar as samples_for_mcnemar
     from pytest_crucible.stats.planning.paired_proportions import (
         samples_for_paired_proportions as samples_for_paired_proportions,
     )
     from pytest_crucible.stats.planning.proof import samples_for_zero as samples_for_zero
     from pytest_crucible.stats.planning.proof import samples_to_prove_mean as samples_to_prove_mean
     from pytest_crucible.stats.planning.proof import samples_to_prove_proportion as samples_to_prove_proportion
+    from pytest_crucible.stats.planning.proportions import detectable_proportion as detectable_proportion
+    from pytest_crucible.stats.planning.proportions import power_proportions as power_proportions
+    from pytest_crucible.stats.planning.proportions import samples_for_proportions as samples_for_proportions
+    from pytest_crucible.stats.planning.repeats import BudgetSplit as BudgetSplit
+    from pytest_crucible.stats.planning.repeats import detectable_with_repeats as detectable_with_repeats
+    from pytest_crucible.stats.planning.repeats import power_with_repeats as power_with_repeats
+    from pytest_crucible.stats.planning.repeats import samples_with_repeats as samples_with_repeats
+    from pytest_crucible.stats.planning.repeats import split_budget as split_budget
+    from pytest_crucible.stats.planning.repeats import variance_per_sample as variance_per_sample
+    from pytest_crucible.stats.planning.roots import SampleSize as SampleSize
     from pytest_crucible.stats.planning.t_tests import detectable_mean as detectable_mean
+    from pytest_crucible.stats.planning.t_tests import detectable_t as detectable_t
+    from pytest_crucible.stats.planning.t_tests import power_t as power_t
+    from pytest_crucible.stats.planning.t_tests import samples_for_t as samples_for_t
     from pytest_crucible.stats.proportions.binomial import binomial_test as binomial_test
     from pytest_crucible.stats.proportions.clustered import clustered_logit_interval as clustered_logit_interval
     from pytest_crucible.stats.proportions.clustered import clustered_proportion_se as clustered_proportion_se
@@ -232,6 +282,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "answers": "Bound Bounds Comparison Effect Estimate Significance",
+    "bayes.beta_binomial": "RatePosterior beta_binomial expected_losses probability_equivalent "
+    "probability_rate_within probability_superior",
+    "bayes.bootstrap": "BootstrapMoments BootstrapPosterior bayesian_bootstrap bayesian_bootstrap_moments",
+    "bayes.hierarchical": "TaskRates task_rates",
+    "bayes.paired": "DifferencePosterior paired_posterior",
     "choose": "TABLE",
     "comparing": "compare difference_bounds",
     "counts.correlations": "cohens_q partial_correlation pearson",
@@ -243,6 +298,8 @@ _NAMES = {
     "pooled_deviation",
     "estimating": "estimate mean_bound",
     "families.adjust": "adjust holm",
+    "families.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",
+    "families.recycling": "parallel_gatekeeping recycled",
     "groups.anova": "SumsOfSquares anova_oneway sums_of_squares",
     "groups.contrasts": "ArmsCompared compare_arms",
     "groups.many_to_one": "dunnett",
@@ -269,15 +326,22 @@ _NAMES = {
     "means.student": "mean_interval one_sample_t paired_t t_bound",
     "means.trimmed": "one_sample_trimmed_t paired_trimmed_t trimmed_mean yuen_welch",
     "means.two_samples": "student_t welch_t",
+    "planning.clusters": "clusters_for_mean design_effect detectable_clustered power_clustered",
+    "planning.correlations": "detectable_correlation power_correlation samples_for_correlation",
     "planning.equivalence": "Equivalence tost_one_sample tost_paired tost_paired_proportions tost_proportions "
     "tost_welch",
-    "planning.margin_power": "samples_for_margin",
+    "planning.many_arms": "detectable_anova detectable_chi2 power_anova power_chi2 samples_for_anova samples_for_chi2",
+    "planning.margin_power": "detectable_margin power_for_margin samples_for_margin",
     "planning.noninferiority": "NonInferiority noninferiority_paired noninferiority_paired_proportions "
     "noninferiority_proportions noninferiority_welch",
-    "planning.paired_proportions": "detectable_paired_proportions power_paired_proportions "
-    "samples_for_paired_proportions",
+    "planning.paired_proportions": "detectable_mcnemar detectable_paired_proportions power_mcnemar "
+    "power_paired_proportions samples_for_mcnemar samples_for_paired_proportions",
     "planning.proof": "samples_for_zero samples_to_prove_mean samples_to_prove_proportion",
-    "planning.t_tests": "detectable_mean",
+    "planning.proportions": "detectable_proportion power_proportions samples_for_proportions",
+    "planning.repeats": "BudgetSplit detectable_with_repeats power_with_repeats samples_with_repeats "
+    "split_budget variance_per_sample",
+    "planning.roots": "SampleSize",
+    "planning.t_tests": "detectable_mean detectable_t power_t samples_for_t",
     "proportions.binomial": "binomial_test",
     "proportions.clustered": "clustered_logit_interval clustered_proportion_se korn_graubard_bound "
     "korn_graubard_interval",

@@ -45,6 +45,19 @@ class RunStore:
         with explained(self.location), self.engine.connect() as connection:
             return dict(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).mappings().one())
 
+    def find_run(self, beginning: str = "") -> str:
+        """The id of the one run that begins so; of the latest run without a beginning. Raises SpecError."""
+        table = schema.runs
+        query = select(table.c.id).where(table.c.id.startswith(beginning, autoescape=True))
+        with explained(self.location), self.engine.connect() as connection:
+            found = list(connection.execute(query.order_by(table.c.started.desc(), table.c.id.desc())).scalars())
+        if not found:
+            named = f"no run that begins with {beginning!r}" if beginning else "no runs yet"
+            raise SpecError(f"run store {self.location!r} has {named}")
+        if beginning and len(found) > 1 and beginning not in found:
+            raise SpecError(f"{beginning!r} begins {len(found)} runs in {self.location!r}: write more of the id")
+        return beginning if beginning in found else str(found[0])
+
     # -- experiments --------------------------------------------------------------------------------------------
 
     def enter_plan(self, run: str, plan: Plan) -> None:

@@ -48,7 +48,7 @@ def krippendorff(given: Case, options: Case) -> Answer:
 def icc(given: Case, options: Case) -> Answer:
     answer: Answer = {}
     for form in ("1", "2", "3", "1k", "2k", "3k"):
-        correlation = intraclass_correlation(given["matrix"], form=form, level=level(options))
+        correlation = intraclass_correlation(given["matrix"], form=form, level=level(options), interval="f")
         answer |= {f"icc{form}": correlation.value} | ends(correlation.interval, prefix=f"icc{form}_ci_")
     return answer
 

@@ -111,7 +111,8 @@ def probability_equivalent(
         raise ValueError(f"a margin of rates lies between 0 and 1, not {margin!r}")
     pair = _posteriors(successes, n, baseline_successes, baseline_n, prior)
     known, other = sorted(pair, key=_variance)
-    return expectation(known, lambda rate, _: _between(other, rate - margin, rate + margin), kinks=(margin, 1 - margin))
+    kinks = (margin, 1 - margin)
+    return min(1.0, expectation(known, lambda rate, _: _between(other, rate - margin, rate + margin), kinks=kinks))
 
 
 def _loss(chosen: Beta, other: Beta) -> float:
@@ -126,7 +127,7 @@ def _loss(chosen: Beta, other: Beta) -> float:
 
     def lost(x: Array, rest: Array) -> Array:
         density = np.exp(xlogy(a, x) + xlogy(b, rest) - betaln(a, b)) / (a + b)
-        return (x - mean) * below(chosen, x, rest) + density
+        return np.asarray((x - mean) * below(chosen, x, rest) + density, dtype=np.float64)
 
     return max(0.0, expectation(other, lost))
 

@@ -415,6 +415,32 @@ def test_intraclass_correlations_do_not_depend_on_origin_or_unit(form, seed, shi
     assert 0 <= result.p_value <= 1
 
 
+@pytest.mark.parametrize(
+    ("form", "low", "high"),
+    [
+        ("1", -0.13, 0.72),
+        ("2", 0.02, 0.76),
+        ("3", 0.34, 0.95),
+        ("1k", -0.88, 0.91),
+        ("2k", 0.07, 0.93),
+        ("3k", 0.68, 0.99),
+    ],
+)
+def test_f_intervals_of_shrout_and_fleiss_are_those_of_psych(form, low, high):
+    interval = intraclass_correlation(SHROUT_FLEISS, form=form, interval="f").interval
+
+    assert (round(interval.low, 2), round(interval.high, 2)) == (low, high)
+
+
+def test_generalised_intervals_name_their_seed_and_leave_room_for_few_raters():
+    generalised, f = (intraclass_correlation(SHROUT_FLEISS, interval=ends).interval for ends in ("generalised", "f"))
+
+    assert generalised == intraclass_correlation(SHROUT_FLEISS, rng=0).interval
+    assert generalised != intraclass_correlation(SHROUT_FLEISS, rng=1).interval
+    assert generalised.method == "generalised, 10000 draws, seed 0"
+    assert generalised.high > f.high
+
+
 @pytest.mark.parametrize("form", ["3", "3k"])
 def test_raters_with_their_own_means_are_consistent(form):
     matrix = np.random.default_rng(9).normal(size=(8, 3))
@@ -445,5 +471,7 @@ def test_intraclass_input_is_checked():
         intraclass_correlation([[1], [2]])
     with pytest.raises(NotEnoughData, match="1 unit"):
         intraclass_correlation([[1, 2]])
+    with pytest.raises(ValueError, match="one of 2"):
+        intraclass_correlation([[1, 2], [2, 1]], interval="exact")
     with pytest.raises(ValueError, match='"1", "2" or "3"'):
         intraclass_correlation([[1, 2], [2, 1]], form="4")
