@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -13,25 +14,26 @@ from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequ
 from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
 
 SAMPLES = 10_000
+_RNG = np.random.default_rng(0)
 SHAPES = {
-    "bits": lambda rng: (rng.random(SAMPLES) < 0.7).astype(float),
-    "scores": lambda rng: rng.beta(2, 5, SAMPLES),
-    "all equal (worst)": lambda rng: np.full(SAMPLES, 0.3),
+    "bits": (_RNG.random(SAMPLES) < 0.7).astype(float),
+    "scores": _RNG.beta(2, 5, SAMPLES),
+    "all equal (worst)": np.full(SAMPLES, 0.3),
 }
 
 
 def figures() -> list[Figure]:
     found = []
-    for name, draw in SHAPES.items():
-        values = draw(np.random.default_rng(0))
-        wall = _wall(lambda values=values: betting_sequence(values))
+    for name, values in SHAPES.items():
+        wall = _wall(partial(betting_sequence, values))
         found.append(
             Figure(name=f"betting sequence, n={SAMPLES:,}, {name}", measured=wall, unit="s", limit=1, digits=3)
         )
+    values = SHAPES["all equal (worst)"]
     found.append(Figure(name="- its memory", measured=_peak(lambda: betting_sequence(values)), unit="MB", limit=20))
     bernstein = 1000 * _wall(lambda: empirical_bernstein_sequence(values))
     found.append(Figure(name=f"empirical Bernstein sequence, n={SAMPLES:,}", measured=bernstein, unit="ms", limit=20))
-    short = np.random.default_rng(0).beta(2, 5, 1000)
+    short = SHAPES["scores"][:1000]
     bound = 1000 * _wall(lambda: betting_bound(short, bounds=(0, 1), alpha=0.05, side="lower"))
     return [*found, Figure(name="guaranteed bound, n=1,000", measured=bound, unit="ms", limit=5, digits=2)]
 

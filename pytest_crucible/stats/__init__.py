@@ -96,6 +96,23 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.incomplete import FilledValues as FilledValues
     from pytest_crucible.stats.incomplete import drop_incomplete as drop_incomplete
     from pytest_crucible.stats.incomplete import fill_worst as fill_worst
+    from pytest_crucible.stats.judges.agreement import Agreement as Agreement
+    from pytest_crucible.stats.judges.agreement import count_ratings as count_ratings
+    from pytest_crucible.stats.judges.corrected import CorrectedMean as CorrectedMean
+    from pytest_crucible.stats.judges.corrected import ppi_difference as ppi_difference
+    from pytest_crucible.stats.judges.corrected import ppi_mean as ppi_mean
+    from pytest_crucible.stats.judges.fleiss import fleiss_kappa as fleiss_kappa
+    from pytest_crucible.stats.judges.fleiss import fleiss_kappa_test as fleiss_kappa_test
+    from pytest_crucible.stats.judges.gwet import gwet_ac1 as gwet_ac1
+    from pytest_crucible.stats.judges.gwet import gwet_ac2 as gwet_ac2
+    from pytest_crucible.stats.judges.intraclass import IntraclassCorrelation as IntraclassCorrelation
+    from pytest_crucible.stats.judges.intraclass import intraclass_correlation as intraclass_correlation
+    from pytest_crucible.stats.judges.kappa import cohen_kappa as cohen_kappa
+    from pytest_crucible.stats.judges.krippendorff import krippendorff_alpha as krippendorff_alpha
+    from pytest_crucible.stats.judges.position import PositionBias as PositionBias
+    from pytest_crucible.stats.judges.position import position_bias as position_bias
+    from pytest_crucible.stats.judges.prevalence import CorrectedRate as CorrectedRate
+    from pytest_crucible.stats.judges.prevalence import rogan_gladen as rogan_gladen
     from pytest_crucible.stats.means.augmented import augmented_t_bound as augmented_t_bound
     from pytest_crucible.stats.means.augmented import augmented_t_interval as augmented_t_interval
     from pytest_crucible.stats.means.augmented import augmented_welch_bound as augmented_welch_bound
@@ -279,6 +296,18 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.resampling.sign_flips import sign_flip_law as sign_flip_law
     from pytest_crucible.stats.self_test import FalseAlarms as FalseAlarms
     from pytest_crucible.stats.self_test import false_alarm_rate as false_alarm_rate
+    from pytest_crucible.stats.synthesis.meta import MetaAnalysis as MetaAnalysis
+    from pytest_crucible.stats.synthesis.meta import Study as Study
+    from pytest_crucible.stats.synthesis.meta import meta_analysis as meta_analysis
+    from pytest_crucible.stats.synthesis.pairwise import count_wins as count_wins
+    from pytest_crucible.stats.synthesis.ranking import EloRating as EloRating
+    from pytest_crucible.stats.synthesis.ranking import RankInterval as RankInterval
+    from pytest_crucible.stats.synthesis.ranking import compare_ratings as compare_ratings
+    from pytest_crucible.stats.synthesis.ranking import elo_ratings as elo_ratings
+    from pytest_crucible.stats.synthesis.ranking import rank_intervals as rank_intervals
+    from pytest_crucible.stats.synthesis.ratings import Ratings as Ratings
+    from pytest_crucible.stats.synthesis.ratings import bradley_terry as bradley_terry
+    from pytest_crucible.stats.synthesis.ratings import rate_judgements as rate_judgements
 
 _NAMES = {
     "answers": "Bound Bounds Comparison Effect Estimate Significance",
@@ -313,6 +342,15 @@ _NAMES = {
     "groups.variances": "bartlett levene variance_ratio",
     "groups.welch": "welch_anova",
     "incomplete": "CompletePairs FilledValues drop_incomplete fill_worst",
+    "judges.agreement": "Agreement count_ratings",
+    "judges.corrected": "CorrectedMean ppi_difference ppi_mean",
+    "judges.fleiss": "fleiss_kappa fleiss_kappa_test",
+    "judges.gwet": "gwet_ac1 gwet_ac2",
+    "judges.intraclass": "IntraclassCorrelation intraclass_correlation",
+    "judges.kappa": "cohen_kappa",
+    "judges.krippendorff": "krippendorff_alpha",
+    "judges.position": "PositionBias position_bias",
+    "judges.prevalence": "CorrectedRate rogan_gladen",
     "means.augmented": "augmented_t_bound augmented_t_interval augmented_welch_bound augmented_welch_interval",
     "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
     "means.clustered": "ClusteredMean augmented_clustered_bound clustered_bound clustered_interval "
@@ -378,6 +416,10 @@ _NAMES = {
     "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
     "resampling.sign_flips": "sign_flip_law",
     "self_test": "FalseAlarms false_alarm_rate",
+    "synthesis.meta": "MetaAnalysis Study meta_analysis",
+    "synthesis.pairwise": "count_wins",
+    "synthesis.ranking": "EloRating RankInterval compare_ratings elo_ratings rank_intervals",
+    "synthesis.ratings": "Ratings bradley_terry rate_judgements",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

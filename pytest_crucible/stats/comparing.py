@@ -98,8 +98,8 @@ def comparison(
     arms: Arms, *, alternative: Alternative, alpha: float, estimand: Estimand = "difference", repeats: int = 1
 ) -> Comparison:
     """The answer without margin and sensitivity, for arms that are already checked."""
-    chosen = _row("ratio" if estimand == "ratio" else "compare", arms, estimand)
-    found, note = _ask(chosen, arms, alternative, alpha)
+    chosen = row_of("ratio" if estimand == "ratio" else "compare", arms, estimand)
+    found, note = ask(chosen, arms, alternative, alpha)
     effect, *effects = effect_sizes(arms, 1 - alpha)
     if estimand == "ratio":  # it heads the sizes of effect of positive values, and is the answer here
         effect, *effects = effects
@@ -159,7 +159,7 @@ def _labels_of_both(clusters: Labels | tuple[Labels, Labels]) -> tuple[Labels, L
     return cast("Labels", clusters), cast("Labels", clusters)
 
 
-def _ask(chosen: Row, arms: Arms, alternative: Alternative, alpha: float) -> tuple[Significance, str]:
+def ask(chosen: Row, arms: Arms, alternative: Alternative, alpha: float) -> tuple[Significance, str]:
     """The method's answer, turned to one side if that was asked, and a note that says why there is no interval."""
     level = 1 - alpha if alternative == "two-sided" else 1 - 2 * alpha
     try:
@@ -187,7 +187,7 @@ def _one_sided(found: Significance, alternative: Alternative, alpha: float, null
 def _bounds(arms: Arms, alpha: float, estimand: Estimand, validity: Validity) -> Bounds:
     if estimand == "ratio":
         return _bounds_of_ratio(arms, alpha)
-    chosen = _row(margin_question("margin", validity), arms, estimand)
+    chosen = row_of(margin_question("margin", validity), arms, estimand)
     try:
         low, high = (chosen.function(arms, alpha, side) for side in ("lower", "upper"))
     except NotEnoughData as refusal:
@@ -199,7 +199,7 @@ def _bounds(arms: Arms, alpha: float, estimand: Estimand, validity: Validity) ->
 
 def _bounds_of_ratio(arms: Arms, alpha: float) -> Bounds:
     """The interval at 1 - 2 alpha has the two one-sided bounds as its ends."""
-    chosen = _row("ratio", arms, "ratio")
+    chosen = row_of("ratio", arms, "ratio")
     try:
         interval = chosen.function(arms, 1 - 2 * alpha).interval
     except NotEnoughData as refusal:
@@ -209,7 +209,7 @@ def _bounds_of_ratio(arms: Arms, alpha: float) -> Bounds:
     return Bounds(low=interval.low, high=interval.high, method=chosen.method)
 
 
-def _row(question: str, arms: Arms, estimand: Estimand) -> Row:
+def row_of(question: str, arms: Arms, estimand: Estimand) -> Row:
     design: Design = "two arms" if arms.differences is None else "pairs"
     scale = "unbounded" if estimand == "ratio" else arms.scale  # logarithms have no bounds
     return row(question, design, scale, clustered=arms.clustered)  # type: ignore[arg-type]

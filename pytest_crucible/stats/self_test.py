@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.comparing import comparison
+from pytest_crucible.stats.comparing import ask, row_of
 from pytest_crucible.stats.declared import OPEN, Kind, declared_pairs
 from pytest_crucible.stats.estimating import known_kind
 from pytest_crucible.stats.observations import Array, Codes, Labels, Range, check_share, cluster_codes, finite
@@ -59,9 +59,9 @@ def false_alarm_rate(
     """Deal the repeats of each sample to two arms at random, compare these, and count p <= alpha.
 
     `values` is samples x repeats, at least two. Two arms that were measured once each may stand for two repeats: then their
-    answers are swapped at random within each sample. Samples of one cluster are dealt alike, so that what they share stays
-    together. With an odd number of repeats one of each sample sits out. The rate is that of these samples: it shows whether
-    the method bears their shape, not how other samples would behave.
+    answers are swapped at random within each sample. Before each deal the samples are drawn anew, with replacement, so that
+    the rate is that of suites like this one and not of its one composition. Samples of one cluster are drawn and dealt
+    together, so that what they share stays together. With an odd number of repeats one of each sample sits out.
     Raises ValueError for fewer than two samples or repeats and for NaN, with their count.
 
     >>> rng = np.random.default_rng(1)
@@ -73,24 +73,22 @@ def false_alarm_rate(
     if replicates < 1:
         raise ValueError(f"wanted at least 1 replicate, not {replicates}")
     known = known_kind(kind, bounds, matrix.ravel())
-    found = [
-        comparison(
-            declared_pairs(first, second, kind=known, bounds=OPEN if bounds is None else bounds, clusters=clusters),
-            alternative="two-sided",
-            alpha=alpha,
-        )
-        for first, second in _deals(matrix, _dealt_alike(clusters, matrix.shape[0]), replicates, seed)
-    ]
-    alarms = sum(one.significant for one in found)
+    groups = None if clusters is None else cluster_codes(clusters, matrix.shape[0])[0]
+    p_values = []
+    for first, second, labels in _deals(matrix, groups, replicates, seed):
+        arms = declared_pairs(first, second, kind=known, bounds=OPEN if bounds is None else bounds, clusters=labels)
+        chosen = row_of("compare", arms, "difference")
+        p_values.append(ask(chosen, arms, "two-sided", alpha)[0].p_value)
+    alarms = sum(p is not None and p <= alpha for p in p_values)
     return FalseAlarms(
         alarms=alarms,
         replicates=replicates,
-        unanswered=sum(one.p_value is None for one in found),
+        unanswered=sum(p is None for p in p_values),
         interval=wilson_interval(alarms, replicates, level=0.99),
         alpha=alpha,
         samples=matrix.shape[0],
-        clusters=found[0].clusters,
-        method=found[0].method,
+        clusters=arms.groups,
+        method=chosen.method,
         seed=seed,
     )
 
@@ -103,13 +101,23 @@ def _repeats(values: npt.ArrayLike) -> Array:
     return matrix
 
 
-def _dealt_alike(clusters: Labels | None, samples: int) -> Codes:
-    return np.arange(samples) if clusters is None else cluster_codes(clusters, samples)[0]
-
-
-def _deals(matrix: Array, groups: Codes, replicates: int, seed: int) -> Iterator[tuple[Array, Array]]:
+def _deals(
+    matrix: Array, groups: Codes | None, replicates: int, seed: int
+) -> Iterator[tuple[Array, Array, Codes | None]]:
+    """Two arms, and the cluster of each of their pairs."""
     rng, half = np.random.default_rng(seed), matrix.shape[1] // 2
-    orders = np.tile(np.arange(matrix.shape[1]), (int(groups.max()) + 1, 1))
+    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)] if groups is not None else None
     for _ in range(replicates):
-        dealt = np.take_along_axis(matrix, rng.permuted(orders, axis=1)[groups], axis=1)
-        yield dealt[:, :half].mean(axis=1), dealt[:, half : 2 * half].mean(axis=1)
+        drawn, units = _drawn(rng, matrix.shape[0], members)
+        orders = rng.permuted(np.tile(np.arange(matrix.shape[1]), (units.max() + 1, 1)), axis=1)
+        dealt = np.take_along_axis(matrix[drawn], orders[units], axis=1)
+        labels = None if members is None else units
+        yield dealt[:, :half].mean(axis=1), dealt[:, half : 2 * half].mean(axis=1), labels
+
+
+def _drawn(rng: np.random.Generator, samples: int, members: list[Codes] | None) -> tuple[Codes, Codes]:
+    """Samples drawn with replacement, and for each the unit that it was drawn with: itself, or its cluster."""
+    if members is None:
+        return rng.integers(samples, size=samples), np.arange(samples)
+    chosen = [members[k] for k in rng.integers(len(members), size=len(members))]
+    return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), [len(one) for one in chosen])

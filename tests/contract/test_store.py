@@ -135,6 +135,23 @@ def test_a_plan_comes_back_as_it_was(store):
     assert finished is False
 
 
+def test_a_run_is_found_by_the_beginning_of_its_id_and_the_latest_one_without(store):
+    for run, started in (("abc1", "2026-01-02"), ("abd2", "2026-01-01")):
+        store.begin_run(run, started=started, seed=1, alpha=0.05, correction="holm", git=None, environment={})
+
+    assert store.find_run() == "abc1"
+    assert store.find_run("abd") == "abd2"
+    with pytest.raises(SpecError, match="'ab' begins 2 runs"):
+        store.find_run("ab")
+    with pytest.raises(SpecError, match="no run that begins with 'x_'"):
+        store.find_run("x_")
+
+
+def test_a_store_without_runs_says_so(store):
+    with pytest.raises(SpecError, match="no runs yet"):
+        store.find_run()
+
+
 def test_a_run_is_entered_once(store):
     begin(store, "run1")
     store.begin_run("run1", started="later", seed=2, alpha=0.1, correction="holm", git=None, environment={})

@@ -14,11 +14,13 @@ from pytest_crucible.stats.sequential.asymptotic import asymptotic_sequence
 from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence
 from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
 from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
+from pytest_crucible.stats.sequential.evalues import e_process
 from pytest_crucible.stats.sequential.looks import planned_looks
 
 pytestmark = pytest.mark.slow
 
 ALPHA = 0.05
+UNIT = (0.0, 1.0)
 LENGTH = 1000
 
 
@@ -45,19 +47,35 @@ def nearly_constant(rng):
 SHAPES = pytest.mark.parametrize("shape", [bits, zero_inflated, rare_disasters, nearly_constant])
 
 
+def ever_refuted(values, mean, bounds=UNIT) -> bool:
+    """Whether betting refutes this mean at any look: the one test that `betting_sequence` inverts for all means."""
+    return any(
+        e_process(values, mean=mean, bounds=bounds, alternative=side, alpha=ALPHA / 2).max() > 2 / ALPHA
+        for side in ("greater", "less")
+    )
+
+
 @SHAPES
-@pytest.mark.parametrize("rule", [betting_sequence, empirical_bernstein_sequence])
-def test_looking_after_every_sample_keeps_the_false_alarms(shape, rule):
-    rng, runs = np.random.default_rng(11), 2000
+def test_betting_looked_at_after_every_sample_keeps_the_false_alarms(shape):
+    rng, runs = np.random.default_rng(11), 5000
     drawn = [shape(rng) for _ in range(runs)]
-    wrong = sum(rule(values, alpha=ALPHA).stopped_at(mean) is not None for values, mean in drawn)
+
+    assert at_most(sum(ever_refuted(*one) for one in drawn), runs, ALPHA)
+    for values, mean in drawn[:100]:
+        assert (betting_sequence(values).stopped_at(mean) is not None) == ever_refuted(values, mean)
+
+
+@SHAPES
+def test_empirical_bernstein_looked_at_after_every_sample_keeps_the_false_alarms(shape):
+    rng, runs = np.random.default_rng(12), 5000
+    wrong = sum(empirical_bernstein_sequence(x).stopped_at(mean) is not None for x, mean in map(shape, [rng] * runs))
 
     assert at_most(wrong, runs, ALPHA)
 
 
 @pytest.mark.parametrize("mean", [0.5, 0.95])
 def test_the_mixture_for_proportions_keeps_the_false_alarms(mean):
-    rng, runs = np.random.default_rng(12), 2000
+    rng, runs = np.random.default_rng(12), 1000
     drawn = [(rng.random(LENGTH) < mean).astype(float) for _ in range(runs)]
 
     assert at_most(sum(bernoulli_sequence(x, planned=200).stopped_at(mean) is not None for x in drawn), runs, ALPHA)
@@ -65,15 +83,18 @@ def test_the_mixture_for_proportions_keeps_the_false_alarms(mean):
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_paired_arms_that_differ_only_by_luck_keep_the_false_alarms(binary):
-    """Both arms share the difficulty of each question. A fixed-n t test at each look would be wrong in half the runs."""
-    rng, runs, wrong = np.random.default_rng(13), 2000, 0
-    for _ in range(runs):
+    """Both arms share the difficulty of each question. A fixed-n t test at each look would be wrong in a third."""
+    rng, runs, wrong = np.random.default_rng(13), 5000, 0
+    for run in range(runs):
         difficulty = rng.beta(1.4, 0.6, LENGTH)
         if binary:
             arms = [(rng.random(LENGTH) < difficulty).astype(float) for _ in range(2)]
         else:
             arms = [np.clip(difficulty + rng.normal(0, 0.2, LENGTH), 0, 1) for _ in range(2)]
-        wrong += paired_sequence(*arms, alpha=ALPHA).stopped_at(0.0) is not None
+        refuted = ever_refuted(arms[0] - arms[1], 0.0, bounds=(-1.0, 1.0))
+        wrong += refuted
+        if run < 50:
+            assert (paired_sequence(*arms).stopped_at(0.0) is not None) == refuted
 
     assert at_most(wrong, runs, ALPHA)
 
@@ -93,7 +114,7 @@ def test_the_asymptotic_sequence_keeps_nearly_its_false_alarms_from_30_on(shape)
 
 def test_there_is_power_to_see_what_is_there():
     """At a true difference of +.10 in bits about half of the sequences have stopped by 230 samples, 9 in 10 by 700."""
-    rng, runs = np.random.default_rng(15), 500
+    rng, runs = np.random.default_rng(15), 300
     stops = []
     for _ in range(runs):
         difficulty = rng.beta(1.4, 0.6, LENGTH)

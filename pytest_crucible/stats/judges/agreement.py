@@ -150,7 +150,7 @@ def beyond_chance(
     """A coefficient whose expected agreement is the mean of `unit_expected`, with its linearised interval.
 
     Each unit's influence is its agreement beyond chance less twice (1 - coefficient) its influence on the expected
-    agreement, because the category shares enter that squared (Gwet 2008, eq. 29; Gwet 2021, EPM 81:781). t with
+    agreement, because the category shares enter that squared (Gwet 2008; Gwet 2021, EPM 81:781). t with
     units - 1 degrees of freedom, as in R's irrCAC. Units with one rating count in the category shares only.
     """
     check_share(level, "level")

@@ -70,7 +70,7 @@ def ppi_mean(
     """Mean of labels, from labels and judgements of the same samples and judgements of many more.
 
     mean(labels - lam * predictions) + lam * mean(unlabelled predictions), with both variances. `lam`=1 is PPI
-    (Angelopoulos et al. 2023), None the least variance, PPI++ (arXiv 2311.01453, eq. 6; clipped to [0, 1]).
+    (Angelopoulos et al. 2023), None the least variance, PPI++ (arXiv 2311.01453; clipped to [0, 1]).
     t with labels - 1 degrees of freedom; with `bounds` of the labels augmented t: one pseudo-label at each end, without
     which right answers of 90-95 % and 50 labels give a coverage of 86-90 % instead of 95 %. distribution="normal"
     is Python's ppi_py.ppi_mean_ci. Raises ValueError for a lam outside [0, 1] and unpaired labels, NotEnoughData below

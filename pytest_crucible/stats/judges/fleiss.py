@@ -36,7 +36,7 @@ def fleiss_kappa(counts: npt.ArrayLike, *, level: float = 0.95, transform: Trans
 def fleiss_kappa_test(counts: npt.ArrayLike) -> Significance:
     """Test of "the raters agree only by chance", with the variance that holds when they do.
 
-    z = kappa / se; Fleiss, Nee & Landis 1979, eq. (12); R: irr::kappam.fleiss. The standard error is for this test
+    z = kappa / se; Fleiss, Nee & Landis 1979; R: irr::kappam.fleiss. The standard error is for this test
     only: the interval of `fleiss_kappa` has its own.
 
     >>> round(fleiss_kappa_test([[3, 0], [2, 1], [0, 3], [3, 0]]).p_value, 4)

@@ -33,7 +33,7 @@ def gwet_ac1(
     """Gwet's AC1 of ratings raters x units (None or NaN where missing), for nominal categories.
 
     Expected agreement is sum(share * (1 - share)) / (q - 1) over the q categories: name them all in `levels`, also
-    those that nobody used. Gwet 2008 (BJMSP 61:29), variance eq. (29); R: irrCAC::gwet.ac1.raw, with
+    those that nobody used. Gwet 2008 (BJMSP 61:29), with its variance; R: irrCAC::gwet.ac1.raw, with
     transform="none". Raises ValueError for ratings outside the levels, NotEnoughData below 2 units or when no unit
     has two ratings.
 
@@ -76,7 +76,7 @@ def _answer(
 
 
 def _expected(table: Array, weights: Array) -> Array:
-    """Each unit's part of the expected agreement; their mean is that of Gwet 2008, eq. (8), and 2014, eq. (5.3.4)."""
+    """Each unit's part of the expected agreement; their mean is that of Gwet 2008 (AC1) and 2014 (AC2)."""
     q = len(weights)
     within = table / table.sum(axis=1, keepdims=True)
     spread = float(weights.sum()) / (q * (q - 1))

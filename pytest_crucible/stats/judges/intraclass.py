@@ -150,14 +150,14 @@ def _of_form(single: float | None, form: Form, k: int) -> float | None:
 
 
 def _one_way_ends(statistic: float, dof: tuple[int, int], k: int, level: float) -> tuple[float, float]:
-    """Shrout & Fleiss 1979, p. 424: the F statistic divided by its quantiles, as correlations."""
+    """Shrout & Fleiss 1979: the F statistic divided by its quantiles, as correlations."""
     low = statistic / float(fdtri(*dof, 0.5 + level / 2))
     high = statistic * float(fdtri(dof[1], dof[0], 0.5 + level / 2))
     return (low - 1) / (low + k - 1), (high - 1) / (high + k - 1)
 
 
 def _two_way_ends(squares: _Squares, single: float, level: float) -> tuple[float, float]:
-    """Shrout & Fleiss 1979, p. 425: raters and residual are one error with Satterthwaite degrees of freedom."""
+    """Shrout & Fleiss 1979: raters and residual are one error with Satterthwaite degrees of freedom."""
     n, k, between, residual = squares.units, squares.raters, squares.between, squares.residual
     raters, rest = k * single * squares.between_raters, (n * (1 + (k - 1) * single) - k * single) * residual
     dof = (k - 1) * (n - 1) * (raters + rest) ** 2 / ((n - 1) * raters**2 + rest**2)

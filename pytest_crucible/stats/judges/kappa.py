@@ -72,7 +72,7 @@ def _from_shares(name: str, shares: Array, weights: Array, n: int, level: float,
 
 
 def _standard_error(shares: Array, weights: Array, rows: Array, columns: Array, n: int) -> float:
-    """Fleiss, Cohen & Everitt 1969, eq. (13): the delta method over the cells of the table."""
+    """Fleiss, Cohen & Everitt 1969: the delta method over the cells of the table."""
     observed, expected = float((weights * shares).sum()), float(rows @ weights @ columns)
     mean_weights = np.add.outer(weights @ columns, rows @ weights)
     terms = weights * (1 - expected) - mean_weights * (1 - observed)

@@ -19,6 +19,9 @@ from pytest_crucible.stats.sequential.record import ConfidenceSequence, running_
 START = 30
 """First n at which the normal limit is relied on: before it, skewed values would raise the false alarms."""
 
+LARGEST_LOG = 709.0
+"""exp of more is infinite, and 1 / it would be p = 0."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsymptoticInterval:
@@ -52,13 +55,13 @@ def asymptotic_interval(
         raise ValueError(f"wanted a finite mean and a positive deviation, not {mean!r} and {deviation!r}")
     rho = _rho(planned, alpha)
     half = deviation * float(_factor(np.array([float(n)]), rho, alpha)[0])
-    log_e = float(_log_e(np.array([(mean - null) / deviation]), np.array([float(n)]), rho)[0])
+    log_e = min(float(_log_e(np.array([(mean - null) / deviation]), np.array([float(n)]), rho)[0]), LARGEST_LOG)
     return AsymptoticInterval(
         estimate=mean,
         interval=Interval(low=mean - half, high=mean + half, level=1 - alpha, method="asymptotic"),
         halfwidth=half,
         rho=rho,
-        e_value=math.exp(min(log_e, 709.0)),
+        e_value=math.exp(log_e),
         p_value=math.exp(min(-log_e, 0.0)),
     )
 
@@ -73,14 +76,7 @@ def asymptotic_sequence(
     >>> print(asymptotic_sequence([0.1, -0.1, 0.3, 0.1] * 20, planned=80))
     asymptotic: 0.1 in [0.05171, 0.1463] after 80 values, holds at every n with 95 %
     """
-    array = finite(values)
-    if array.size < 2:
-        raise NotEnoughData(f"{array.size} value(s): an asymptotic sequence needs at least 2")
-    if start < 2:
-        raise ValueError(f"an asymptotic sequence starts after at least 2 values, not {start!r}")
-    count = np.arange(1.0, array.size + 1)
-    mean, deviation = running_mean(array), running_deviation(array)
-    known = (count >= start) & (deviation > ROUNDING * np.maximum.accumulate(np.abs(array)))
+    count, mean, deviation, known = _running(values, start)
     half = np.where(known, deviation * _factor(count, _rho(planned, alpha), alpha), np.inf)
     lower, upper = mean - half, mean + half
     if intersect:
@@ -98,12 +94,10 @@ def asymptotic_p_values(
     >>> asymptotic_p_values([0.1, -0.1, 0.2, 0.0] * 20, planned=80)[[0, 39, 79]].round(4).tolist()
     [1.0, 0.0981, 0.0026]
     """
-    array = finite(values)
-    rho, count = _rho(planned, alpha), np.arange(1.0, array.size + 1)
-    deviation = running_deviation(array)
-    known = (count >= start) & (deviation > ROUNDING * np.maximum.accumulate(np.abs(array)))
-    distance = np.where(known, running_mean(array) - null, 0.0) / np.where(known, deviation, 1.0)
-    return np.asarray(np.minimum.accumulate(np.exp(np.minimum(-_log_e(distance, count, rho), 0.0))))
+    count, mean, deviation, known = _running(values, start)
+    distance = np.where(known, mean - null, 0.0) / np.where(known, deviation, 1.0)
+    log_e = np.clip(_log_e(distance, count, _rho(planned, alpha)), 0.0, LARGEST_LOG)
+    return np.asarray(np.exp(-np.maximum.accumulate(log_e)))
 
 
 def running_deviation(values: Array) -> Array:
@@ -113,6 +107,18 @@ def running_deviation(values: Array) -> Array:
     count = np.arange(1, values.size + 1)
     squares = np.cumsum(centred**2) - np.cumsum(centred) ** 2 / count
     return np.asarray(np.sqrt(np.maximum(squares, 0.0) / np.maximum(count - 1, 1)))
+
+
+def _running(values: npt.ArrayLike, start: int) -> tuple[Array, Array, Array, npt.NDArray[np.bool_]]:
+    """How many values so far, their mean and deviation, and whether that is enough to rely on."""
+    array = finite(values)
+    if array.size < 2:
+        raise NotEnoughData(f"{array.size} value(s): an asymptotic sequence needs at least 2")
+    if start < 2:
+        raise ValueError(f"an asymptotic sequence starts after at least 2 values, not {start!r}")
+    count, deviation = np.arange(1.0, array.size + 1), running_deviation(array)
+    known = (count >= start) & (deviation > ROUNDING * np.maximum.accumulate(np.abs(array)))
+    return count, running_mean(array), deviation, known
 
 
 def _rho(planned: float, alpha: float) -> float:

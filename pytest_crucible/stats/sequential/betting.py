@@ -80,7 +80,8 @@ def paired_sequence(
     20
     """
     first, second = paired(candidate, baseline)
-    unit_values(first, bounds), unit_values(second, bounds)
+    for arm in (first, second):
+        unit_values(arm, bounds)
     width = bounds[1] - bounds[0]
     return betting_sequence(
         np.clip(difference(first, second), -width, width),

@@ -102,8 +102,8 @@ def rank_intervals(ratings: Ratings, *, level: float | None = None) -> tuple[Ran
     """The ranks that each item may have, for all items at once, by default at the level of the ratings.
 
     An item ranks below those that are significantly stronger and above those that are significantly weaker, with all
-    pairwise tests adjusted by Holm: all true ranks lie inside in at least `level` of experiments (Mohamad, Goeman &
-    van Zwet 2022; with Tukey's instead of Holm's adjustment). `rank` alone would call chance an order.
+    pairwise tests adjusted by Holm: all true ranks lie inside in at least `level` of experiments (Al Mohamad,
+    Goeman & van Zwet 2022, Biometrics 78:238, with Tukey's instead of Holm's adjustment). `rank` alone would call chance an order.
 
     >>> from pytest_crucible.stats.synthesis.ratings import bradley_terry
     >>> ratings = bradley_terry([[0, 11, 30], [9, 0, 28], [2, 4, 0]], items=["a", "b", "c"])

@@ -432,13 +432,13 @@ def test_f_intervals_of_shrout_and_fleiss_are_those_of_psych(form, low, high):
     assert (round(interval.low, 2), round(interval.high, 2)) == (low, high)
 
 
-def test_generalised_intervals_name_their_seed_and_leave_room_for_few_raters():
+def test_generalised_intervals_name_their_seed_and_are_near_the_others():
     generalised, f = (intraclass_correlation(SHROUT_FLEISS, interval=ends).interval for ends in ("generalised", "f"))
 
     assert generalised == intraclass_correlation(SHROUT_FLEISS, rng=0).interval
     assert generalised != intraclass_correlation(SHROUT_FLEISS, rng=1).interval
     assert generalised.method == "generalised, 10000 draws, seed 0"
-    assert generalised.high > f.high
+    assert (generalised.low, generalised.high) == pytest.approx((f.low, f.high), abs=0.03)
 
 
 @pytest.mark.parametrize("form", ["3", "3k"])

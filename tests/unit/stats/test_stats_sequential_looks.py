@@ -157,7 +157,7 @@ def test_sequences_that_never_stop_are_none():
 
 
 def test_impossible_designs_are_refused():
-    with pytest.raises(ValueError, match="at most 0.994987"):
+    with pytest.raises(ValueError, match=r"at most 0\.994987"):
         price_of_looking(0.1, 1.2, bounds=(-1, 1))
     with pytest.raises(ValueError, match="other than 0"):
         price_of_looking(0.0, 0.5, bounds=(-1, 1))
