@@ -296,6 +296,36 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.resampling.sign_flips import sign_flip_law as sign_flip_law
     from pytest_crucible.stats.self_test import FalseAlarms as FalseAlarms
     from pytest_crucible.stats.self_test import false_alarm_rate as false_alarm_rate
+    from pytest_crucible.stats.sequential.asymptotic import AsymptoticInterval as AsymptoticInterval
+    from pytest_crucible.stats.sequential.asymptotic import asymptotic_interval as asymptotic_interval
+    from pytest_crucible.stats.sequential.asymptotic import asymptotic_p_values as asymptotic_p_values
+    from pytest_crucible.stats.sequential.asymptotic import asymptotic_sequence as asymptotic_sequence
+    from pytest_crucible.stats.sequential.bernoulli import bernoulli_interval as bernoulli_interval
+    from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence as bernoulli_sequence
+    from pytest_crucible.stats.sequential.betting import betting_bound as betting_bound
+    from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
+    from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
+    from pytest_crucible.stats.sequential.empirical_bernstein import (
+        empirical_bernstein_sequence as empirical_bernstein_sequence,
+    )
+    from pytest_crucible.stats.sequential.empirical_bernstein import hoeffding_sequence as hoeffding_sequence
+    from pytest_crucible.stats.sequential.evalues import always_valid_p_values as always_valid_p_values
+    from pytest_crucible.stats.sequential.evalues import e_benjamini_hochberg as e_benjamini_hochberg
+    from pytest_crucible.stats.sequential.evalues import e_process as e_process
+    from pytest_crucible.stats.sequential.evalues import e_value as e_value
+    from pytest_crucible.stats.sequential.evalues import merge_e_values as merge_e_values
+    from pytest_crucible.stats.sequential.looks import PlannedLooks as PlannedLooks
+    from pytest_crucible.stats.sequential.looks import planned_looks as planned_looks
+    from pytest_crucible.stats.sequential.looks import price_of_looks as price_of_looks
+    from pytest_crucible.stats.sequential.looks import stopping_chances as stopping_chances
+    from pytest_crucible.stats.sequential.mixtures import gamma_exponential_boundary as gamma_exponential_boundary
+    from pytest_crucible.stats.sequential.mixtures import mixture_bernstein_sequence as mixture_bernstein_sequence
+    from pytest_crucible.stats.sequential.mixtures import mixture_hoeffding_sequence as mixture_hoeffding_sequence
+    from pytest_crucible.stats.sequential.mixtures import normal_mixture_boundary as normal_mixture_boundary
+    from pytest_crucible.stats.sequential.mixtures import stitched_boundary as stitched_boundary
+    from pytest_crucible.stats.sequential.plan import PriceOfLooking as PriceOfLooking
+    from pytest_crucible.stats.sequential.plan import price_of_looking as price_of_looking
+    from pytest_crucible.stats.sequential.record import ConfidenceSequence as ConfidenceSequence
     from pytest_crucible.stats.synthesis.meta import MetaAnalysis as MetaAnalysis
     from pytest_crucible.stats.synthesis.meta import Study as Study
     from pytest_crucible.stats.synthesis.meta import meta_analysis as meta_analysis
@@ -416,6 +446,16 @@ _NAMES = {
     "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
     "resampling.sign_flips": "sign_flip_law",
     "self_test": "FalseAlarms false_alarm_rate",
+    "sequential.asymptotic": "AsymptoticInterval asymptotic_interval asymptotic_p_values asymptotic_sequence",
+    "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",
+    "sequential.betting": "betting_bound betting_sequence paired_sequence",
+    "sequential.empirical_bernstein": "empirical_bernstein_sequence hoeffding_sequence",
+    "sequential.evalues": "always_valid_p_values e_benjamini_hochberg e_process e_value merge_e_values",
+    "sequential.looks": "PlannedLooks planned_looks price_of_looks stopping_chances",
+    "sequential.mixtures": "gamma_exponential_boundary mixture_bernstein_sequence mixture_hoeffding_sequence "
+    "normal_mixture_boundary stitched_boundary",
+    "sequential.plan": "PriceOfLooking price_of_looking",
+    "sequential.record": "ConfidenceSequence",
     "synthesis.meta": "MetaAnalysis Study meta_analysis",
     "synthesis.pairwise": "count_wins",
     "synthesis.ranking": "EloRating RankInterval compare_ratings elo_ratings rank_intervals",

@@ -9,7 +9,17 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Array, Codes, Labels, Range, cluster_codes, difference, finite, paired
+from pytest_crucible.stats.observations import (
+    Array,
+    Codes,
+    Labels,
+    Range,
+    check_choice,
+    cluster_codes,
+    difference,
+    finite,
+    paired,
+)
 
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 """yes or no; a few ordered levels; a score between known ends; how many; latency, tokens or cost; any number."""
@@ -61,8 +71,7 @@ def scale_of(kind: Kind, bounds: Range) -> Scale:
 
 def declared(values: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None) -> Observed:
     """One arm. Raises ValueError for NaN, for values out of bounds and for missing cluster labels."""
-    array = finite(values)
-    kind, bounds = _resolved(kind, bounds, array)
+    kind, bounds, (array,) = _resolved(kind, bounds, finite(values))
     return Observed(values=array, kind=kind, bounds=bounds, clusters=_codes(clusters, array.size))
 
 
@@ -99,8 +108,7 @@ def declared_pairs(
     treatment: npt.ArrayLike, control: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None
 ) -> Arms:
     """Arms that are paired by index. Raises ValueError like `declared`, and unless they have equal lengths."""
-    first, second = paired(treatment, control)
-    kind, (low, high) = _resolved(kind, bounds, first, second)
+    kind, (low, high), (first, second) = _resolved(kind, bounds, *paired(treatment, control))
     codes = _codes(clusters, first.size)
     ours, theirs, differences = (
         Observed(values=values, kind=kind, bounds=ends, clusters=codes)
@@ -125,8 +133,8 @@ def declared_arms(
 
     Raises ValueError like `declared`.
     """
-    first, second = finite(treatment, name="treatment values"), finite(control, name="control values")
-    kind, bounds = _resolved(kind, bounds, first, second)
+    both = finite(treatment, name="treatment values"), finite(control, name="control values")
+    kind, bounds, (first, second) = _resolved(kind, bounds, *both)
     codes = (None, None) if clusters is None else _joint_codes(clusters, (first.size, second.size))
     ours, theirs = (
         Observed(values=values, kind=kind, bounds=bounds, clusters=own)
@@ -149,6 +157,7 @@ def inferred(bounds: Range | None, *arms: Array) -> Kind:
     ('binary', 'bounded')
     """
     values = np.concatenate(arms)
+    bounds = None if bounds is None else ordered(bounds)
     if bounds in (None, (0, 1)) and values.size and np.isin(values, (0.0, 1.0)).all():
         return "binary"
     if bounds is not None:
@@ -158,23 +167,38 @@ def inferred(bounds: Range | None, *arms: Array) -> Kind:
     return "positive" if values.size and values.min() > 0 else "unbounded"
 
 
+def ordered(bounds: Range) -> Range:
+    """The two ends as numbers. Raises ValueError unless there are two, of which the low one is below the high one.
+
+    >>> ordered([0, 1])
+    (0.0, 1.0)
+    """
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"bounds are two numbers, (low, high), not {bounds!r}") from error
+    if not low < high:
+        raise ValueError(f"the low bound must be below the high bound, not {bounds!r}")
+    return low, high
+
+
 def _codes(clusters: Labels | None, n: int) -> Codes | None:
     return None if clusters is None else cluster_codes(clusters, n)[0]
 
 
-def _resolved(kind: Kind, bounds: Range, *arms: Array) -> tuple[Kind, Range]:
+def _resolved(kind: Kind, bounds: Range, *arms: Array) -> tuple[Kind, Range, list[Array]]:
     """Repeats that were averaged inside a sample make a binary metric bounded; what is counted or timed is never below 0."""
-    if kind not in get_args(Kind):
-        raise ValueError(f"kind must be one of {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
+    check_choice(kind, get_args(Kind), "kind")
+    bounds = ordered(bounds)
     if kind == "binary":
         graded = any(bool(np.any((arm != 0) & (arm != 1))) for arm in arms)
         kind, bounds = "bounded" if graded else "binary", (0.0, 1.0)
     elif kind in ("count", "positive"):
-        bounds = max(bounds[0], 0.0), bounds[1]
+        bounds = ordered((max(bounds[0], 0.0), bounds[1]))
     if kind == "unbounded":
-        return kind, OPEN
+        return kind, OPEN, list(arms)
     _check_inside(bounds, arms)
-    return kind, (float(bounds[0]), float(bounds[1]))
+    return kind, bounds, [np.clip(arm, *bounds) for arm in arms]
 
 
 def _check_inside(bounds: Range, arms: tuple[Array, ...]) -> None:

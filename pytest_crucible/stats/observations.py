@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +103,22 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
 def cluster_totals(codes: Codes, values: Array) -> Array:
     """Sum of the values in each cluster."""
     return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+
+
+def check_choice(given: object, choices: Sequence[str], name: str) -> None:
+    """Raise ValueError, listing what there is, unless one of the choices was given: a misspelt one must not be another.
+
+    >>> check_choice("grater", ("greater", "less"), "alternative")
+    Traceback (most recent call last):
+    ValueError: alternative must be one of 'greater', 'less', not 'grater'
+    """
+    if not isinstance(given, str) or given not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {given!r}")
+
+
+def check_alternative(alternative: str) -> None:
+    """Raise ValueError unless the alternative is one of the three."""
+    check_choice(alternative, get_args(Alternative), "alternative")
 
 
 def check_share(value: float, name: str) -> None:

@@ -10,7 +10,7 @@ import math
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Alternative, check_share
+from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
 
 
 def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-sided") -> float:
@@ -19,6 +19,7 @@ def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-side
     >>> round(t_p_value(2.0, 10, "greater"), 6)
     0.036694
     """
+    check_alternative(alternative)
     if alternative == "two-sided":
         return float(2 * stdtr(dof, -abs(statistic)))
     return float(stdtr(dof, -statistic if alternative == "greater" else statistic))
@@ -30,6 +31,7 @@ def normal_p_value(z: float, alternative: Alternative = "two-sided") -> float:
     >>> round(normal_p_value(1.959964), 6)
     0.05
     """
+    check_alternative(alternative)
     if alternative == "two-sided":
         return float(2 * ndtr(-abs(z)))
     return float(ndtr(-z if alternative == "greater" else z))
@@ -64,6 +66,7 @@ def normal_interval(
 
 
 def _tail(level: float, alternative: Alternative) -> float:
+    check_alternative(alternative)
     return (1 - level) / 2 if alternative == "two-sided" else 1 - level
 
 

@@ -11,7 +11,15 @@ from scipy.special import gammaln
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import Alternative, Array, check_share, finite, is_constant, paired
+from pytest_crucible.stats.observations import (
+    Alternative,
+    Array,
+    check_alternative,
+    check_share,
+    finite,
+    is_constant,
+    paired,
+)
 from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_p_value
 
 _PERFECT = 16 * float(np.finfo(np.float64).eps)
@@ -132,12 +140,6 @@ def fisher_interval(
         return None
     around = normal_interval(math.atanh(r), se, level=level, method=method, alternative=alternative)
     return Interval(low=math.tanh(around.low), high=math.tanh(around.high), level=level, method=method)
-
-
-def check_alternative(alternative: str) -> None:
-    """Raise ValueError unless the alternative is one of the three; a misspelt one must not become one-sided."""
-    if alternative not in ("two-sided", "greater", "less"):
-        raise ValueError(f"the alternative must be two-sided, greater or less, not {alternative!r}")
 
 
 def correlated_pairs(x: npt.ArrayLike, y: npt.ArrayLike, level: float, alternative: Alternative) -> tuple[Array, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ class ClusterDesign:
     size: float
     """n0, the cluster size that counts in the analysis of variance."""
     icc: float | None
-    """ICC(1), not truncated: below 0 when clusters differ less than chance makes them."""
+    """ICC(1), not truncated: below 0 when clusters differ less than chance makes them, below -1 where most are single values."""
     design_effect: float | None
     """By how much the clusters multiply the variance of the mean: 1 + (m - 1) icc, m = sum(n_g^2) / N (Kish 1965)."""
     effective_n: float | None
@@ -45,7 +46,7 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
     array, codes, count = clustered(values, clusters, fewest=2)
     split, sizes = one_way(array, codes), np.bincount(codes)
     alone = array.size == count
-    effect = 1.0 if alone else None if split.icc is None else kish_design_effect(sizes, split.icc)
+    effect = 1.0 if alone else None if split.icc is None else _design_effect(sizes, split.icc)
     return ClusterDesign(
         n=array.size,
         clusters=count,
@@ -71,4 +72,9 @@ def kish_design_effect(sizes: Sequence[int] | npt.NDArray[np.intp], icc: float) 
         raise ValueError(f"cluster sizes are at least 1, not {array.min(initial=np.inf):g} among {array.size}")
     if not -1 <= icc <= 1:
         raise ValueError(f"an intraclass correlation lies between -1 and 1, not {icc!r}")
-    return 1 + (float(np.square(array).sum() / array.sum()) - 1) * icc
+    return _design_effect(array, icc)
+
+
+def _design_effect(sizes: npt.NDArray[Any], icc: float) -> float:
+    """An estimated correlation of nearly single values may lie below -1."""
+    return 1 + (float(np.square(sizes).sum() / sizes.sum()) - 1) * icc

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.means.augmented import augmented_t_bound as augmented_t_bound
-from pytest_crucible.stats.means.augmented import augmented_t_interval as augmented_t_interval
 from pytest_crucible.stats.means.moments import check_inside, enough, standard_error, t_end
 from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value, known_interval
 from pytest_crucible.stats.observations import (

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.counts.correlations import check_alternative
-from pytest_crucible.stats.observations import Alternative, check_share
+from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
 from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins, placements
 from pytest_crucible.stats.ranks.superiority import cles_interval
 from pytest_crucible.stats.tails import t_interval, t_p_value

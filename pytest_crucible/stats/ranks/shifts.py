@@ -16,8 +16,7 @@ from scipy.special import ndtri
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect
-from pytest_crucible.stats.counts.correlations import check_alternative
-from pytest_crucible.stats.observations import Alternative, Array, check_share, finite
+from pytest_crucible.stats.observations import Alternative, Array, check_alternative, check_share, finite
 from pytest_crucible.stats.ranks.exact import (
     SIGNED,
     WINS,

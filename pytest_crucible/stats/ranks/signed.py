@@ -12,8 +12,8 @@ from scipy.special import bdtr, bdtrc
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.counts.correlations import check_alternative, fisher_interval
-from pytest_crucible.stats.observations import Alternative, Array, check_share
+from pytest_crucible.stats.counts.correlations import fisher_interval
+from pytest_crucible.stats.observations import Alternative, Array, check_alternative, check_share
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.ranks.exact import SIGNED, Method, is_exact, signed_tail
 from pytest_crucible.stats.ranks.ranking import Counts, doubled_ranks, rounded_differences

@@ -12,8 +12,8 @@ from scipy.special import ndtri, stdtrit
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.counts.correlations import check_alternative, fisher_interval
-from pytest_crucible.stats.observations import Alternative, check_share
+from pytest_crucible.stats.counts.correlations import fisher_interval
+from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins, placements, rounded_differences
 

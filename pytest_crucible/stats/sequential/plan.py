@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from pytest_crucible.stats.observations import Array, Range, check_share, is_finite_range
-from pytest_crucible.stats.planning.power import t_power
+from pytest_crucible.stats.planning.t_tests import t_power
 from pytest_crucible.stats.sequential.asymptotic import asymptotic_p_values
 from pytest_crucible.stats.sequential.record import unit_mean
 from pytest_crucible.stats.sequential.wealth import log_gains, stakes

@@ -45,7 +45,7 @@ from pytest_crucible.stats import (
     tango_statistic,
     wilson_interval,
 )
-from pytest_crucible.stats.planning.power import t_power
+from pytest_crucible.stats.planning.t_tests import t_power
 
 RNG = np.random.default_rng(7)
 
