@@ -327,6 +327,15 @@ class TargetResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EffectSize:
+    """How large a difference is, on a scale that is customary for the metric's kind. Signed as the difference is."""
+
+    name: str
+    value: float | None
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Candidate minus baseline on the samples that both arms answered, signed so that positive is better."""
 
@@ -345,6 +354,8 @@ class Comparison:
     """The smallest difference that this many pairs show with 80 % power, given how much pairs differ here."""
     needed: int | None
     """About how many samples would decide at this estimate."""
+    effects: tuple[EffectSize, ...] = ()
+    """The customary one first. Differences above 0, and ratios above 1, are better."""
     p_adjusted: float | None = None
     note: str = ""
 

@@ -284,9 +284,11 @@ def test_the_table_of_options_is_the_source() -> None:
 
 
 def test_the_table_of_methods_is_the_source() -> None:
-    written = [row for row in table_rows("explanation/statistics.md") if len(row) == 4]
+    written = [row for row in table_rows("explanation/statistics.md") if len(row) == 5]
 
-    assert written == [[row.question, row.kind, "yes" if row.clustered else "no", row.method] for row in TABLE]
+    assert written == [
+        [row.question, row.design, row.scale, "yes" if row.clustered else "no", row.method] for row in TABLE
+    ]
 
 
 LAYERS = ("pytest", "side", "stages", "libraries", "nouns")

@@ -1,6 +1,6 @@
 """For MkDocs: the figures of the pages in docs/statistics, computed by the package itself while the pages are built.
 
-A page says `<!-- figure: NAME -->` where it belongs; NAME is a function of `drawn_answers` or `drawn_runs`, which draws on
+A page says `<!-- figure: NAME -->` where it belongs; NAME is a function of one of the `drawn_` modules, which draws on
 a given figure, and whose docstring describes it to those who do not see it. The SVG becomes a part of the page, so
 that text and axes take the colour of the page's own text, light or dark. Nothing is written anywhere else.
 
@@ -16,8 +16,9 @@ from collections.abc import Callable
 from html import escape
 from types import ModuleType
 
+import drawn_alarms
 import drawn_answers
-import drawn_runs
+import drawn_errors
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from mkdocs.config.defaults import MkDocsConfig
@@ -76,7 +77,7 @@ def on_post_page(output: str, **_: object) -> str:
 
 def on_post_build(config: MkDocsConfig) -> None:
     if sorted(_shown) != sorted(FIGURES):
-        wrong = sorted(set(FIGURES) - set(_shown)) or sorted(name for name in _shown if _shown.count(name) > 1)
+        wrong = sorted(set(FIGURES) - set(_shown)) or sorted({name for name in _shown if _shown.count(name) > 1})
         raise PluginError(f"each figure belongs to one page; these are shown never, or twice: {', '.join(wrong)}")
 
 
@@ -86,7 +87,7 @@ def _drawn_by(module: ModuleType) -> dict[str, Draw]:
     return {name: function for name, function in own.items() if not name.startswith("_")}
 
 
-FIGURES = _drawn_by(drawn_runs) | _drawn_by(drawn_answers)
+FIGURES = _drawn_by(drawn_alarms) | _drawn_by(drawn_answers) | _drawn_by(drawn_errors)
 
 
 def _figure(name: str) -> str:
@@ -102,7 +103,7 @@ def svg_of(draw: Draw) -> str:
     with mpl.rc_context(STYLE):
         figure, file = Figure(layout="constrained"), io.StringIO()
         draw(figure)
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
     svg = svg[svg.index("<svg ") :].replace(INK, "currentColor")
     return _SIZE.sub('style="width: 100%; height: auto"', svg, count=1)

@@ -9,7 +9,7 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.questions import Clusters, numeric
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
-from pytest_crucible.records import Comparison, Contrast, Evidence, MetricFacts, Reading
+from pytest_crucible.records import Comparison, Contrast, EffectSize, Evidence, MetricFacts, Reading
 
 
 def compare(
@@ -48,6 +48,7 @@ def compare(
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
         detectable=_detectable(compared, alpha / questions),
         needed=_needed(compared, contrast, facts, method, alpha=alpha, questions=questions),
+        effects=() if compared is None else _effects(compared),
         note=too_few or (compared.note if compared else "no sample was answered by both arms"),
     )
 
@@ -92,6 +93,11 @@ def _reading(
     )
     reading = Reading(value=compared.estimate, lower=bounds.low, upper=bounds.high, p_value=compared.p_value)
     return reading, bounds.method
+
+
+def _effects(compared: stats.Comparison) -> tuple[EffectSize, ...]:
+    sizes = [one for one in (compared.effect, *compared.effects) if one is not None]
+    return tuple(EffectSize(name=one.name, value=one.value, interval=one.interval) for one in sizes)
 
 
 def _detectable(compared: stats.Comparison | None, alpha: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_crucible.records import Analysis, Comparison, Estimate, Plan, Run, Verdict
+from pytest_crucible.records import Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
 from pytest_crucible.wire import to_plain
 
 FORMAT = 1
@@ -112,7 +112,18 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "bounds": {"lower": observed.lower, "upper": observed.upper, "method": one.evidence.method},
         "detectable": one.detectable,
         "needed": one.needed,
+        "effects": [_effect(effect) for effect in one.effects],
         "note": one.note,
+    }
+
+
+def _effect(one: EffectSize) -> dict[str, Any]:
+    interval = one.interval
+    return {
+        "name": one.name,
+        "value": one.value,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
     }
 
 

@@ -259,8 +259,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.ranks.quantiles import quantile_ranks as quantile_ranks
     from pytest_crucible.stats.ranks.shifts import hodges_lehmann as hodges_lehmann
     from pytest_crucible.stats.ranks.shifts import pseudo_median as pseudo_median
-    from pytest_crucible.stats.ranks.signed import SignTest as SignTest
     from pytest_crucible.stats.ranks.signed import SignedRank as SignedRank
+    from pytest_crucible.stats.ranks.signed import SignTest as SignTest
     from pytest_crucible.stats.ranks.signed import rank_biserial_paired as rank_biserial_paired
     from pytest_crucible.stats.ranks.signed import sign_test as sign_test
     from pytest_crucible.stats.ranks.signed import wilcoxon_signed_rank as wilcoxon_signed_rank

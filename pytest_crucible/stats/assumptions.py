@@ -15,13 +15,13 @@ MANY_CLUSTERS = 20
 """Below this the small-sample correction is doing real work."""
 
 
-def of_one_arm(seen: Observed, repeats: int) -> tuple[str, ...]:
+def of_one_arm(seen: Observed, repeats: tuple[int, ...]) -> tuple[str, ...]:
     """Of an estimate."""
     shape = [] if seen.scale == "binary" else [_nearly_normal("values", seen.values)]
     return tuple(text for text in (*_independence("samples", seen.groups), *shape, *_repeats(repeats)) if text)
 
 
-def of_two_arms(arms: Arms, estimand: str, repeats: int) -> tuple[str, ...]:
+def of_two_arms(arms: Arms, estimand: str, repeats: tuple[int, ...]) -> tuple[str, ...]:
     """Of a comparison."""
     seen = arms.differences
     of = "logarithms" if estimand == "ratio" else "differences"
@@ -44,12 +44,13 @@ def of_two_arms(arms: Arms, estimand: str, repeats: int) -> tuple[str, ...]:
 def skewness(values: Array) -> float | None:
     """Third standardised moment; None below three values and where nothing varies.
 
-    >>> skewness(np.array([0.0, 0.0, 0.0, 1.0]))
-    1.1547005383792515
+    >>> round(skewness(np.array([0.0, 0.0, 0.0, 1.0])), 6)
+    1.154701
     """
     if values.size < 3 or is_constant(values):
         return None
     centred = values - values.mean()
+    centred /= np.abs(centred).max()  # neither a square nor a cube of it overflows, or vanishes
     return float((centred**3).mean() / (centred**2).mean() ** 1.5)
 
 
@@ -72,8 +73,14 @@ def _independence(what: str, groups: int | None) -> list[str]:
 
 def _nearly_normal(what: str, values: Array) -> str:
     skew = skewness(values)
-    return "" if skew is None else f"the mean of {values.size} {what} is nearly normal (their skewness is {skew:.2g})"
+    if skew is None:
+        return ""
+    return f"the mean of {values.size} {what} is nearly normal (their skewness is {round(skew, 2) + 0.0:g})"
 
 
-def _repeats(repeats: int) -> list[str]:
-    return [f"{repeats} repeats were averaged inside each sample"] if repeats > 1 else []
+def _repeats(repeats: tuple[int, ...]) -> list[str]:
+    """Of each arm how many."""
+    if max(repeats) == 1:
+        return []
+    counts = " or ".join(str(count) for count in sorted(set(repeats)))
+    return [f"{counts} repeats were averaged inside each sample"]

@@ -44,7 +44,7 @@ class Observed:
 
     @property
     def mean(self) -> float | None:
-        return float(self.values.mean()) if self.values.size else None
+        return mean(self.values) if self.values.size else None
 
     @property
     def groups(self) -> int | None:
@@ -55,6 +55,15 @@ class Observed:
     def labels(self) -> Codes:
         """Cluster numbers; independent values are their own clusters."""
         return np.arange(self.values.size) if self.clusters is None else self.clusters
+
+
+def mean(values: Array) -> float:
+    """The mean, which never leaves the values by rounding: that of equal values is their value.
+
+    >>> mean(np.array([0.1, 0.1, 0.1])), float(np.mean([0.1, 0.1, 0.1]))
+    (0.1, 0.10000000000000002)
+    """
+    return float(min(max(values.mean(), values.min()), values.max()))
 
 
 def scale_of(kind: Kind, bounds: Range) -> Scale:

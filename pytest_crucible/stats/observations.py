@@ -89,15 +89,29 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
 
     Raises ValueError when there is not one label for each of the n values, or a label is missing (None or NaN).
     """
+    if isinstance(clusters, str):
+        raise ValueError(f"cluster labels are one for each of the {n} values, not the one text {clusters!r}")
     labels: Iterable[Hashable] = clusters.tolist() if isinstance(clusters, np.ndarray) else clusters
     seen: dict[Hashable, int] = {}
-    codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.intp)
+    try:
+        codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.intp)
+    except TypeError as error:
+        raise ValueError(
+            f"cluster labels are one for each of the {n} values, each a text or a number: {error}"
+        ) from error
     if codes.size != n:
         raise ValueError(f"every value needs a cluster: {n} values, {codes.size} cluster labels")
     # NaN is the one label that does not equal itself, so looking at the distinct labels is enough.
-    if any(label is None or label != label for label in seen):
+    if any(map(_is_missing, seen)):
         raise ValueError(f"a cluster label is missing (None or NaN) among the labels of {n} values")
     return codes, len(seen)
+
+
+def _is_missing(label: Hashable) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA, of which nobody can say whether it equals itself
+        return True
 
 
 def cluster_totals(codes: Codes, values: Array) -> Array:

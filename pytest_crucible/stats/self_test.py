@@ -42,8 +42,11 @@ class FalseAlarms:
 
     @property
     def holds(self) -> bool:
-        """False when the rate is above alpha by more than the replicates' own chance and a tenth of alpha."""
-        return self.interval.low <= 1.1 * self.alpha
+        """False when the rate is above alpha by more than the replicates' own chance and a tenth of alpha.
+
+        And when the method answered nowhere: what is silent shows nothing.
+        """
+        return self.unanswered < self.replicates and self.interval.low <= 1.1 * self.alpha
 
 
 def false_alarm_rate(
@@ -72,6 +75,8 @@ def false_alarm_rate(
     check_share(alpha, "alpha")
     if replicates < 1:
         raise ValueError(f"wanted at least 1 replicate, not {replicates}")
+    if not isinstance(seed, int | np.integer):
+        raise ValueError(f"a seed is a whole number, so that the answer can be had again, not {seed!r}")
     known = known_kind(kind, bounds, matrix.ravel())
     groups = None if clusters is None else cluster_codes(clusters, matrix.shape[0])[0]
     p_values = []

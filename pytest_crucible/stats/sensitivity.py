@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.answers import Estimand, Significance
+from pytest_crucible.stats.counts.ratios import as_ratio
 from pytest_crucible.stats.declared import Arms
 from pytest_crucible.stats.means.trimmed import one_sample_trimmed_t, yuen_welch
 from pytest_crucible.stats.methods.pairs import differences
+from pytest_crucible.stats.methods.ratios import logarithms
 from pytest_crucible.stats.observations import Alternative, Array, Side
 from pytest_crucible.stats.proportions.paired import mcnemar_mid_p
 from pytest_crucible.stats.ranks.brunner import brunner_munzel
@@ -33,19 +35,25 @@ class Asked:
     alternative: Alternative
     alpha: float
     rng: int | np.random.Generator
+    estimand: Estimand = "difference"
 
 
 def second_opinions(asked: Asked) -> tuple[Significance, ...]:
     """What other methods say of the same arms; those that these data do not carry are left out.
 
     Each has an estimand of its own: sign flips and betting ask about the mean, ranks and trimmed means about the middle.
+    About a ratio all are asked on logarithms, and answer with ratios; Brunner and Munzel's share is the same on both.
     """
+    if asked.estimand == "ratio":
+        asked = replace(asked, arms=logarithms(asked.arms))
     found = []
     for opinion in _opinions(asked.arms):
         try:
-            found.append(opinion(asked))
+            answer = opinion(asked)
         except NotEnoughData:
             continue
+        turned = asked.estimand == "ratio" and opinion is not _brunner_munzel
+        found.append(as_ratio(answer, f"{answer.method} of logarithms") if turned else answer)
     return tuple(found)
 
 

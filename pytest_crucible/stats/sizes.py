@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
+from pytest_crucible.stats.answers import Effect, Estimand, Significance
 from pytest_crucible.stats.counts.ratios import ratio_of_totals
 from pytest_crucible.stats.declared import Arms, Kind
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
 from pytest_crucible.stats.effects.proportions import proportion_effects
 from pytest_crucible.stats.effects.standardized import cohens_dav, cohens_dz, hedges_g
 from pytest_crucible.stats.means.clustered import clustered_mean
+from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.methods import ratios
 from pytest_crucible.stats.methods.pairs import differences
 from pytest_crucible.stats.observations import Array
@@ -27,14 +28,19 @@ from pytest_crucible.stats.ranks.superiority import cles, paired_superiority
 Size = Callable[[Arms, float], Effect]
 
 
-def effect_sizes(arms: Arms, level: float) -> list[Effect]:
-    """The sizes of effect of a comparison, the customary one first. One that these data do not carry says why."""
+def effect_sizes(arms: Arms, level: float, estimand: Estimand = "difference") -> list[Effect]:
+    """The sizes of effect of a comparison, the customary one first. One that these data do not carry says why.
+
+    A ratio of geometric means is no size beside the answer where it is the answer.
+    """
     design = "two arms" if arms.differences is None else "clustered pairs" if arms.clustered else "pairs"
     if arms.differences is None and arms.clustered:
-        return [Effect(name="hedges g", value=_hedges_g(arms, level).value, note="no interval is known under clusters")]
+        alone = _answered(_hedges_g, arms, level)
+        return [replace(alone, interval=None, note=alone.note or "no interval is known under clusters")]
     if arms.differences is None and arms.treatment.kind == "binary":
         return _of_two_proportions(arms, level)
-    return [_answered(size, arms, level) for size in SIZES[design, arms.treatment.kind]]
+    sizes = SIZES[design, arms.treatment.kind]
+    return [_answered(size, arms, level) for size in sizes if estimand != "ratio" or size not in _GEOMETRICS]
 
 
 def _dz(arms: Arms, level: float) -> Effect:
@@ -48,8 +54,8 @@ def _dav(arms: Arms, level: float) -> Effect:
 def _clustered_dz(arms: Arms, level: float) -> Effect:
     """dz with the noncentral t limits of the cluster-robust t, as many times as its standard error is larger."""
     seen = differences(arms)
-    deviation = float(seen.values.std(ddof=1)) if seen.values.size > 1 else 0.0
     mean = clustered_mean(seen.values, seen.labels)
+    deviation = math.sqrt(seen.values.size) * standard_error(seen.values)
     if not deviation or not mean.se or mean.dof < 1:
         return Effect(name="cohen dz", value=None, note="nothing varies between clusters")
     scale = mean.se / deviation
@@ -87,6 +93,7 @@ def _geometric(method: Callable[[Arms, float], Significance]) -> Size:
 _GEOMETRIC = _geometric(ratios.paired_logs)
 _CLUSTERED_GEOMETRIC = _geometric(ratios.clustered_logs)
 _WELCH_GEOMETRIC = _geometric(ratios.welch_logs)
+_GEOMETRICS = (_GEOMETRIC, _CLUSTERED_GEOMETRIC, _WELCH_GEOMETRIC)
 
 # fmt: off
 SIZES: dict[tuple[str, Kind], tuple[Size, ...]] = {
@@ -125,9 +132,7 @@ _NAMES: dict[Size, str] = {
     _totals: "ratio of totals",
     _dav: "cohen dav",
     _hedges_g: "hedges g",
-    _GEOMETRIC: "ratio of geometric means",
-    _CLUSTERED_GEOMETRIC: "ratio of geometric means",
-    _WELCH_GEOMETRIC: "ratio of geometric means",
+    **dict.fromkeys(_GEOMETRICS, "ratio of geometric means"),
 }
 
 

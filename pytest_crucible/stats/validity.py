@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from pytest_crucible.stats.choose import Question
+from pytest_crucible.stats.observations import check_choice
 
 Validity = Literal["standard", "guaranteed"]
 _QUESTIONS: dict[tuple[str, Validity], Question] = {
@@ -17,6 +18,5 @@ _QUESTIONS: dict[tuple[str, Validity], Question] = {
 
 def margin_question(question: Literal["bound", "margin"], validity: Validity) -> Question:
     """The question to look up. Raises ValueError for a validity that does not exist."""
-    if validity not in get_args(Validity):
-        raise ValueError(f"validity must be 'standard' or 'guaranteed', not {validity!r}")
+    check_choice(validity, get_args(Validity), "validity")
     return _QUESTIONS[question, validity]

@@ -34,8 +34,8 @@ def of_estimate(one: Estimate) -> str:
         return f"There are no values, so the {what} is unknown."
     shown = f"The {what} of {one.n:,} sample{'s' * (one.n != 1)}{_in_groups(one.clusters)} is {number(one.estimate, one.interval)}"
     if one.interval is None:
-        return f"{shown}; no interval can be given: {one.note}."
-    return f"{shown}, with a {one.interval.level * 100:g} % interval from {_ends(one)}."
+        return f"{shown}; no interval can be given ({one.note})."
+    return f"{shown}, with a {one.interval.level * 100:g} % interval {_ends(one)}."
 
 
 def rows_of_estimate(one: Estimate) -> Rows:
@@ -61,9 +61,11 @@ def of_comparison(one: Comparison) -> str:
         return f"The arms cannot be compared: {one.note or 'there are no values'}."
     shown = f"On {_count(one)} the treatment's {_mean(one)} is {_by_how_much(one)}"
     if one.interval is None:
-        return f"{shown}; no interval can be given: {one.note}."
-    shown += f" ({one.interval.level * 100:g} % interval from {_ends(one)}{_p_in_words(one)})"
-    return f"{shown}: {_conclusion(one)}.{_margin(one)}"
+        shown += f"; no interval can be given ({one.note}){_p_in_words(one)}"
+    else:
+        shown += f" ({one.interval.level * 100:g} % interval {_ends(one)}{_p_in_words(one)})"
+    conclusion = "" if one.p_value is None else f": {_conclusion(one)}"
+    return f"{shown}{conclusion}.{_margin(one)}"
 
 
 def rows_of_comparison(one: Comparison) -> Rows:
@@ -73,13 +75,22 @@ def rows_of_comparison(one: Comparison) -> Rows:
     yield from (("effect", str(effect)) for effect in (one.effect, *one.effects) if effect is not None)
     yield "n", _count(one)
     yield "method", one.method
-    if one.bounds is not None:
-        ends = ", ".join(number(end, one.interval, sign=True) for end in (one.bounds.low, one.bounds.high))
-        yield f"one-sided bounds, margin {one.margin:g}", f"[{ends}] ({one.bounds.method})"
+    yield from _rows_of_margin(one)
     yield from (("assumes", text) for text in one.assumptions)
     for other in one.sensitivity:
         yield other.method, f"{with_interval(other.estimate, other.interval)}, p {p_value(other.p_value)}"
     yield from _notes(one.note)
+
+
+def _rows_of_margin(one: Comparison) -> Rows:
+    if one.bounds is None or one.margin is None:
+        return
+    sign = one.estimand == "difference"
+    ends = ", ".join(number(end, one.interval, sign=sign) for end in (one.bounds.low, one.bounds.high))
+    shown = f"[{ends}]" if one.bounds.low is not None else f"none: {one.bounds.note}"
+    yield f"one-sided bounds, margin {one.margin:g}", f"{shown} ({one.bounds.method})"
+    states = {True: "yes", False: "no", None: "undecided"}
+    yield "not worse, equivalent", f"{states[one.non_inferior]}, {states[one.equivalent]} ({one.direction} is better)"
 
 
 def table(title: str, rows: Rows, sentence: str) -> str:
@@ -120,13 +131,27 @@ def _not_shown(one: Comparison) -> str:
 def _margin(one: Comparison) -> str:
     if one.margin is None:
         return ""
-    unit = " of its size" if one.estimand == "ratio" else ""
-    claim = {
-        True: f"It is not worse by {one.margin:g}{unit} or more",
-        False: f"It is worse by more than {one.margin:g}{unit}",
-        None: f"Whether it is worse by {one.margin:g}{unit} is undecided",
-    }[one.non_inferior]
+    claim = _claim_of_ratio(one, one.margin) if one.estimand == "ratio" else _claim_of_difference(one, one.margin)
     return f" {claim} ({one.direction} is better)."
+
+
+def _claim_of_difference(one: Comparison, margin: float) -> str:
+    return {
+        True: f"It is not worse by {margin:g} or more",
+        False: f"It is worse by more than {margin:g}",
+        None: f"Whether it is worse by {margin:g} is undecided",
+    }[one.non_inferior]
+
+
+def _claim_of_ratio(one: Comparison, margin: float) -> str:
+    """The limit itself: a share of the control's and a share of the treatment's are not the same."""
+    limit = 1 + margin if one.direction == "lower" else 1 / (1 + margin)
+    better, worse = ("below", "above") if one.direction == "lower" else ("above", "below")
+    return {
+        True: f"It is {better} {limit:.4g} times the control's",
+        False: f"It is {worse} {limit:.4g} times the control's",
+        None: f"Whether it is {worse} {limit:.4g} times the control's is undecided",
+    }[one.non_inferior]
 
 
 def _p_in_words(one: Comparison) -> str:
@@ -140,7 +165,10 @@ def _p(value: float) -> str:
 
 def _ends(one: Estimate | Comparison) -> str:
     assert one.interval is not None
-    return " to ".join(number(end, one.interval) for end in (one.interval.low, one.interval.high))
+    low, high = (number(end, one.interval) for end in (one.interval.low, one.interval.high))
+    if math.isinf(one.interval.low):
+        return f"up to {high}"
+    return f"from {low} upwards" if math.isinf(one.interval.high) else f"from {low} to {high}"
 
 
 def _count(one: Comparison) -> str:
@@ -150,7 +178,7 @@ def _count(one: Comparison) -> str:
 
 
 def _in_groups(clusters: int | None) -> str:
-    return "" if clusters is None else f" in {clusters:,} clusters"
+    return "" if clusters is None else f" in {clusters:,} cluster{'s' * (clusters != 1)}"
 
 
 def _groups(clusters: int | None) -> str:

@@ -1,7 +1,7 @@
 """Evaluations whose truth is known: what two models answer to the same samples, drawn again and again.
 
-Behind every answer is a latent normal number: what is shared with the other samples about the same passage, what makes the
-passage suit one arm, how hard the sample is, how well it suits the arm, and chance. A law turns it into a score.
+Behind every answer is a latent normal number: what the samples about one passage share, what makes a passage suit one arm,
+how hard the sample is, how well it suits the arm, and chance. A law turns it into a score.
 """
 
 from __future__ import annotations
@@ -9,39 +9,51 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
 Array = npt.NDArray[np.float64]
-Truth = Literal["exchangeable arms", "equal means, other shape", "an effect"]
+Codes = npt.NDArray[np.intp]
+Truth = Literal["exchangeable arms", "equal arms of other shape", "an effect"]
+Scale = Literal["binary", "bounded", "unbounded"]
 TRUTHS: tuple[Truth, ...] = get_args(Truth)
 PASSAGE = 5
-"""Samples of one passage."""
+"""Samples about one passage."""
 REPEATS = 4
+
+# -- laws: from chances between 0 and 1 to scores ------------------------------------------------------------------
 
 
 class Law(NamedTuple):
-    """How scores are distributed over all samples, with the means that the statistics are to find."""
+    """How the scores of an arm are distributed over all samples, and the means that the statistics are to find."""
 
     scores: Callable[[Array], Array]
-    """Scores at probabilities: the quantile function."""
+    """The quantile function."""
     mean: float
     geometric_mean: float = math.nan
 
 
 def right(rate: float) -> Law:
+    """1 at this rate, otherwise 0."""
     return Law(lambda chances: (chances > 1 - rate).astype(np.float64), rate)
 
 
 def zeros_and_scores(zeros: float, power: float) -> Law:
-    """0 in a share of the answers, and u^(1/power), whose mean is power / (power + 1), in the others."""
-    answered = 1 - zeros
+    """0 in a share of the answers; in the others u^(1/power), whose mean is power / (power + 1)."""
     return Law(
-        lambda chances: np.maximum(chances - zeros, 0.0) ** (1 / power) / answered ** (1 / power),
-        answered * power / (power + 1),
+        lambda chances: (np.maximum(chances - zeros, 0.0) / (1 - zeros)) ** (1 / power),
+        (1 - zeros) * power / (power + 1),
+    )
+
+
+def disasters(rate: float, smallest: float) -> Law:
+    """1, but at this rate something between 0 and 1 - smallest."""
+    return Law(
+        lambda chances: np.where(chances < rate, (1 - smallest) * chances / rate, 1.0),
+        1 - rate * (1 + smallest) / 2,
     )
 
 
@@ -53,13 +65,17 @@ def levels(*shares: float) -> Law:
 
 
 def seconds(median: float, tail: float) -> Law:
-    """Log-logistic: beyond the median a share of answers that falls like seconds^-tail. No moment from `tail` on."""
+    """Log-logistic: the share of longer ones falls like seconds^-tail, so that moments from `tail` on are infinite."""
     mean = median * (math.pi / tail) / math.sin(math.pi / tail)
     return Law(lambda chances: median * (chances / (1 - chances)) ** (1 / tail), mean, median)
 
 
-def seconds_of_mean(mean: float, tail: float) -> Law:
-    return seconds(mean / seconds(1.0, tail).mean, tail)
+def rewards(mean: float, scale: float) -> Law:
+    """Logistic: symmetric, with tails somewhat heavier than normal ones."""
+    return Law(lambda chances: mean + scale * np.log(chances / (1 - chances)), mean)
+
+
+# -- evaluations ---------------------------------------------------------------------------------------------------
 
 
 class Shares(NamedTuple):
@@ -72,113 +88,155 @@ class Shares(NamedTuple):
 
     @property
     def chance(self) -> float:
-        return 1 - sum(self)
+        return max(1 - sum(self), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(NamedTuple):
     law: Law
     shares: Shares
 
 
 class Drawn(NamedTuple):
-    """Scores of both arms, runs x samples (x repeats), and what is true of them."""
+    """Scores of both arms, runs x samples (x repeats), and the treatment's true difference or ratio."""
 
     control: Array
     treatment: Array
-    difference: float
-    ratio: float
-    clusters: npt.NDArray[np.intp] | None
+    truth: float
+    clusters: Codes | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Eval:
-    """A kind of evaluation: `treatments` is the other arm under each truth."""
+    """A kind of evaluation: a control, and what the other arm is like under each truth."""
 
     kind: str
     bounds: tuple[float, float] | None
     control: Arm
     treatments: Mapping[Truth, Arm]
     repeats: int = 1
+    estimand: Literal["difference", "ratio"] = "difference"
 
     @property
     def clustered(self) -> bool:
-        return self.control.shares.passage > 0
+        return self.control.shares.passage + self.control.shares.passage_and_arm > 0
 
-    def draw(self, rng: np.random.Generator, runs: int, n: int, truth: Truth, *, paired: bool = True) -> Drawn:
+    @property
+    def scale(self) -> Scale:
+        """What the method depends on: the mean of several 0s and 1s is a score."""
+        if self.kind == "binary":
+            return "binary" if self.repeats == 1 else "bounded"
+        return "unbounded" if self.bounds is None else "bounded"
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What the statistics are told."""
+        return {"kind": self.kind, "bounds": self.bounds}
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        runs: int,
+        n: int,
+        truth: Truth,
+        *,
+        paired: bool = True,
+        passages: Codes | None = None,
+    ) -> Drawn:
         """Both arms of `runs` experiments. Arms that are not paired answer other samples, about other passages."""
-        treatment = self.treatments[truth]
-        passages = np.arange(n) // PASSAGE
-        common = _common(rng, runs, n, passages)
-        first = self._answers(rng, self.control, common, passages)
-        second = self._answers(rng, treatment, common if paired else _common(rng, runs, n, passages), passages)
-        laws = treatment.law, self.control.law
+        treatment, passages = self.treatments[truth], np.arange(n) // PASSAGE if passages is None else passages
+        common = _common(rng, runs, passages)
+        control = self._answers(rng, self.control, common, passages)
+        common = common if paired else _common(rng, runs, passages)
+        ours, theirs = treatment.law, self.control.law
+        ratio = ours.geometric_mean / theirs.geometric_mean
         return Drawn(
-            control=first,
-            treatment=second,
-            difference=laws[0].mean - laws[1].mean,
-            ratio=laws[0].geometric_mean / laws[1].geometric_mean,
+            control=control,
+            treatment=self._answers(rng, treatment, common, passages),
+            truth=ratio if self.estimand == "ratio" else ours.mean - theirs.mean,
             clusters=passages if self.clustered else None,
         )
 
-    def _answers(
-        self, rng: np.random.Generator, arm: Arm, common: tuple[Array, Array], passages: npt.NDArray[np.intp]
-    ) -> Array:
+    def _answers(self, rng: np.random.Generator, arm: Arm, common: tuple[Array, Array], passages: Codes) -> Array:
         (passage, sample), shares = common, arm.shares
         latent = math.sqrt(shares.sample) * sample
-        if shares.passage or shares.passage_and_arm:
+        if self.clustered:
             own = math.sqrt(shares.passage_and_arm) * rng.standard_normal(passage.shape)
-            latent = latent + (math.sqrt(shares.passage) * passage + own)[:, passages]
+            latent += (math.sqrt(shares.passage) * passage + own)[:, passages]
         if shares.sample_and_arm:
-            latent = latent + math.sqrt(shares.sample_and_arm) * rng.standard_normal(sample.shape)
+            latent += math.sqrt(shares.sample_and_arm) * rng.standard_normal(sample.shape)
         if self.repeats > 1:
             latent = np.repeat(latent[..., None], self.repeats, axis=2)
-        return arm.law.scores(ndtr(latent + math.sqrt(shares.chance) * rng.standard_normal(latent.shape)))
+        if shares.chance:
+            latent = latent + math.sqrt(shares.chance) * rng.standard_normal(latent.shape)
+        return arm.law.scores(ndtr(latent))
 
 
-def _common(rng: np.random.Generator, runs: int, n: int, passages: npt.NDArray[np.intp]) -> tuple[Array, Array]:
-    return rng.standard_normal((runs, int(passages[-1]) + 1)), rng.standard_normal((runs, n))
+def _common(rng: np.random.Generator, runs: int, passages: Codes) -> tuple[Array, Array]:
+    return rng.standard_normal((runs, int(passages[-1]) + 1)), rng.standard_normal((runs, passages.size))
 
 
-def _eval(
-    kind: str, bounds: tuple[float, float] | None, shares: Shares, laws: tuple[Law, Law, Law], other: Shares | None = None
-) -> Eval:
-    """`laws` are the control's, another one of equal mean, and one with an effect; `other` are that other's shares."""
+def _eval(kind: str, bounds: tuple[float, float] | None, laws: tuple[Law, Law, Law], *shares: Shares) -> Eval:
+    """`laws` are the control's, an equal one of other shape, and one with an effect; `shares` those of all and of the second."""
     same, shaped, better = laws
-    return Eval(
-        kind=kind,
-        bounds=bounds,
-        control=Arm(same, shares),
-        treatments=dict(zip(TRUTHS, (Arm(same, shares), Arm(shaped, other or shares), Arm(better, shares)), strict=True)),
-    )
+    arms = Arm(same, shares[0]), Arm(shaped, shares[-1]), Arm(better, shares[0])
+    return Eval(kind=kind, bounds=bounds, control=arms[0], treatments=dict(zip(TRUTHS, arms, strict=True)))
+
+
+def _gate(kind: str, control: Law, treatment: Law, shares: Shares) -> Eval:
+    """A treatment that is worse by its truth, or only that."""
+    return Eval(kind=kind, bounds=UNIT, control=Arm(control, shares), treatments={"an effect": Arm(treatment, shares)})
 
 
 UNIT = (0.0, 1.0)
 PAIRED = Shares(sample=0.6)
+LOOSE = Shares(sample=0.2)
+"""Shares of an arm that finds other samples hard."""
 PASSAGES = Shares(passage=0.3, passage_and_arm=0.25, sample=0.1)
 UNEVEN = Shares(passage=0.3, passage_and_arm=0.45, sample=0.1)
-"""Shares of an arm that some passages suit very well and some very badly."""
-LIKERT = (levels(0.10, 0.15, 0.25, 0.30, 0.20), levels(0.20, 0.10, 0.12, 0.31, 0.27), levels(0.06, 0.11, 0.22, 0.34, 0.27))
-ZEROS = (zeros_and_scores(0.25, 4), zeros_and_scores(0.35, 12), zeros_and_scores(0.15, 4))
-LATENCY = (seconds(2.0, 4.0), seconds_of_mean(seconds(2.0, 4.0).mean, 3.0), seconds(1.6, 4.0))
+"""Shares of an arm that some passages suit very well and others very badly."""
+WHOLE = Shares(passage_and_arm=1.0)
+"""Shares of an arm to which a passage is lost as a whole."""
+
+_ZEROS = zeros_and_scores(0.25, 4), zeros_and_scores(0.35, 12), zeros_and_scores(0.15, 4)
+_LIKERT = levels(0.1, 0.15, 0.25, 0.3, 0.2), levels(0.2, 0.1, 0.12, 0.31, 0.27), levels(0.06, 0.11, 0.22, 0.34, 0.27)
+_USUAL, _FASTER = seconds(2.0, 4.0), seconds(1.6, 4.0)
+_STALLING = seconds(_USUAL.mean / seconds(1.0, 3.0).mean, 3.0)
+"""Usually faster, at times much slower: the same mean."""
+_LATENCY, _RATIO = (_USUAL, _STALLING, _FASTER), (_USUAL, seconds(2.0, 3.0), _FASTER)
 
 EVALS: dict[str, Eval] = {
-    "right in 70 %": _eval("binary", UNIT, PAIRED, (right(0.70), right(0.70), right(0.80)), Shares(sample=0.2)),
-    "right in 95 %": _eval("binary", UNIT, PAIRED, (right(0.95), right(0.95), right(0.98)), Shares(sample=0.2)),
-    "scores, a quarter 0": _eval("bounded", UNIT, PAIRED, ZEROS),
-    "levels 1 to 5": _eval("ordinal", (1.0, 5.0), PAIRED, LIKERT),
-    "latency": _eval("positive", None, PAIRED, LATENCY),
-    "right or wrong, passages of 5": _eval("binary", UNIT, PASSAGES, (right(0.65), right(0.65), right(0.80)), UNEVEN),
-    "scores, passages of 5": _eval("bounded", UNIT, PASSAGES, ZEROS, UNEVEN),
-    "latency, passages of 5": _eval("positive", None, PASSAGES, LATENCY, UNEVEN),
+    "right or wrong, 70 %": _eval("binary", UNIT, (right(0.7), right(0.7), right(0.8)), PAIRED, LOOSE),
+    "right or wrong, 95 %": _eval("binary", UNIT, (right(0.95), right(0.95), right(0.98)), PAIRED, LOOSE),
+    "scores, a quarter 0": _eval("bounded", UNIT, _ZEROS, PAIRED),
+    "levels 1 to 5": _eval("ordinal", (1.0, 5.0), _LIKERT, PAIRED),
+    "latency, difference": _eval("positive", None, _LATENCY, PAIRED),
+    "latency, ratio": replace(_eval("positive", None, _RATIO, PAIRED), estimand="ratio"),
     "right or wrong, mean of 4 repeats": replace(
-        _eval(
-            "binary",
-            UNIT,
-            Shares(sample=0.5, sample_and_arm=0.1),
-            (right(0.70), right(0.70), right(0.78)),
-            Shares(sample=0.5, sample_and_arm=0.4),
-        ),
+        _eval("binary", UNIT, (right(0.7), right(0.7), right(0.78)), Shares(0, 0, 0.5, 0.1), Shares(0, 0, 0.5, 0.4)),
         repeats=REPEATS,
     ),
+    "right or wrong, passages of 5": _eval("binary", UNIT, (right(0.65), right(0.65), right(0.8)), PASSAGES, UNEVEN),
+    "scores, passages of 5": _eval("bounded", UNIT, _ZEROS, PASSAGES, UNEVEN),
+    "latency, passages of 5, difference": _eval("positive", None, _LATENCY, PASSAGES, UNEVEN),
+    "latency, passages of 5, ratio": replace(_eval("positive", None, _RATIO, PASSAGES, UNEVEN), estimand="ratio"),
 }
+"""What intervals and p-values are judged on."""
+
+_REWARDS = rewards(0.0, 1.0), rewards(0.0, 2.0), rewards(0.5, 1.0)
+REWARDS: dict[str, Eval] = {
+    "rewards": _eval("unbounded", None, _REWARDS, PAIRED),
+    "rewards, passages of 5": _eval("unbounded", None, _REWARDS, PASSAGES, UNEVEN),
+}
+"""Numbers of any size, for the methods of metrics without bounds."""
+
+GATES: dict[str, Eval] = {
+    "1 in 20 becomes wrong": _gate("binary", right(1.0), right(0.95), Shares()),
+    "85 % right, then 80 %": _gate("binary", right(0.85), right(0.80), PAIRED),
+    "1 in 20 loses .6 to 1": _gate("bounded", right(1.0), disasters(0.05, 0.6), Shares()),
+    "8 % fall to 0": _gate("bounded", zeros_and_scores(0.0, 9), zeros_and_scores(0.08, 9), PAIRED),
+    "passages of 5, 1 in 20 lost": _gate("binary", right(1.0), right(0.95), WHOLE),
+    "passages of 5, 85 % right, then 80 %": _gate("binary", right(0.85), right(0.80), PASSAGES),
+    "passages of 5, 1 in 20 loses .6 to 1": _gate("bounded", right(1.0), disasters(0.05, 0.6), WHOLE),
+    "passages of 5, 8 % fall to 0": _gate("bounded", zeros_and_scores(0.0, 9), zeros_and_scores(0.08, 9), PASSAGES),
+}
+"""What one-sided bounds are judged on: at the margin, with losses that are rare and large."""

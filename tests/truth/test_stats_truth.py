@@ -10,29 +10,27 @@ from functools import cache
 
 import numpy as np
 import pytest
+from evals import UNIT
+from scipy.special import ndtri
+from simulation import ALPHA, at_least, at_most, line
 
 from pytest_crucible.stats import compare, difference_bounds, mean_bound, tango_interval, tango_p_value
+from pytest_crucible.stats.declared import declared, declared_pairs
 
 pytestmark = pytest.mark.slow
 
-UNIT = (0.0, 1.0)
-ALPHA = 0.05
 
-
-def compared(candidate, baseline, *, level=0.95, **facts):
-    return compare(baseline, candidate, alpha=1 - level, **facts)
+def compared(candidate, baseline, *, kind, clusters=None):
+    """Every run by the line of the table, which costs a tenth of the whole record."""
+    row = line("compare", "pairs", kind, clustered=clusters is not None)
+    return [
+        row.function(declared_pairs(one, other, kind=kind, bounds=UNIT, clusters=clusters), 1 - ALPHA)
+        for one, other in zip(candidate, baseline, strict=True)
+    ]
 
 
 def bounded(candidate, baseline, **facts):
     return difference_bounds(baseline, candidate, **facts)
-
-
-def at_most(errors: int, runs: int, limit: float) -> bool:
-    return errors / runs <= limit + 4 * math.sqrt(limit * (1 - limit) / runs)
-
-
-def at_least(hits: int, runs: int, limit: float) -> bool:
-    return at_most(runs - hits, runs, 1 - limit)
 
 
 @cache
@@ -61,7 +59,7 @@ def test_paired_bits_keep_size_and_coverage(n, mean, effect):
     if effect == 0:
         assert at_most(sum(p < ALPHA for _, _, p in answers), runs, 0.054)
     for run in range(20):
-        result = compared(candidate[run], baseline[run], kind="binary", bounds=UNIT)
+        result = compare(baseline[run], candidate[run], kind="binary", bounds=UNIT)
         assert (result.interval.low, result.interval.high, result.p_value) == answers[run]
 
 
@@ -74,13 +72,11 @@ def test_zero_inflated_scores_keep_size_and_coverage(n, trade):
     shared = rng.normal(size=(runs, n))
 
     def arm(share_of_zeros, mean_of_rest):
-        answered = shared + rng.normal(size=(runs, n)) > math.sqrt(2) * _normal_quantile(share_of_zeros)
+        answered = shared + rng.normal(size=(runs, n)) > math.sqrt(2) * ndtri(share_of_zeros)
         return np.where(answered, rng.beta(10 * mean_of_rest, 10 * (1 - mean_of_rest), (runs, n)), 0.0)
 
     candidate, baseline = arm(zeros, mean), arm(0.30, 0.70)
-    results = [
-        compared(one, other, kind="bounded", bounds=UNIT) for one, other in zip(candidate, baseline, strict=True)
-    ]
+    results = compared(candidate, baseline, kind="bounded")
 
     assert at_most(sum(result.p_value < ALPHA for result in results), runs, 0.055)
     assert at_least(sum(result.interval.low <= 0 <= result.interval.high for result in results), runs, 0.945)
@@ -102,10 +98,7 @@ def test_clusters_of_five_keep_size_and_coverage(groups, kind):
         candidate, baseline = (candidate > 0).astype(float), (baseline > 0).astype(float)
     else:
         candidate, baseline = 1 / (1 + np.exp(-candidate)), 1 / (1 + np.exp(-baseline))
-    results = [
-        compared(one, other, kind=kind, bounds=UNIT, clusters=clusters)
-        for one, other in zip(candidate, baseline, strict=True)
-    ]
+    results = compared(candidate, baseline, kind=kind, clusters=clusters)
 
     assert at_most(sum(result.p_value < ALPHA for result in results), runs, 0.055)
     assert at_least(sum(result.interval.low <= 0 <= result.interval.high for result in results), runs, 0.945)
@@ -166,10 +159,11 @@ SIZES = {"10 of 5": [5] * 10, "20 of 5": [5] * 20, "60 of 5": [5] * 60, "20 of 1
 def test_korn_graubard_bounds_of_clustered_bits_never_err_too_often(sizes, rate, correlation):
     runs, clusters = 4000, np.repeat(np.arange(len(sizes)), sizes)
     values = clustered_bits(np.random.default_rng([7, len(sizes)]), runs, sizes, rate, correlation)
-    facts = {"kind": "binary", "bounds": UNIT, "clusters": clusters}
+    bound = line("bound", "one arm", "binary", clustered=True).function
+    seen = [declared(row, kind="binary", bounds=UNIT, clusters=clusters) for row in values]
 
-    assert at_most(sum(mean_bound(row, side="lower", **facts).value > rate for row in values), runs, ALPHA)
-    assert at_most(sum(mean_bound(row, side="upper", **facts).value < rate for row in values), runs, ALPHA)
+    assert at_most(sum(bound(row, ALPHA, "lower") > rate for row in seen), runs, ALPHA)
+    assert at_most(sum(bound(row, ALPHA, "upper") < rate for row in seen), runs, ALPHA)
 
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
@@ -179,8 +173,11 @@ def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate)
     """The margin gate of clustered pairs, at the margin. Worst known cell .07: all-or-nothing clusters, 20 of 5, .2."""
     runs, clusters = 4000, np.repeat(np.arange(len(sizes)), sizes)
     losses = clustered_bits(np.random.default_rng([8, len(sizes)]), runs, sizes, rate, correlation)
+    bound = line("margin", "pairs", "binary", clustered=True).function
     facts = {"kind": "binary", "bounds": UNIT, "clusters": clusters}
-    passes = sum(bounded(1 - loss, np.ones(loss.size), **facts).low > -rate + 1e-9 for loss in losses)
+    right = np.ones(clusters.size)
+    pairs = (declared_pairs(1 - loss, right, **facts) for loss in losses)
+    passes = sum(bound(arms, ALPHA, "lower") > -rate + 1e-9 for arms in pairs)
 
     assert at_most(passes, runs, 0.07)
 
@@ -198,9 +195,3 @@ def test_augmented_t_bounds_of_scores_never_err_too_often(n):
 @cache
 def _tango_low(gained: int, lost: int, n: int) -> float:
     return tango_interval(gained, lost, n, level=1 - 2 * ALPHA).low + 1e-12
-
-
-def _normal_quantile(probability: float) -> float:
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(probability)

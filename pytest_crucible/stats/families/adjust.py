@@ -28,14 +28,15 @@ def adjust(
     >>> adjust([0.01, None, 0.04, 0.03], "BH")
     [0.03, None, 0.04, 0.04]
     """
-    if method not in _STEPS:
+    steps = {name.lower(): function for name, function in _STEPS.items()}.get(str(method).lower())
+    if steps is None:
         raise ValueError(f"wanted one of {', '.join(_STEPS)}, not {method!r}")
     measured = sorted((p, position) for position, p in enumerate(p_values) if p is not None)
     ascending = [float(p) for p, _ in measured]
     _check(ascending, family_size)
     adjusted: list[float | None] = [None] * len(p_values)
     size = len(ascending) if family_size is None else family_size
-    for (_, position), p in zip(measured, _STEPS[method](ascending, size), strict=True):
+    for (_, position), p in zip(measured, steps(ascending, size), strict=True):
         adjusted[position] = min(1.0, p)
     return adjusted
 

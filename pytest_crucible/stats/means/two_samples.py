@@ -110,7 +110,7 @@ def without_variation(method: str, arms: tuple[Array, Array], alternative: Alter
         estimate=estimate,
         n=n,
         status="degenerate",
-        note="neither arm varies: the p-value is the permutation one; the augmented Welch interval needs bounds",
+        note="neither arm varies: the p-value is the permutation one, and there is no standard error for an interval",
     )
 
 

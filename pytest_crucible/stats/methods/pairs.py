@@ -1,6 +1,11 @@
-"""Pairs: treatment - control with an interval and the p-value that belongs to it, and one-sided bounds for margins."""
+"""Pairs: treatment - control with an interval and the p-value that belongs to it, and one-sided bounds for margins.
+
+One-sided alternatives give intervals of which one end is infinite.
+"""
 
 from __future__ import annotations
+
+import math
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
@@ -10,37 +15,41 @@ from pytest_crucible.stats.means.clustered import clustered_interval, clustered_
 from pytest_crucible.stats.means.point_mass import point_mass_p_value
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.methods import one_arm
-from pytest_crucible.stats.observations import Side, is_constant, is_finite_range
+from pytest_crucible.stats.observations import Alternative, Side, is_constant, is_finite_range
 from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_interval, tango_p_value, tango_statistic
 
 
-def tango_test(arms: Arms, level: float) -> Significance:
+def tango_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     seen = differences(arms)
     gained, lost = _discordant(seen)
-    n = seen.values.size
+    n, two_sided = seen.values.size, alternative == "two-sided"
+    interval = tango_interval(gained, lost, n, level=level if two_sided else 2 * level - 1)
+    low = -math.inf if alternative == "less" else interval.low
+    high = math.inf if alternative == "greater" else interval.high
     return Significance(
         method="tango",
         statistic=tango_statistic(gained, lost, n, 0.0),
-        interval=tango_interval(gained, lost, n, level=level),
-        p_value=tango_p_value(gained, lost, n),
-        p_exact=mcnemar_exact(gained, lost),
+        interval=Interval(low=low, high=high, level=level, method="tango"),
+        p_value=tango_p_value(gained, lost, n, alternative=alternative),
+        p_exact=mcnemar_exact(gained, lost) if two_sided else None,
         estimate=seen.mean,
     )
 
 
-def paired_t_test(arms: Arms, level: float) -> Significance:
+def paired_t_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     seen = differences(arms)
-    result = paired_t(seen.values, level=level, bounds=seen.bounds)
+    result = paired_t(seen.values, alternative=alternative, level=level, bounds=seen.bounds)
     if is_constant(seen.values):
         flipped = 1.0 if result.p_value is None else result.p_value
         return _constant(seen, float(seen.values[0]), seen.values.size, result.interval, flipped, level)
     return result
 
 
-def cr2_test(arms: Arms, level: float) -> Significance:
+def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     seen = differences(arms)
     mean = clustered_mean(seen.values, seen.labels)
-    interval, p_value = clustered_interval(mean, level=level, bounds=seen.bounds), clustered_p_value(mean)
+    interval = clustered_interval(mean, level=level, bounds=seen.bounds, alternative=alternative)
+    p_value = clustered_p_value(mean, alternative=alternative)
     if mean.se == 0:
         return _constant(seen, mean.estimate, mean.clusters, interval, p_value, level)
     return Significance(
@@ -58,6 +67,8 @@ def _constant(
     seen: Observed, difference: float, n: int, interval: Interval | None, flipped: float, level: float
 ) -> Significance:
     """Equal differences: the sign-flip p knows nothing of the bounds and can contradict the point-mass interval.
+
+    Each end of that interval alone errs in up to 1 - level, so it serves one-sided alternatives as it is.
 
     So the p-value is the larger of the sign-flip and the point-mass one, and an interval that excludes 0 although the
     p-value is not small is extended to 0. Both only become more careful; the sign-flip p remains as `p_exact`.

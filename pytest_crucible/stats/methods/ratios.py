@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.counts.ratios import as_ratio, geometric_mean_ratio_paired, geometric_mean_ratio_welch
 from pytest_crucible.stats.declared import OPEN, Arms, declared_arms, declared_pairs
 from pytest_crucible.stats.methods import pairs, two_arms
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.observations import Alternative, Array
 
 
-def paired_logs(arms: Arms, level: float) -> Significance:
-    return geometric_mean_ratio_paired(*_positive(arms), level=level)
+def paired_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    return geometric_mean_ratio_paired(arms.treatment.values, arms.control.values, alternative=alternative, level=level)
 
 
-def clustered_logs(arms: Arms, level: float) -> Significance:
-    ours, theirs = (np.log(values) for values in _positive(arms))
-    logs = declared_pairs(ours, theirs, kind="unbounded", bounds=OPEN, clusters=arms.treatment.clusters)
-    return as_ratio(pairs.cr2_test(logs, level), "cr2 of logarithms")
+def clustered_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    return as_ratio(pairs.cr2_test(logarithms(arms), level, alternative), "cr2 of logarithms")
 
 
-def welch_logs(arms: Arms, level: float) -> Significance:
-    return geometric_mean_ratio_welch(*_positive(arms), level=level)
+def welch_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    return geometric_mean_ratio_welch(arms.treatment.values, arms.control.values, alternative=alternative, level=level)
 
 
-def clustered_logs_of_two_arms(arms: Arms, level: float) -> Significance:
-    ours, theirs = (np.log(values) for values in _positive(arms))
-    labels = arms.treatment.labels, arms.control.labels
-    logs = declared_arms(ours, theirs, kind="unbounded", bounds=OPEN, clusters=labels)
-    return as_ratio(two_arms.cr2_test(logs, level), "cr2 of logarithms")
+def clustered_logs_of_two_arms(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    return as_ratio(two_arms.cr2_test(logarithms(arms), level, alternative), "cr2 of logarithms")
+
+
+def logarithms(arms: Arms) -> Arms:
+    """The same arms on the scale on which a ratio is a difference. Raises ValueError, with the count, for values of 0."""
+    check_positive(arms)
+    ours, theirs, labels = np.log(arms.treatment.values), np.log(arms.control.values), arms.treatment.clusters
+    if arms.differences is not None:
+        return declared_pairs(ours, theirs, kind="unbounded", bounds=OPEN, clusters=labels)
+    both = None if labels is None else (labels, arms.control.labels)
+    return declared_arms(ours, theirs, kind="unbounded", bounds=OPEN, clusters=both)
+
+
+def check_positive(arms: Arms) -> None:
+    """Raise ValueError, with the count, where a logarithm does not exist."""
+    values = np.concatenate((arms.treatment.values, arms.control.values))
+    without = int((values <= 0).sum())
+    if without:
+        raise ValueError(f"a ratio of geometric means needs positive values: {without} of {values.size} are not")
 
 
 def geometric_mean(values: Array) -> float | None:
@@ -40,12 +52,3 @@ def geometric_mean(values: Array) -> float | None:
     2.0
     """
     return float(np.exp(np.log(values).mean())) if values.size and values.min() > 0 else None
-
-
-def _positive(arms: Arms) -> tuple[Array, Array]:
-    """Treatment and control. Raises NotEnoughData where a logarithm does not exist."""
-    values = arms.treatment.values, arms.control.values
-    without = sum(int((one <= 0).sum()) for one in values)
-    if without:
-        raise NotEnoughData(f"{without} values are not above 0, and a ratio of geometric means needs all to be")
-    return values

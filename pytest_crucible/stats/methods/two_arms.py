@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.declared import Arms
 from pytest_crucible.stats.means.augmented import augmented_welch_bound
 from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
 from pytest_crucible.stats.means.two_samples import welch_t
-from pytest_crucible.stats.observations import Side
+from pytest_crucible.stats.observations import Alternative, Side
 from pytest_crucible.stats.proportions.two import compare_proportions
 
 
-def score_test(arms: Arms, level: float) -> Significance:
-    return compare_proportions(*_counts(arms), level=level)
+def score_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    return compare_proportions(*_counts(arms), alternative=alternative, level=level)
 
 
-def welch_test(arms: Arms, level: float) -> Significance:
-    return welch_t(arms.treatment.values, arms.control.values, level=level)
+def welch_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    found = welch_t(arms.treatment.values, arms.control.values, alternative=alternative, level=level)
+    return found if found.interval else replace(found, note="neither arm varies, so that there is no standard error")
 
 
-def cr2_test(arms: Arms, level: float) -> Significance:
+def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     ours, theirs = arms.treatment, arms.control
-    return clustered_arms(ours.values, theirs.values, ours.labels, theirs.labels, level=level)
+    values, labels = (ours.values, theirs.values), (ours.labels, theirs.labels)
+    return clustered_arms(*values, *labels, alternative=alternative, level=level)
 
 
 # -- one-sided bounds to decide a margin by -----------------------------------------------------------------------

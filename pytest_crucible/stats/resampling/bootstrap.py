@@ -14,9 +14,10 @@ import numpy.typing as npt
 from pytest_crucible.stats.observations import Array, Codes, Labels, check_share, cluster_codes
 from pytest_crucible.stats.resampling.bootstrapped import Bootstrapped, answered, check_size, no_interval
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator, index_blocks
-from pytest_crucible.stats.resampling.exact_laws import MOST_LISTED, Statistic, every_resample
-from pytest_crucible.stats.resampling.jackknife import jackknife, observations, of_each, of_one
+from pytest_crucible.stats.resampling.exact_laws import MOST_LISTED, every_resample
+from pytest_crucible.stats.resampling.jackknife import jackknife, observations
 from pytest_crucible.stats.resampling.law import law_of_draws
+from pytest_crucible.stats.resampling.statistic import Statistic, of_each, of_one
 
 
 def bootstrap(

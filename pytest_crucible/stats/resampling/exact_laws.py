@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,7 @@ from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.observations import Array, finite
 from pytest_crucible.stats.resampling.grid import Cells, Grid, find_grid
 from pytest_crucible.stats.resampling.law import Law, law_of_draws
-
-Statistic = Callable[..., npt.ArrayLike]
-"""Called as `statistic(samples, axis=1)` with one sample per row, as `np.mean` and `np.median` can be."""
+from pytest_crucible.stats.resampling.statistic import Statistic, of_each
 
 MOST_LISTED = 8
 """Up to this many observations every resample is listed: 8^8 of them, as 6435 multisets."""
@@ -47,7 +44,7 @@ def enumerated_law(values: npt.ArrayLike, statistic: Statistic = np.mean) -> Law
     array = np.asarray(values, dtype=np.float64)
     _some(array.ravel())
     samples, counts = every_resample(len(array))
-    return law_of_draws(np.asarray(statistic(array[samples], axis=1), dtype=np.float64), counts)
+    return law_of_draws(of_each(array[samples], statistic), counts)
 
 
 def bootstrap_law(values: npt.ArrayLike) -> Law | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.observations import ROUNDING, Array, Labels, cluster_codes, finite
-from pytest_crucible.stats.resampling.exact_laws import Statistic
+from pytest_crucible.stats.resampling.statistic import Statistic, of_each, of_one
 
 CELLS = 2_000_000
 """Values that are looked at together: 16 MB."""
@@ -65,29 +65,6 @@ def observations(values: npt.ArrayLike) -> Array:
         raise ValueError(f"wanted numbers or rows of numbers, not {array.ndim} dimensions")
     finite(array.ravel())
     return array
-
-
-def of_one(sample: Array, statistic: Statistic) -> float:
-    """The statistic of a single sample.
-
-    >>> of_one(np.array([1.0, 2.0, 6.0]), np.median)
-    2.0
-    """
-    return float(of_each(sample[None], statistic)[0])
-
-
-def of_each(samples: Array, statistic: Statistic) -> Array:
-    """The statistic of each sample (row). Raises ValueError for anything but one number per sample.
-
-    >>> of_each(np.array([[1.0, 2.0, 6.0], [3.0, 3.0, 3.0]]), np.median).tolist()
-    [2.0, 3.0]
-    """
-    found = np.asarray(statistic(samples, axis=1), dtype=np.float64)
-    if found.shape != (len(samples),):
-        raise ValueError(
-            f"a statistic gives one number for each of {len(samples)} samples, not the shape {found.shape}"
-        )
-    return found
 
 
 def summarised(estimate: float, replicates: Array) -> Jackknife:

@@ -27,7 +27,7 @@ MORE = {
     "experiments.dataset": "groups",
     "experiments.arms": "identity parameters simulated reused lost failures",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
-    "experiments.comparisons": "alternative level bounds needed note",
+    "experiments.comparisons": "alternative level bounds needed effects note",
     "experiments.verdicts": "mistake",
 }
 """Keys beyond the contract: they may grow in number."""

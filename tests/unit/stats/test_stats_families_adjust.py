@@ -119,3 +119,7 @@ def test_a_thousand_p_values_by_hommel_are_those_of_its_quadratic_definition():
             expected[p] = max(expected[p], c if rank >= n - m else min(c, m * p))
 
     assert adjust(p_values, "hommel") == pytest.approx([expected[p] for p in p_values], rel=1e-12)
+
+
+def test_methods_are_found_in_either_case():
+    assert adjust([0.01, 0.04], "bh") == adjust([0.01, 0.04], "BH")

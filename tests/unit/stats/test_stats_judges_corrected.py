@@ -14,7 +14,8 @@ from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.judges.corrected import ppi_difference, ppi_mean
 from pytest_crucible.stats.judges.position import position_bias
 from pytest_crucible.stats.judges.prevalence import rogan_gladen
-from pytest_crucible.stats.means.augmented import augmented_t_interval, mean_interval
+from pytest_crucible.stats.means.augmented import augmented_t_interval
+from pytest_crucible.stats.means.student import mean_interval
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 VERDICTS = st.sampled_from([0.0, 0.5, 1.0])

@@ -370,3 +370,14 @@ def test_a_generator_is_used_as_it_is():
 def test_a_bootstrap_reads_in_one_line():
     assert str(bootstrap_mean([0.0, 1.0] * 10, method="percentile")).endswith("], bootstrap percentile, exact")
     assert "[no interval]" in str(bootstrap_mean([1.0] * 10))
+
+
+def test_a_statistic_without_an_axis_is_asked_sample_by_sample():
+    values = np.random.default_rng(4).random(30)
+
+    found, at_once = (
+        bootstrap(values, statistic, resamples=200, rng=1)
+        for statistic in (lambda sample: float(np.median(sample)), np.median)
+    )
+
+    assert found == at_once

@@ -1,0 +1,36 @@
+"""What the figures share: curves that are told apart without colour, the nominal rate, ticks, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from pytest_crucible.records import Interval
+
+LINES = ("o-", "s--", "^:", "v-.")
+
+
+def curves(axes: Axes, across: Sequence[float], columns: Sequence[Sequence[float]], names: Sequence[str]) -> None:
+    """One curve a name, through one column of the rows; the rows belong to the places across."""
+    for name, line, column in zip(names, LINES, np.array(columns).T, strict=False):
+        axes.plot(across, column, line, label=name)
+
+
+def nominal(axes: Axes, rate: float) -> None:
+    axes.axhline(rate, color="grey", linewidth=0.9, label=f"nominal {rate:g}")
+
+
+def ticks(axes: Axes, places: Sequence[float] | npt.NDArray[np.float64]) -> None:
+    """These numbers, and no others, under the axis."""
+    axes.set_xticks(places, [f"{place:,g}" for place in places])
+    axes.minorticks_off()
+
+
+def whisker(axes: Axes, row: float, estimate: float | None, interval: Interval | None, colour: str) -> None:
+    """A horizontal interval with its estimate."""
+    assert interval is not None
+    axes.plot([interval.low, interval.high], [row, row], color=colour, linewidth=2.5, solid_capstyle="butt")
+    axes.plot([estimate], [row], "o", color=colour, markersize=7)

@@ -1,0 +1,159 @@
+"""Figures of many runs in which nothing differs: how often a difference is claimed all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from drawing import curves, nominal, ticks
+from matplotlib.figure import Figure
+
+from pytest_crucible import stats
+
+
+def alarms_of_a_switch(figure: Figure) -> None:
+    """Share of runs that claim a difference against the number of pairs, from 20 to 1,000.
+
+    By the paired t test it stays near 0.05. By Wilcoxon's test, and by the switch between both, it climbs to about 0.7.
+    """
+    axes, sizes = figure.subplots(), (20, 50, 100, 200, 500, 1000)
+    curves(axes, sizes, [_of_a_switch(n, 500) for n in sizes], ("paired t", "Wilcoxon", "switch by Shapiro-Wilk"))
+    nominal(axes, 0.05)
+    axes.set(xscale="log", xlabel="pairs", ylabel="runs that claim a difference", ylim=(0, None))
+    ticks(axes, sizes)
+    axes.legend(loc="upper left")
+
+
+def _of_a_switch(n: int, runs: int) -> list[float]:
+    """By paired t, Wilcoxon, and one of both by Shapiro-Wilk, on scores of one mean (0.49) and two shapes."""
+    rng, alarms = np.random.default_rng(n), np.zeros(3)
+    for _ in range(runs):
+        new = np.where(rng.random(n) < 0.45, 0.0, rng.uniform(0.7818, 1.0, n))
+        old = np.where(rng.random(n) < 0.30, 0.0, rng.uniform(0.5, 0.9, n))
+        by_mean, by_rank = stats.paired_t(new, old).p_value or 0, stats.wilcoxon_signed_rank(new, old).p_value or 0
+        normal = (stats.shapiro_wilk(new - old).p_value or 0) > 0.05
+        alarms += np.array([by_mean, by_rank, by_mean if normal else by_rank]) <= 0.05
+    return [float(share) for share in alarms / runs]
+
+
+def cost_of_ignoring_clusters(figure: Figure) -> None:
+    """Share of runs that claim a difference against the number of questions in each of twenty clusters.
+
+    As if independent it climbs from 0.05 for single questions to 0.4 for twenty. By CR2 it stays near 0.05.
+    """
+    axes, sizes = figure.subplots(), (1, 2, 3, 5, 10, 20)
+    curves(axes, sizes, [_in_clusters(size, 1000) for size in sizes], ("CR2", "as if independent"))
+    nominal(axes, 0.05)
+    axes.set(xscale="log", xlabel="questions in a cluster", ylabel="runs that claim a difference", ylim=(0, None))
+    ticks(axes, sizes)
+    axes.legend()
+
+
+def _in_clusters(size: int, runs: int) -> tuple[float, float]:
+    """By CR2 and by paired t, in twenty clusters of differences that correlate with 0.2."""
+    rng, labels = np.random.default_rng(size), np.repeat(np.arange(20), size)
+    robust = ignoring = 0
+    for _ in range(runs):
+        differences = 0.5 * rng.standard_normal(20)[labels] + rng.standard_normal(labels.size)
+        robust += stats.clustered_p_value(stats.clustered_mean(differences, labels)) <= 0.05
+        ignoring += (stats.paired_t(differences).p_value or 0) <= 0.05
+    return robust / runs, ignoring / runs
+
+
+def alarms_of_many_questions(figure: Figure) -> None:
+    """Chance of any false claim against the number of questions, from 1 to 40.
+
+    Uncorrected it climbs from 0.05 to 0.85; by Holm it stays at 0.05.
+    """
+    axes, counts = figure.subplots(), (1, 2, 3, 5, 7, 10, 15, 20, 30, 40)
+    rows = np.random.default_rng(8).random((1000, max(counts)))
+    chances = [
+        (
+            np.mean([min(stats.holm(row[:count].tolist())) <= 0.05 for row in rows]),
+            (rows[:, :count].min(1) <= 0.05).mean(),
+        )
+        for count in counts
+    ]
+    curves(axes, counts, chances, ("Holm", "uncorrected"))
+    nominal(axes, 0.05)
+    axes.set(xlabel="questions, none of which has a difference", ylabel="chance of any false claim", ylim=(0, 1))
+    axes.legend()
+
+
+def alarms_of_peeking(figure: Figure) -> None:
+    """Share of runs that have claimed a difference so far against the number of answers, up to 400.
+
+    With a t test after every ten answers it climbs to about 0.3. By a betting sequence it stays below 0.05.
+    """
+    axes, looks, rng = figure.subplots(), np.arange(10, 401, 10), np.random.default_rng(4)
+    claims = np.array([_first_claims(rng, looks) for _ in range(400)])
+    for name, line, first in zip(("betting sequence", "t test after every ten"), ("-", "--"), claims.T, strict=True):
+        axes.plot(looks, [np.mean(first <= n) for n in looks], line, label=name)
+    nominal(axes, 0.05)
+    axes.set(xlabel="answers so far", ylabel="runs that claimed a difference", ylim=(0, None))
+    axes.legend()
+
+
+def _first_claims(rng: np.random.Generator, looks: np.ndarray) -> tuple[float, float]:
+    """After how many answers a betting sequence, and a t test at every look, claim a difference."""
+    old, new = (rng.random((2, int(looks[-1]))) < 0.7).astype(float)
+    p_values = ((n, stats.paired_t(new[:n], old[:n]).p_value) for n in looks)
+    peeked = next((float(n) for n, p in p_values if p is not None and p <= 0.05), np.inf)
+    return stats.paired_sequence(new, old).stopped_at(0.0) or np.inf, peeked
+
+
+def lead_of_the_best(figure: Figure) -> None:
+    """Two panels against the number of candidates, from 1 to 20.
+
+    Left, the average lead of the best climbs from 0 to 8, 6 and 4 points for 100, 200 and 500 questions. Right, false claims
+    climb from 0.05 to 0.45 uncorrected; by Holm they stay at or below 0.05.
+    """
+    left, right = figure.subplots(1, 2)
+    counts, rng = tuple(range(1, 21)), np.random.default_rng(5)
+    curves(
+        left, counts, np.array([_leads(rng, n) for n in (100, 200, 500)]).T, [f"{n} questions" for n in (100, 200, 500)]
+    )
+    some = (1, 2, 5, 10, 20)
+    curves(right, some, [_claims_of_some_candidate(count, 200) for count in some], ("Holm", "uncorrected"))
+    nominal(right, 0.05)
+    left.set(xlabel="candidates", ylabel="lead of the best (points)", ylim=(-0.3, None))
+    right.set(xlabel="candidates", ylabel="runs with a false claim", ylim=(0, None))
+    for axes in (left, right):
+        ticks(axes, (1, 5, 10, 15, 20))
+        axes.legend()
+
+
+def _leads(rng: np.random.Generator, questions: int) -> np.ndarray:
+    """Average lead, in points, of the best of 1 to 20 candidates that are right in 70 % like the baseline."""
+    rates = 100 * rng.binomial(questions, 0.7, (20_000, 21)) / questions
+    return np.mean(np.maximum.accumulate(rates[:, 1:], axis=1) - rates[:, :1], axis=0)
+
+
+def _claims_of_some_candidate(candidates: int, runs: int) -> tuple[float, float]:
+    """Of equal arms that were asked the same 100 questions: any p at most 0.05, by Holm and single."""
+    rng, corrected, single = np.random.default_rng(candidates), 0, 0
+    for _ in range(runs):
+        arms = (0.5 * rng.random((candidates + 1, 100)) + 0.5 * rng.random(100) < 0.63).astype(float)
+        found = stats.compare_arms(list(arms), paired=True, kind="binary")
+        corrected += min(one.p_adjusted or 0 for one in found.contrasts) <= 0.05
+        single += min(one.p_value or 0 for one in found.contrasts) <= 0.05
+    return corrected / runs, single / runs
+
+
+def alarms_of_a_suite(figure: Figure) -> None:
+    """Rate of false alarms of two suites, one of yes or no and one of scores, at nominal rates from 0.01 to 0.2.
+
+    All points lie on the diagonal within their intervals.
+    """
+    axes, alphas, rng = figure.subplots(), np.array([0.01, 0.02, 0.05, 0.10, 0.20]), np.random.default_rng(7)
+    right = (rng.random((120, 2)) < rng.beta(3, 1, (120, 1))).astype(float)
+    scores = np.clip(rng.beta(7, 3, (60, 1)) + rng.uniform(-0.1, 0.1, (60, 2)), 0, 1)
+    scores[rng.random((60, 2)) < 0.3] = 0
+    suites = {"120 questions, yes or no": (right, 0.97, "o"), "60 scores, 30 % zeros": (scores, 1.03, "s")}
+    for name, (values, aside, marker) in suites.items():
+        found = [stats.false_alarm_rate(values, bounds=(0, 1), alpha=alpha, replicates=1000) for alpha in alphas]
+        reach = np.array([[one.rate - one.interval.low, one.interval.high - one.rate] for one in found]).T
+        axes.errorbar(alphas * aside, [one.rate for one in found], reach, fmt=marker, label=name)
+    axes.plot(alphas, alphas, color="grey", linewidth=0.9, label="as it should be")
+    axes.set(xscale="log", yscale="log", xlabel="alpha", ylabel="false alarms")
+    axes.set_yticks(alphas, [f"{alpha:g}" for alpha in alphas])
+    ticks(axes, alphas)
+    axes.legend()

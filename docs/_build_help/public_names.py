@@ -1,0 +1,22 @@
+"""For mkdocstrings: of a module of the statistics only what `pytest_crucible.stats` exports is in the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from griffe import Extension, Module
+
+from pytest_crucible import stats
+
+
+class PublicNames(Extension):
+    """Leaves out the functions and classes that modules of `stats` have for each other. Where none is exported all stay."""
+
+    def on_module_members(self, *, mod: Module, **_kwargs: Any) -> None:
+        if not mod.path.startswith(f"{stats.__name__}."):
+            return
+        here = {name: member for name, member in mod.members.items() if not member.is_alias}
+        own = {name for name, member in here.items() if member.is_function or member.is_class}
+        if exported := own.intersection(dir(stats)):
+            for name in own - exported:
+                del mod.members[name]

@@ -1,0 +1,62 @@
+"""What the simulations share: lines of the decision table asked directly, and rates held against limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from evals import Array, Drawn, Eval
+
+from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.stats import TABLE
+from pytest_crucible.stats.choose import Row
+from pytest_crucible.stats.declared import OPEN, Arms, Observed, declared, declared_arms, declared_pairs
+
+ALPHA = 0.05
+
+
+def at_most(errors: int, runs: int, limit: float) -> bool:
+    """True unless the rate is above the limit by more than four standard errors of the simulation."""
+    return errors / runs <= limit + 4 * math.sqrt(limit * (1 - limit) / runs)
+
+
+def at_least(hits: int, runs: int, limit: float) -> bool:
+    return at_most(runs - hits, runs, 1 - limit)
+
+
+def line(question: str, design: str, scale: str, *, clustered: bool = False) -> Row:
+    return next(row for row in TABLE if row[:4] == (question, design, scale, clustered))
+
+
+def asked(row: Row, known: Eval, drawn: Drawn, *how: Any, labels: Any = None) -> list[Any]:
+    """What a line of the table says to each run of an evaluation; None where it refuses. `labels` are its clusters."""
+    answers: list[Any] = []
+    for observed in _observed(row, known, drawn, clusters_of(row, drawn) if labels is None else labels):
+        try:
+            answers.append(row.function(observed, *how))
+        except NotEnoughData:
+            answers.append(None)
+    return answers
+
+
+def clusters_of(row: Row, drawn: Drawn) -> Any:
+    """(treatment's, control's) for two arms, which saw other passages."""
+    if drawn.clusters is None or row.design != "two arms":
+        return drawn.clusters
+    return drawn.clusters, drawn.clusters + drawn.clusters.size
+
+
+def _observed(row: Row, known: Eval, drawn: Drawn, labels: Any) -> Iterator[Observed | Arms]:
+    facts: dict[str, Any] = {"kind": known.kind, "bounds": OPEN if known.bounds is None else known.bounds}
+    declare = declared_pairs if row.design == "pairs" else declared_arms
+    for theirs, ours in zip(_averaged(drawn.control), _averaged(drawn.treatment), strict=True):
+        if row.design == "one arm":
+            yield declared(ours, clusters=labels, **facts)
+        else:
+            yield declare(ours, theirs, clusters=labels, **facts)
+
+
+def _averaged(scores: Array) -> Array:
+    """Over the repeats of each sample, where there are some."""
+    return scores.mean(axis=2) if scores.ndim == 3 else scores

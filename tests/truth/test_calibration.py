@@ -1,0 +1,350 @@
+"""Every line of the decision table where the truth is known: false alarms, coverage, power and one-sided errors.
+
+`python -m benchmarks.calibration` prints what is held here. A limit is the nominal rate, or a worse one that is named
+beside it, and four standard errors of the simulation.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from evals import EVALS, GATES, PASSAGE, REWARDS, TRUTHS, Drawn, Eval
+from scipy.special import bdtr, ndtr
+from simulation import ALPHA, asked, at_least, at_most, clusters_of, line
+
+from pytest_crucible.stats import (
+    TABLE,
+    compare,
+    compare_arms,
+    difference_bounds,
+    estimate,
+    false_alarm_rate,
+    mean_bound,
+    self_test,
+)
+from pytest_crucible.stats.choose import Row
+from pytest_crucible.stats.proportions.score import score_interval
+
+pytestmark = pytest.mark.slow
+
+RUNS = 2000
+FEWEST_CLUSTERS = 5
+EVERY = EVALS | REWARDS | GATES
+COMPARED, BOUNDED = ("compare", "ratio"), ("bound", "margin", "guaranteed bound", "guaranteed margin")
+UNEVEN = np.repeat(np.arange(20), [1, 3, 5, 7, 9] * 4)
+"""Clusters of 1 to 9 samples."""
+
+SHOWN = {10: 0.88, 30: 0.89, 100: 0.91}
+"""Least coverage by n of one arm's interval, by which nothing is decided. Worst: a mean of latencies without third moment."""
+MOST_BEYOND = {"bound": 0.055, "margin": 0.075, "guaranteed bound": 0.05, "guaranteed margin": 0.05}
+"""Most one-sided errors."""
+BESIDE_A_PERFECT_CONTROL = 0.077
+"""Exactly, for two arms of 50 of which one is always right and the other in 95 %."""
+POWER = {
+    "right or wrong, 70 %": (0.55, 0.35),
+    "right or wrong, 95 %": (0.22, 0.17),
+    "scores, a quarter 0": (0.61, 0.35),
+    "levels 1 to 5": (0.73, 0.41),
+    "latency, difference": (0.97, 0.84),
+    "latency, ratio": (0.99, 0.92),
+    "right or wrong, mean of 4 repeats": (0.74, 0.40),
+    "right or wrong, passages of 5": (0.44, 0.31),
+    "scores, passages of 5": (0.21, 0.14),
+    "latency, passages of 5, difference": (0.64, 0.40),
+    "latency, passages of 5, ratio": (0.72, 0.45),
+    "rewards": (0.70, 0.40),
+    "rewards, passages of 5": (0.22, 0.13),
+}
+"""Least share of runs in which 100 pairs, and 100 samples of two arms each, show the effect."""
+
+
+def fits(row: Row, known: Eval) -> bool:
+    """The evaluation is of the kind that the line is for."""
+    estimand = "ratio" if row.question == "ratio" else "difference"
+    return (known.scale, known.clustered, known.estimand) == (row.scale, row.clustered, estimand)
+
+
+def situations(row: Row) -> dict[str, Eval]:
+    judged = GATES | REWARDS if row.question in BOUNDED else EVALS | REWARDS
+    return {name: known for name, known in judged.items() if fits(row, known)}
+
+
+def cases(*questions: str, sizes: tuple[int, ...]) -> list[object]:
+    return [
+        pytest.param(row, name, n, id=f"{row.question}, {row.design}: {name}, {n}")
+        for row in TABLE
+        if row.question in questions
+        for name in situations(row)
+        for n in sizes
+    ]
+
+
+def drawn_for(row: Row, known: Eval, truth: str, n: int, runs: int = RUNS) -> Drawn:
+    rng = np.random.default_rng([TRUTHS.index(truth), n])
+    return known.draw(rng, runs, n, truth, paired=row.design != "two arms")
+
+
+def too_few_clusters(row: Row, n: int) -> bool:
+    return row.clustered and n // PASSAGE * (2 if row.design == "two arms" else 1) < FEWEST_CLUSTERS
+
+
+def covered(answers, truth: float) -> int:
+    """Intervals that contain the truth; one that does not exist says nothing wrong."""
+    return sum(answer is None or answer.low - 1e-9 <= truth <= answer.high + 1e-9 for answer in answers)
+
+
+def contradicts(answer, no_difference: float) -> bool:
+    if answer.interval is None:  # two arms in which nothing varies at all
+        return answer.p_value < ALPHA
+    return (answer.p_value < ALPHA) == (answer.interval.low <= no_difference <= answer.interval.high)
+
+
+def test_every_line_of_the_table_is_simulated():
+    questions = {"estimate", *COMPARED, *BOUNDED}
+
+    assert [row for row in TABLE if row.question not in questions or not situations(row)] == []
+
+
+@pytest.mark.parametrize(("row", "name", "n"), cases(*COMPARED, sizes=(10, 30, 100)))
+def test_comparisons_keep_their_level_and_cover_the_truth(row, name, n):
+    """Worst known cells: differences of latencies .064 (n=30), Tango .054, paired t of scores with zeros .061 (n=10)."""
+    known, no_difference = EVERY[name], 1.0 if row.question == "ratio" else 0.0
+    for truth in TRUTHS:
+        drawn = drawn_for(row, known, truth, n)
+        answers = asked(row, known, drawn, 1 - ALPHA)
+        if too_few_clusters(row, n):
+            assert answers == [None] * RUNS
+            continue
+
+        assert None not in answers
+        assert not any(contradicts(answer, no_difference) for answer in answers)
+        assert at_least(covered((answer.interval for answer in answers), drawn.truth), RUNS, 0.93 if n == 10 else 0.94)
+        alarms = sum(answer.p_value < ALPHA for answer in answers)
+        if truth != "an effect":
+            assert at_most(alarms, RUNS, 0.06 if "latency" in name else 0.05)
+        elif n == 100:
+            assert at_least(alarms, RUNS, POWER[name][row.design == "two arms"])
+
+
+@pytest.mark.parametrize(("row", "name", "n"), cases("estimate", sizes=(10, 30, 100)))
+def test_the_interval_of_one_arm_covers_its_mean(row, name, n):
+    """Wilson dips to .916 (95 % of 10); t to .91 for ten scores with zeros, and to .88 for ten latencies."""
+    known = EVERY[name]
+    for truth in TRUTHS:
+        answers = asked(row, known, drawn_for(row, known, truth, n), 1 - ALPHA)
+        if too_few_clusters(row, n):
+            assert answers == [None] * RUNS
+            continue
+
+        assert None not in answers
+        assert at_least(covered(answers, known.treatments[truth].law.mean), RUNS, SHOWN[n])
+
+
+@pytest.mark.parametrize(("row", "name", "n"), cases(*BOUNDED, sizes=(20, 50, 200)))
+def test_one_sided_bounds_are_rarely_beyond_the_truth(row, name, n):
+    """At the margin, with rare and large losses; and the other side of it, which proves a regression."""
+    known = EVERY[name]
+    drawn = drawn_for(row, known, "an effect", n)
+    truth = known.treatments["an effect"].law.mean if row.design == "one arm" else drawn.truth
+    low, high = (asked(row, known, drawn, ALPHA, side) for side in ("lower", "upper"))
+    if too_few_clusters(row, n):
+        assert low == high == [None] * RUNS
+        return
+    limit = MOST_BEYOND[row.question]
+    if (row.design, name) == ("two arms", "1 in 20 becomes wrong"):
+        limit = BESIDE_A_PERFECT_CONTROL
+
+    assert at_most(sum(bound > truth + 1e-9 for bound in low), RUNS, limit)
+    assert at_most(sum(bound < truth - 1e-9 for bound in high), RUNS, limit)
+
+
+@pytest.mark.parametrize(("row", "name", "n"), cases("estimate", *COMPARED, *BOUNDED, sizes=(30,)))
+def test_the_front_door_answers_by_the_line(row, name, n):
+    known = EVERY[name]
+    drawn = drawn_for(row, known, "an effect", n, runs=3)
+    arms = list(zip(drawn.control, drawn.treatment, strict=True))
+    labels = clusters_of(row, drawn)
+    facts = {**known.declared, "clusters": labels[::-1] if isinstance(labels, tuple) else labels}
+    paired = row.design == "pairs"
+    if row.question in BOUNDED:
+        facts["validity"] = "guaranteed" if row.question.startswith("guaranteed") else "standard"
+        expected = [asked(row, known, drawn, ALPHA, side) for side in ("lower", "upper")]
+        expected = list(zip(*expected, strict=True))
+    else:
+        expected = asked(row, known, drawn, 1 - ALPHA)
+
+    if row.question == "estimate":
+        found = [estimate(treatment, **facts) for _, treatment in arms]
+        lowest = -math.inf if known.bounds is None else known.bounds[0]
+        assert [one.interval.low for one in found] == [max(one.low, lowest) for one in expected]
+    elif row.question in COMPARED:
+        found = [compare(*both, paired, estimand=known.estimand, **facts) for both in arms]
+        assert [one.p_value for one in found] == [one.p_value for one in expected]
+    elif row.design == "one arm":
+        found = [mean_bound(treatment, **facts) for _, treatment in arms]
+        assert [one.value for one in found] == [low for low, _ in expected]
+    else:
+        found = [difference_bounds(*both, paired, **facts) for both in arms]
+        assert [(one.low, one.high) for one in found] == expected
+    assert {one.method for one in found} == {row.method}
+
+
+# -- clusters of other kinds, arms of other sizes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("design", ["pairs", "two arms"])
+@pytest.mark.parametrize("name", ["right or wrong, passages of 5", "scores, passages of 5"])
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_clusters_of_unequal_sizes_keep_size_and_coverage(truth, name, design):
+    """20 clusters; of two arms that are not paired both answer about the same ones."""
+    known, row = EVALS[name], line("compare", design, EVALS[name].scale, clustered=True)
+    drawn = known.draw(np.random.default_rng(1), RUNS, UNEVEN.size, truth, passages=UNEVEN)
+    labels = UNEVEN if design == "pairs" else (UNEVEN, UNEVEN)
+    answers = asked(row, known, drawn, 1 - ALPHA, labels=labels)
+
+    assert None not in answers
+    assert at_least(covered((answer.interval for answer in answers), drawn.truth), RUNS, 0.94)
+    if truth != "an effect":
+        assert at_most(sum(answer.p_value < ALPHA for answer in answers), RUNS, 0.055)
+
+
+@pytest.mark.parametrize("sizes", [(100, 25), (25, 100)])
+@pytest.mark.parametrize(
+    "name", ["right or wrong, 70 %", "right or wrong, 95 %", "scores, a quarter 0", "levels 1 to 5", "rewards"]
+)
+def test_arms_of_unequal_sizes_keep_size_and_coverage(name, sizes):
+    """Worst known cells: scores that are mostly 1, in the smaller arm, .06 (Welch); two rates .054."""
+    known, (ours, theirs) = EVERY[name], sizes
+    row = line("compare", "two arms", known.scale)
+    for truth in TRUTHS:
+        drawn = known.draw(np.random.default_rng([2, ours]), RUNS, 100, truth, paired=False)
+        drawn = drawn._replace(treatment=drawn.treatment[:, :ours], control=drawn.control[:, :theirs])
+        answers = asked(row, known, drawn, 1 - ALPHA)
+        assert at_least(covered((answer.interval for answer in answers), drawn.truth), RUNS, 0.94)
+        if truth != "an effect":
+            assert at_most(sum(answer.p_value < ALPHA for answer in answers), RUNS, 0.06)
+
+
+@pytest.mark.parametrize("clusters", [10, 20, 60])
+@pytest.mark.parametrize("lost", [0.05, 0.2])
+@pytest.mark.parametrize("shared", [False, True], ids=["own clusters", "shared clusters"])
+@pytest.mark.parametrize("control", [1.0, 0.9])
+def test_passages_that_one_of_two_arms_loses_whole_rarely_pass(control, shared, lost, clusters):
+    """At the margin. Worst known cell .07: a perfect control, a fifth lost, from 20 clusters on."""
+    rng, n = np.random.default_rng([3, clusters]), clusters * PASSAGE
+    labels = np.repeat(np.arange(clusters), PASSAGE)
+    treatment = np.repeat(rng.random((RUNS, clusters)) < control - lost, PASSAGE, axis=1).astype(float)
+    baseline = np.repeat(rng.random((RUNS, clusters)) < control, PASSAGE, axis=1).astype(float)
+    known, row = GATES["passages of 5, 1 in 20 lost"], line("margin", "two arms", "binary", clustered=True)
+    drawn = Drawn(control=baseline, treatment=treatment, truth=-lost, clusters=labels)
+    bounds = asked(row, known, drawn, ALPHA, "lower", labels=(labels, labels if shared else labels + n))
+
+    assert at_most(sum(bound > -lost + 1e-9 for bound in bounds), RUNS, 0.07)
+
+
+# -- worst cells that are known ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [20, 50])
+def test_the_margin_bound_of_two_rates_errs_most_beside_a_perfect_control(n):
+    """Exactly, over margins to .3. Where the control is right in 98 % or less it errs in 7.5 % at most."""
+    counts = np.arange(n + 1)
+    low = np.array([[score_interval(int(x), n, int(y), n, level=1 - 2 * ALPHA).low for y in counts] for x in counts])
+
+    def errors(control: float) -> float:
+        margins = np.arange(0.01, 0.301, 0.01)
+        return max(
+            float(_binomial(n, control - margin) @ (low > -margin + 1e-9) @ _binomial(n, control)) for margin in margins
+        )
+
+    assert max(errors(control) for control in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)) <= 0.076
+    assert errors(1.0) <= 0.116
+
+
+def _binomial(n: int, rate: float):
+    """Chances of 0 to n successes."""
+    return np.diff(bdtr(np.arange(n + 1), n, rate), prepend=0.0)
+
+
+@pytest.mark.parametrize(("question", "limit"), [("margin", 0.107), ("guaranteed margin", 0.06)])
+def test_losses_of_all_or_nothing_that_are_declared_as_scores_are_the_worst_for_a_margin(question, limit):
+    """2 % of 200: whoever declares them as yes or no, or asks for a guarantee, does not have this."""
+    known = GATES["1 in 20 loses .6 to 1"]
+    losses = (np.random.default_rng(4).random((RUNS, 200)) < 0.02).astype(float)
+    drawn = Drawn(control=np.ones_like(losses), treatment=1 - losses, truth=-0.02, clusters=None)
+    bounds = asked(line(question, "pairs", "bounded"), known, drawn, ALPHA, "lower")
+
+    assert at_most(sum(bound > -0.02 + 1e-9 for bound in bounds), RUNS, limit)
+
+
+# -- many arms, and the self-test ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [20, 100])
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("name", ["right or wrong, 70 %", "right or wrong, 95 %", "scores, a quarter 0", "rewards"])
+def test_holm_keeps_the_false_alarms_of_a_family_of_arms(name, paired, n):
+    """Three candidates that are as good as the control, and share its luck."""
+    known, runs = EVERY[name], 1000
+    kind = "binary" if known.scale == "binary" else "numeric"
+    rng = np.random.default_rng([5, n, paired])
+    arms = _exchangeable(known, rng, runs, n, paired, arms=4)
+    found = [compare_arms(list(four), paired=paired, kind=kind, bounds=known.bounds) for four in arms]
+    alarms = sum(any(one.p_adjusted <= ALPHA for one in each.contrasts) for each in found)
+    together = sum(all(one.interval.low <= 0 <= one.interval.high for one in each.contrasts) for each in found)
+
+    assert at_most(alarms, runs, ALPHA)
+    assert at_least(together, runs, 1 - ALPHA)
+
+
+def _exchangeable(known: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):
+    """runs x arms x n: arms of one law, which share how hard the samples are if they are paired."""
+    share = known.control.shares.sample if paired else 0.0
+    shared = math.sqrt(share) * rng.standard_normal((runs, 1, n))
+    return known.control.law.scores(ndtr(shared + math.sqrt(1 - share) * rng.standard_normal((runs, arms, n))))
+
+
+SELF_TESTED = [name for name, known in (EVALS | REWARDS).items() if known.estimand == "difference"]
+
+
+@pytest.mark.parametrize("name", SELF_TESTED)
+def test_the_self_test_finds_no_fault_in_what_is_calibrated(name):
+    known = EVERY[name]
+    drawn = known.draw(np.random.default_rng(6), 1, 100, "exchangeable arms")
+    values = np.concatenate([each[0].reshape(100, -1) for each in (drawn.control, drawn.treatment)], axis=1)
+    found = false_alarm_rate(values, **known.declared, clusters=drawn.clusters)
+
+    assert found.holds
+    assert found.unanswered == 0
+    assert found.rate == pytest.approx(found.alarms / 2000)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2, 0.5])
+@pytest.mark.parametrize("name", ["scores, a quarter 0", "rewards", "latency, passages of 5, difference"])
+def test_p_values_of_arms_that_do_not_differ_are_uniform(name, alpha):
+    """As many below alpha as alpha says, and not fewer."""
+    known = EVERY[name]
+    drawn = known.draw(np.random.default_rng(7), 1, 200, "exchangeable arms")
+    values = np.stack([drawn.control[0], drawn.treatment[0]], axis=1)
+    found = false_alarm_rate(values, **known.declared, clusters=drawn.clusters, alpha=alpha)
+
+    assert at_most(found.alarms, found.replicates, 1.1 * alpha)
+    assert at_least(found.alarms, found.replicates, 0.8 * alpha)
+
+
+def test_the_self_test_finds_a_method_that_ignores_the_clusters(monkeypatch):
+    known, declare = EVALS["right or wrong, passages of 5"], self_test.declared_pairs
+    drawn = known.draw(np.random.default_rng(8), 1, 300, "exchangeable arms")
+    values = np.stack([drawn.control[0], drawn.treatment[0]], axis=1)
+    facts = {**known.declared, "clusters": drawn.clusters}
+    honest = false_alarm_rate(values, **facts)
+    monkeypatch.setattr(
+        self_test, "declared_pairs", lambda *arms, clusters, **rest: declare(*arms, clusters=None, **rest)
+    )
+    broken = false_alarm_rate(values, **facts)
+
+    assert honest.holds
+    assert not broken.holds
+    assert broken.rate > 0.08
