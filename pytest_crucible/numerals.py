@@ -17,6 +17,8 @@ def number(value: float | None, interval: Interval | None = None, *, sign: bool 
         return "unknown"
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
+    if abs(value) >= 1e15 or (interval is None and 0 < abs(value) < 1e-6):
+        return f"{value:{'+' if sign else ''}.3g}"
     decimals = _decimals(interval, value)
     shown = round(value, decimals) + 0.0  # no minus before a zero
     return f"{shown:{'+' if sign else ''},.{decimals}f}"
@@ -53,6 +55,26 @@ def points(value: float) -> str:
     '6.2 points'
     """
     return f"{value * 100:.2g} points"
+
+
+def ratio(value: float | None, interval: Interval | None) -> str:
+    """A ratio, or an end of its interval, with two digits of the lower end at least: to round it could hide that it is below 1.
+
+    >>> ratio(2.5, Interval(low=0.717, high=10.92, level=0.95, method="exact"))
+    '2.50'
+    """
+    low = 0.0 if interval is None else interval.low
+    if value is None or not math.isfinite(value) or not 0 < low < math.inf:
+        return number(value, interval)
+    decimals = max(_decimals(interval, value), 1 - math.floor(math.log10(low)))
+    return f"{value:,.{min(6, decimals)}f}"
+
+
+def ratio_with_interval(value: float | None, interval: Interval | None) -> str:
+    """`2.50 [0.72, 10.92]`, or the value and the words `no interval`."""
+    if value is None or interval is None:
+        return with_interval(value, interval)
+    return f"{ratio(value, interval)} [{ratio(interval.low, interval)}, {ratio(interval.high, interval)}]"
 
 
 def _decimals(interval: Interval | None, value: float) -> int:

@@ -158,8 +158,8 @@ def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
     return (
         (settings.concurrency < 1, f"crucible_concurrency is {settings.concurrency}: at least 1 sample at a time"),
         (
-            not 0 < settings.alpha < 1,
-            f"crucible_alpha is {settings.alpha:g}: an error rate between 0 and 1, such as 0.05",
+            not 0 < settings.alpha < 0.5,
+            f"crucible_alpha is {settings.alpha:g}: an error rate above 0 and below 0.5, such as 0.05",
         ),
         (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
     )

@@ -27,7 +27,7 @@ class Effect:
     note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {wording.with_interval(self.value, self.interval)}"
+        return wording.line_of_effect(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,9 @@ class Significance:
     effects: tuple[Effect, ...] = ()
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        return wording.line_of_significance(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,8 @@ TABLE = (
     Row("guaranteed margin", "pairs",   "bounded", False, "betting",          pairs.betting_side),
 )
 # fmt: on
+"""Every question that is answered, and by which method: each combination stands here once."""
+
 _ROWS = {(row.question, row.design, row.scale, row.clustered): row for row in TABLE}
 
 

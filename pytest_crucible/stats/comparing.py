@@ -157,7 +157,7 @@ def _arms(
     (ours, repeats), (theirs, others) = averaged(treatment), averaged(control)
     if not ours.size or not theirs.size:
         raise ValueError(f"{theirs.size} control and {ours.size} treatment values: a comparison needs both")
-    known = known_kind(kind, bounds, ours, theirs)
+    known = known_kind(kind, bounds, np.ravel(treatment), np.ravel(control))
     limits = OPEN if bounds is None else bounds
     if paired:
         of_pairs = cast("Labels | None", clusters)

@@ -118,7 +118,7 @@ def _one_arm(
     values: npt.ArrayLike, kind: Kind | str, bounds: Range | None, clusters: Labels | None
 ) -> tuple[Observed, int]:
     array, repeats = averaged(values)
-    known = known_kind(kind, bounds, array)
+    known = known_kind(kind, bounds, np.ravel(values))
     return declared(array, kind=known, bounds=OPEN if bounds is None else bounds, clusters=clusters), repeats
 
 

@@ -135,6 +135,11 @@ def check_alternative(alternative: str) -> None:
     check_choice(alternative, get_args(Alternative), "alternative")
 
 
+def check_side(side: str) -> None:
+    """Raise ValueError unless the side is "lower" or "upper"."""
+    check_choice(side, get_args(Side), "side")
+
+
 def check_share(value: float, name: str) -> None:
     """Raise ValueError unless 0 < value < 1: an alpha, a level, a power or a quantile."""
     if not 0.0 < value < 1.0:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.comparing import ask, row_of
 from pytest_crucible.stats.declared import OPEN, Kind, declared_pairs
@@ -35,6 +36,11 @@ class FalseAlarms:
     clusters: int | None
     method: str
     seed: int
+
+    def __str__(self) -> str:
+        n = f"{self.samples:,} samples" + ("" if self.clusters is None else f" in {self.clusters:,} clusters")
+        rate = with_interval(self.rate, self.interval)
+        return f"false alarms {rate} at alpha {self.alpha:g}, {n}, {self.replicates:,} replicates ({self.method})"
 
     @property
     def rate(self) -> float:
@@ -63,8 +69,9 @@ def false_alarm_rate(
 
     `values` is samples x repeats, at least two. Two arms that were measured once each may stand for two repeats: then their
     answers are swapped at random within each sample. Before each deal the samples are drawn anew, with replacement, so that
-    the rate is that of suites like this one and not of its one composition. Samples of one cluster are drawn and dealt
-    together, so that what they share stays together. With an odd number of repeats one of each sample sits out.
+    the rate is that of suites like this one and not of its one composition. Samples of one cluster are dealt together, so that
+    what they share stays together, and are not drawn anew: a large cluster that is drawn twice would be no new cluster.
+    With an odd number of repeats one of each sample sits out.
     Raises ValueError for fewer than two samples or repeats and for NaN, with their count.
 
     >>> rng = np.random.default_rng(1)
@@ -111,18 +118,9 @@ def _deals(
 ) -> Iterator[tuple[Array, Array, Codes | None]]:
     """Two arms, and the cluster of each of their pairs."""
     rng, half = np.random.default_rng(seed), matrix.shape[1] // 2
-    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)] if groups is not None else None
+    units = np.arange(matrix.shape[0]) if groups is None else groups
+    unshuffled = np.tile(np.arange(matrix.shape[1]), (int(units.max()) + 1, 1))
     for _ in range(replicates):
-        drawn, units = _drawn(rng, matrix.shape[0], members)
-        orders = rng.permuted(np.tile(np.arange(matrix.shape[1]), (units.max() + 1, 1)), axis=1)
-        dealt = np.take_along_axis(matrix[drawn], orders[units], axis=1)
-        labels = None if members is None else units
-        yield dealt[:, :half].mean(axis=1), dealt[:, half : 2 * half].mean(axis=1), labels
-
-
-def _drawn(rng: np.random.Generator, samples: int, members: list[Codes] | None) -> tuple[Codes, Codes]:
-    """Samples drawn with replacement, and for each the unit that it was drawn with: itself, or its cluster."""
-    if members is None:
-        return rng.integers(samples, size=samples), np.arange(samples)
-    chosen = [members[k] for k in rng.integers(len(members), size=len(members))]
-    return np.concatenate(chosen), np.repeat(np.arange(len(chosen)), [len(one) for one in chosen])
+        drawn = matrix if groups is not None else matrix[rng.integers(len(matrix), size=len(matrix))]
+        dealt = np.take_along_axis(drawn, rng.permuted(unshuffled, axis=1)[units], axis=1)
+        yield dealt[:, :half].mean(axis=1), dealt[:, half : 2 * half].mean(axis=1), groups

@@ -23,6 +23,8 @@ from pytest_crucible.stats.ranks.signed import wilcoxon_signed_rank
 from pytest_crucible.stats.resampling.permutation import PermutationTest, permute_two_samples, sign_flip
 from pytest_crucible.stats.sequential.betting import betting_bound
 
+FEW = 2000
+"""Random permutations of two arms, each of which costs a shuffle of all samples."""
 MOST_PERMUTED = 5000
 """Above this many samples random permutations agree with the t, and cost seconds."""
 
@@ -77,7 +79,9 @@ def _flipped(asked: Asked) -> Significance:
 
 
 def _permuted(asked: Asked) -> Significance:
-    return _without_interval(permute_two_samples(*_values(asked), alternative=asked.alternative, rng=asked.rng))
+    return _without_interval(
+        permute_two_samples(*_values(asked), alternative=asked.alternative, rng=asked.rng, permutations=FEW)
+    )
 
 
 def _mid_p(asked: Asked) -> Significance:

@@ -47,7 +47,7 @@ def t_interval(
     (0.0938, inf)
     """
     check_share(level, "level")
-    half = -float(stdtrit(dof, _tail(level, alternative))) * se
+    half = -float(stdtrit(dof, tail_share(1 - level, alternative))) * se
     return _around(estimate, half, level, method, alternative)
 
 
@@ -61,13 +61,18 @@ def normal_interval(
     (-1.96, 1.96)
     """
     check_share(level, "level")
-    half = -float(ndtri(_tail(level, alternative))) * se
+    half = -float(ndtri(tail_share(1 - level, alternative))) * se
     return _around(estimate, half, level, method, alternative)
 
 
-def _tail(level: float, alternative: Alternative) -> float:
+def tail_share(error: float, alternative: Alternative) -> float:
+    """The share of an error rate that each tail in question has: half of it, or for a one-sided alternative all.
+
+    >>> tail_share(0.05, "two-sided"), tail_share(0.05, "less")
+    (0.025, 0.05)
+    """
     check_alternative(alternative)
-    return (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    return error / 2 if alternative == "two-sided" else error
 
 
 def _around(estimate: float, half: float, level: float, method: str, alternative: Alternative) -> Interval:

@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
-from pytest_crucible.numerals import number, p_value, with_interval
+from pytest_crucible.numerals import number, p_value, ratio, ratio_with_interval, with_interval
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.answers import Comparison, Estimate
-
-__all__ = ["with_interval"]  # answers show their numbers with it
+    from pytest_crucible.stats.answers import Comparison, Effect, Estimate, Significance
 
 Rows = Iterable[tuple[str, str]]
 
@@ -22,6 +20,11 @@ def log_ratio(value: float | None) -> float | None:
     if value is None:
         return None
     return math.log(value) if value > 0 else -math.inf
+
+
+def line_of_effect(one: Effect) -> str:
+    shown = ratio_with_interval if "ratio" in one.name else with_interval
+    return f"{one.name} {shown(one.value, one.interval)}"
 
 
 def line_of_estimate(one: Estimate) -> str:
@@ -46,13 +49,22 @@ def rows_of_estimate(one: Estimate) -> Rows:
     yield from _notes(one.note)
 
 
+def line_of_significance(one: Significance) -> str:
+    """`estimate [interval], statistic 2.1, dof 39, p = 0.042, n=40 (paired t)`, with what the test gives of it."""
+    parts = [with_interval(one.estimate, one.interval)] if one.estimate is not None else []
+    if one.statistic is not None:
+        parts.append(f"statistic {number(one.statistic)}")
+    parts += [f"dof {', '.join(f'{dof:.4g}' for dof in one.dof)}"] if one.dof else []
+    parts += [] if one.p_value is None else [f"p {_p(one.p_value)}"]
+    parts += [f"n={' + '.join(f'{n:,}' for n in one.n)}"] if one.n else []
+    return f"{', '.join(parts) or one.note} ({one.method})"
+
+
 def line_of_comparison(one: Comparison) -> str:
-    sign = one.estimand == "difference"
-    what = "treatment - control" if sign else "treatment / control"
-    shown = with_interval(one.estimate, one.interval, sign=sign)
+    what = "treatment - control" if one.estimand == "difference" else "treatment / control"
     p = "" if one.p_value is None else f", p {_p(one.p_value)}"
     size = f", {one.effect}" if one.effect is not None and one.effect.value is not None else ""
-    return f"{what}: {shown}, {_count(one)}{p}{size} ({one.method})"
+    return f"{what}: {_answer(one)}, {_count(one)}{p}{size} ({one.method})"
 
 
 def of_comparison(one: Comparison) -> str:
@@ -69,7 +81,7 @@ def of_comparison(one: Comparison) -> str:
 
 
 def rows_of_comparison(one: Comparison) -> Rows:
-    yield one.estimand, with_interval(one.estimate, one.interval, sign=one.estimand == "difference")
+    yield one.estimand, _answer(one)
     yield "treatment, control", f"{number(one.treatment, one.interval)}, {number(one.control, one.interval)}"
     yield "p", f"{p_value(one.p_value)} ({one.alternative})"
     yield from (("effect", str(effect)) for effect in (one.effect, *one.effects) if effect is not None)
@@ -86,7 +98,10 @@ def _rows_of_margin(one: Comparison) -> Rows:
     if one.bounds is None or one.margin is None:
         return
     sign = one.estimand == "difference"
-    ends = ", ".join(number(end, one.interval, sign=sign) for end in (one.bounds.low, one.bounds.high))
+    ends = ", ".join(
+        number(end, one.interval, sign=True) if sign else ratio(end, one.interval)
+        for end in (one.bounds.low, one.bounds.high)
+    )
     shown = f"[{ends}]" if one.bounds.low is not None else f"none: {one.bounds.note}"
     yield f"one-sided bounds, margin {one.margin:g}", f"{shown} ({one.bounds.method})"
     states = {True: "yes", False: "no", None: "undecided"}
@@ -99,6 +114,12 @@ def table(title: str, rows: Rows, sentence: str) -> str:
     return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table><p>{escape(sentence)}</p>"
 
 
+def _answer(one: Comparison) -> str:
+    if one.estimand == "ratio":
+        return ratio_with_interval(one.estimate, one.interval)
+    return with_interval(one.estimate, one.interval, sign=True)
+
+
 def _mean(one: Comparison) -> str:
     if one.estimand == "ratio":
         return "geometric mean"
@@ -108,7 +129,7 @@ def _mean(one: Comparison) -> str:
 def _by_how_much(one: Comparison) -> str:
     assert one.estimate is not None
     if one.estimand == "ratio":
-        return f"{number(one.estimate, one.interval)} times the control's"
+        return f"{ratio(one.estimate, one.interval)} times the control's"
     if not one.estimate:
         return "the same as the control's"
     order = "higher" if one.estimate > 0 else "lower"
@@ -165,7 +186,8 @@ def _p(value: float) -> str:
 
 def _ends(one: Estimate | Comparison) -> str:
     assert one.interval is not None
-    low, high = (number(end, one.interval) for end in (one.interval.low, one.interval.high))
+    show = ratio if getattr(one, "estimand", "") == "ratio" else number
+    low, high = (show(end, one.interval) for end in (one.interval.low, one.interval.high))
     if math.isinf(one.interval.low):
         return f"up to {high}"
     return f"from {low} upwards" if math.isinf(one.interval.high) else f"from {low} to {high}"

@@ -84,7 +84,7 @@ def test_another_plugins_compare_option_leaves_ours_by_its_long_name(suite):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("--crucible-alpha=2", "crucible_alpha is 2: an error rate between 0 and 1, such as 0.05"),
+        ("--crucible-alpha=2", "crucible_alpha is 2: an error rate above 0 and below 0.5, such as 0.05"),
         ("--crucible-concurrency=0", "crucible_concurrency is 0: at least 1 sample at a time"),
         ("--crucible-timeout=-1", "crucible_timeout is -1: seconds, or 0 for no limit"),
         ("-ocrucible_undecided=maybe", "crucible_undecided = 'maybe': write one of warn, fail"),
@@ -102,7 +102,7 @@ def test_a_setting_that_cannot_be_meant_is_a_usage_error_on_workers_too(suite):
     result = suite.run_n2("--crucible-adapter=v2", "--crucible-alpha=2")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: crucible_alpha is 2: an error rate between 0 and 1, such as 0.05"])
+    result.stderr.fnmatch_lines(["ERROR: crucible_alpha is 2: an error rate above 0 and below 0.5, such as 0.05"])
 
 
 def test_the_options_are_described_in_help(suite):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, xlogy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.bayes.quadrature import Beta, below, expectation
-from pytest_crucible.stats.observations import Array, check_counts, check_share
+from pytest_crucible.stats.observations import Array, check_choice, check_counts, check_share
 
 Region = Literal["equal-tailed", "highest-density"]
 
@@ -43,6 +43,7 @@ def beta_binomial(
     (0.8182, 0.6366, 0.9455)
     """
     check_share(level, "level")
+    check_choice(region, get_args(Region), "region")
     a, b = _posterior(successes, n, prior)
     low, high = _highest((a, b), level) if region == "highest-density" else _equal_tails((a, b), level)
     interval = Interval(low=low, high=high, level=level, method=f"beta posterior, {region}")

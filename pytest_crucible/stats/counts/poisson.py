@@ -6,14 +6,16 @@ Events are Poisson: they do not come in bursts. `exposure` is time or any other 
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 from scipy.special import gammainccinv, gammaincinv
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import Alternative, Side, check_share
+from pytest_crucible.stats.observations import Alternative, Side, check_choice, check_share, check_side
 from pytest_crucible.stats.proportions.binomial import TwoSided, binomial_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound
+from pytest_crucible.stats.tails import tail_share
 
 
 def poisson_rate_interval(events: int, exposure: float, *, level: float = 0.95) -> Interval:
@@ -37,6 +39,7 @@ def poisson_rate_bound(events: int, exposure: float, *, alpha: float, side: Side
     """
     _check(events, exposure)
     check_share(alpha, "alpha")
+    check_side(side)
     if side == "lower":
         return float(gammaincinv(events, alpha)) / exposure if events else 0.0
     return float(gammainccinv(events + 1, alpha)) / exposure
@@ -62,6 +65,7 @@ def poisson_rate_ratio(
     >>> round(result.estimate, 6), round(result.p_value, 6)
     (2.294444, 0.115574)
     """
+    check_choice(two_sided, get_args(TwoSided), "two_sided")
     interval = poisson_ratio_interval(events1, exposure1, events2, exposure2, alternative=alternative, level=level)
     events, share = events1 + events2, exposure1 / (exposure1 + exposure2)
     sides = f"two-sided by {two_sided}" if alternative == "two-sided" else alternative
@@ -97,7 +101,7 @@ def poisson_ratio_interval(
     _check(events1, exposure1)
     _check(events2, exposure2)
     check_share(level, "level")
-    alpha = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    alpha = tail_share(1 - level, alternative)
     # The upper end is the lower end of the exchanged arms, inverted.
     low = _lowest(events1, events2, alpha) * exposure2 / exposure1 if alternative != "less" else 0.0
     inverse = _lowest(events2, events1, alpha) * exposure1 / exposure2 if alternative != "greater" else 0.0

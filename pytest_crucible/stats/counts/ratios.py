@@ -21,7 +21,7 @@ from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
 from pytest_crucible.stats.means.student import paired_t, pairs
 from pytest_crucible.stats.means.two_samples import welch_t
 from pytest_crucible.stats.observations import ROUNDING, Alternative, Array, Labels, check_share, finite, paired
-from pytest_crucible.stats.tails import t_interval, t_p_value
+from pytest_crucible.stats.tails import t_interval, t_p_value, tail_share
 
 
 def geometric_mean_ratio_paired(
@@ -133,7 +133,7 @@ def _fieller(x: Array, y: Array, clusters: Labels | None, alternative: Alternati
         return _proportional("ratio of totals, fieller", x, y)
     difference = _mean(x - y, clusters)
     ratio = float(x.sum()) / float(y.sum())
-    tail = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    tail = tail_share(1 - level, alternative)
     interval = _fieller_interval(x, y, clusters, float(stdtrit(difference.dof, tail)), level, alternative)
     # x - y may have no variation although x - R y has: then any difference at all speaks against R = 1.
     statistic = difference.estimate / difference.se if difference.se else None

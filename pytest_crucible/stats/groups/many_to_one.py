@@ -18,7 +18,7 @@ from pytest_crucible.stats.groups.anova import Arms, rounding_noise
 from pytest_crucible.stats.groups.pairwise import Contrast
 from pytest_crucible.stats.groups.posthoc import pooled_deviation, without_variance
 from pytest_crucible.stats.groups.studentized import average_over_scale, critical_value
-from pytest_crucible.stats.observations import Alternative, Array, check_share, finite_groups
+from pytest_crucible.stats.observations import Alternative, Array, check_alternative, check_share, finite_groups
 from pytest_crucible.stats.tails import t_p_value
 
 _ALMOST_ONE = 1 - 2.0**-53
@@ -40,6 +40,7 @@ def dunnett(
     (2, 0, 4.0, 0.00487, 1.6626)
     """
     check_share(level, "level")
+    check_alternative(alternative)
     arrays = finite_groups(groups)
     if not 0 <= control < len(arrays):
         raise ValueError(f"the control is the position of one of {len(arrays)} groups, not {control!r}")

@@ -6,7 +6,7 @@ They answer a question about variances. None chooses a test of means: those of t
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,17 @@ from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.groups.anova import Arms, deviations, rounding_noise, variance_analysis
-from pytest_crucible.stats.observations import Alternative, Array, check_share, finite, finite_groups, is_constant
+from pytest_crucible.stats.observations import (
+    Alternative,
+    Array,
+    check_alternative,
+    check_choice,
+    check_share,
+    finite,
+    finite_groups,
+    is_constant,
+)
+from pytest_crucible.stats.tails import tail_share
 
 Centre = Literal["median", "mean"]
 
@@ -31,8 +41,7 @@ def levene(groups: Arms, *, centre: Centre = "median") -> Significance:
     >>> round(result.statistic, 4), result.dof, round(result.p_value, 4)
     (6.3529, (1, 6), 0.0453)
     """
-    if centre not in ("median", "mean"):
-        raise ValueError(f"the centre is 'median' or 'mean', not {centre!r}")
+    check_choice(centre, get_args(Centre), "centre")
     arrays = finite_groups(groups)
     middle = np.median if centre == "median" else np.mean
     distances = [np.abs(group - middle(group)) for group in arrays]
@@ -81,6 +90,7 @@ def variance_ratio(
     (16.0, 0.0476)
     """
     check_share(level, "level")
+    check_alternative(alternative)
     first, second = _varied(finite(x, name="x values"), "x"), _varied(finite(y, name="y values"), "y")
     dof, n = (first.size - 1, second.size - 1), (first.size, second.size)
     if is_constant(first) or is_constant(second):
@@ -135,7 +145,7 @@ def _ratio_p_value(ratio: float, dof: tuple[int, int], alternative: Alternative)
 
 
 def _ratio_interval(ratio: float, dof: tuple[int, int], alternative: Alternative, level: float) -> Interval:
-    tail = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    tail = tail_share(1 - level, alternative)
     # Swapping the arms turns a quantile into the inverse of the other one, which keeps both tails' digits.
     low = 0.0 if alternative == "less" else ratio * float(fdtri(dof[1], dof[0], tail))
     high = math.inf if alternative == "greater" else ratio / float(fdtri(*dof, tail))

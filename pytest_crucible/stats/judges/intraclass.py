@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from scipy.special import fdtrc, fdtri
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
-from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite_matrix
+from pytest_crucible.stats.observations import ROUNDING, Array, check_choice, check_share, finite_matrix
 
 Form = Literal["1", "2", "3", "1k", "2k", "3k"]
 """Shrout & Fleiss: 1 other raters for each unit, 2 a sample of raters for all (absolute agreement), 3 these very
@@ -63,10 +63,8 @@ def intraclass_correlation(
     (0.29, 0.02, 0.76)
     """
     check_share(level, "level")
-    if form not in ("1", "2", "3", "1k", "2k", "3k"):
-        raise ValueError(f'the form is "1", "2" or "3", or one of these with k, not {form!r}')
-    if interval not in ("generalised", "f"):
-        raise ValueError(f'the interval is one of 2, "generalised" or "f", not {interval!r}')
+    check_choice(form, get_args(Form), "form")
+    check_choice(interval, get_args(Ends), "interval")
     ratings = finite_matrix(matrix, rows="units", columns="raters")
     if len(ratings) < 2:
         raise NotEnoughData(f"{len(ratings)} unit(s): an intraclass correlation needs at least 2")

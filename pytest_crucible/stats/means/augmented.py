@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.means.moments import check_inside, enough, standard_error, t_end, two_arms, welch_se_and_dof
-from pytest_crucible.stats.observations import Array, Range, Side, check_share, is_finite_range
+from pytest_crucible.stats.observations import Array, Range, Side, check_share, check_side, is_finite_range
 
 
 def augmented_t_interval(values: npt.ArrayLike, *, bounds: Range, level: float = 0.95) -> Interval:
@@ -40,6 +40,7 @@ def augmented_t_bound(values: npt.ArrayLike, *, bounds: Range, alpha: float, sid
     0.915765
     """
     check_share(alpha, "alpha")
+    check_side(side)
     return t_end(*augmented_moments(enough(values), bounds), alpha=alpha, side=side)
 
 
@@ -66,6 +67,7 @@ def augmented_welch_bound(
     -0.073796
     """
     check_share(alpha, "alpha")
+    check_side(side)
     return t_end(*augmented_welch_moments(*two_arms(candidate, baseline), bounds), alpha=alpha, side=side)
 
 

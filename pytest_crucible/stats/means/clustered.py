@@ -24,7 +24,9 @@ from pytest_crucible.stats.observations import (
     Labels,
     Range,
     Side,
+    check_alternative,
     check_share,
+    check_side,
     cluster_codes,
     cluster_totals,
     finite,
@@ -88,6 +90,7 @@ def clustered_interval(
     0.0806
     """
     check_share(level, "level")
+    check_alternative(alternative)
     if mean.se == 0:
         return known_interval(mean.estimate, mean.clusters, bounds=bounds, level=level, alternative=alternative)
     return t_interval(mean.estimate, mean.se, mean.dof, level=level, method=mean.variance, alternative=alternative)
@@ -101,6 +104,7 @@ def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alte
     >>> round(clustered_p_value(clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))), 4)
     0.0327
     """
+    check_alternative(alternative)
     if mean.se == 0:
         return equal_differences_p_value(distance(mean.estimate, mu), mean.clusters, alternative)
     return t_p_value((mean.estimate - mu) / mean.se, mean.dof, alternative)
@@ -113,6 +117,7 @@ def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, si
     0.2012
     """
     check_share(alpha, "alpha")
+    check_side(side)
     mean = clustered_mean(values, clusters)
     return None if mean.se == 0 else t_end(mean.estimate, mean.se, mean.dof, alpha=alpha, side=side)
 
@@ -130,6 +135,7 @@ def augmented_clustered_bound(
     0.915765
     """
     check_share(alpha, "alpha")
+    check_side(side)
     if not is_finite_range(bounds):
         raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
     array, codes, _ = clustered(values, clusters)

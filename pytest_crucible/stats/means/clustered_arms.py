@@ -25,6 +25,7 @@ from pytest_crucible.stats.observations import (
     Range,
     Side,
     check_share,
+    check_side,
     cluster_codes,
     is_finite_range,
 )
@@ -93,6 +94,7 @@ def augmented_clustered_arms_bound(
     -0.073796
     """
     check_share(alpha, "alpha")
+    check_side(side)
     if not is_finite_range(bounds):
         raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
     for arm in two_arms(candidate, baseline):

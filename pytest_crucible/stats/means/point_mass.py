@@ -9,7 +9,14 @@ from __future__ import annotations
 import math
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import ROUNDING, Alternative, Range, check_share, is_finite_range
+from pytest_crucible.stats.observations import (
+    ROUNDING,
+    Alternative,
+    Range,
+    check_alternative,
+    check_share,
+    is_finite_range,
+)
 
 
 def point_mass_interval(
@@ -24,6 +31,7 @@ def point_mass_interval(
     (0.9505, 1.0)
     """
     check_share(level, "level")
+    check_alternative(alternative)
     unseen = 1 - (1 - level) ** (1 / n)
     low = -math.inf if alternative == "less" else value - unseen * (value - bounds[0])
     high = math.inf if alternative == "greater" else value + unseen * (bounds[1] - value)
@@ -96,6 +104,7 @@ def distance(value: float, other: float) -> float:
 
 
 def _directed(difference: float, both: float, one: float, alternative: Alternative) -> float:
+    check_alternative(alternative)
     if difference == 0:
         return 1.0
     if alternative == "two-sided":

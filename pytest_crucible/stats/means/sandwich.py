@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.observations import Array, check_choice
 
 Sandwich = Literal["cr0", "cr1", "cr2", "cr3"]
 
@@ -41,8 +41,7 @@ def robust_terms(totals: Array, sizes: Array, variance: Sandwich) -> tuple[Array
     >>> robust_terms(np.array([[1.0], [-1.0]]), np.full((2, 1), 2.0), "cr0")[0]
     array([ 0.25, -0.25])
     """
-    if variance not in get_args(Sandwich):
-        raise ValueError(f"variance must be one of {', '.join(get_args(Sandwich))}, not {variance!r}")
+    check_choice(variance, get_args(Sandwich), "variance")
     n = sizes.sum(axis=0)
     scale = _correction(sizes / n, variance) / n
     contributions = totals * scale

@@ -18,6 +18,7 @@ from pytest_crucible.stats.observations import (
     Range,
     Side,
     check_share,
+    check_side,
     difference,
     is_constant,
     is_finite_range,
@@ -92,6 +93,7 @@ def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
     0.9809
     """
     check_share(alpha, "alpha")
+    check_side(side)
     array = enough(values)
     if is_constant(array):
         return None

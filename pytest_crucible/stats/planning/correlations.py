@@ -13,6 +13,7 @@ from scipy.special import ndtr, stdtrit
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.observations import Alternative, check_share
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, rising_root, sample_size, toward
+from pytest_crucible.stats.tails import tail_share
 
 FEWEST = 4.0
 """Pairs below which Fisher's z has no variance."""
@@ -66,7 +67,7 @@ def detectable_correlation(
 
 
 def _power(n: float, wanted: float, alpha: float, alternative: Alternative) -> float:
-    t = -float(stdtrit(n - 2, alpha / 2 if alternative == "two-sided" else alpha))
+    t = -float(stdtrit(n - 2, tail_share(alpha, alternative)))
     critical, scale = math.atanh(t / math.hypot(t, math.sqrt(n - 2))), math.sqrt(n - 3)
     z = math.atanh(wanted) + wanted / (2 * (n - 1)) if abs(wanted) < 1 else math.copysign(math.inf, wanted)
     other = ndtr((-z - critical) * scale) if alternative == "two-sided" else 0.0

@@ -7,13 +7,13 @@ share of pairs in which the arms disagree; a difference cannot be larger.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, gammaln, ndtr, ndtri, xlog1py, xlogy
 
-from pytest_crucible.stats.observations import Array, check_share
+from pytest_crucible.stats.observations import Array, check_choice, check_share
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, first_whole, rising_root, whole
 
 McNemar = Literal["connor", "exact", "mid-p", "asymptotic"]
@@ -79,6 +79,7 @@ def power_mcnemar(
     (0.555884, 0.619712)
     """
     check_share(alpha, "alpha")
+    check_choice(method, get_args(McNemar), "method")
     _check_rates(gained_rate, lost_rate)
     if n < 0:
         raise ValueError(f"the number of pairs cannot be {n}")
@@ -108,6 +109,7 @@ def samples_for_mcnemar(
     [367, 389, 364]
     """
     check_power(power, alpha)
+    check_choice(method, get_args(McNemar), "method")
     _check_rates(gained_rate, lost_rate)
     if gained_rate == lost_rate:
         return NEVER
@@ -132,6 +134,7 @@ def detectable_mcnemar(
     (0.088, 0.091)
     """
     check_power(power, alpha)
+    check_choice(method, get_args(McNemar), "method")
     _check_discordance(discordance)
     if method == "connor":
         return detectable_paired_proportions(n, discordance, alpha=alpha, power=power)

@@ -6,7 +6,7 @@ import math
 
 from scipy.special import stdtrit
 
-from pytest_crucible.stats.observations import Side, check_share
+from pytest_crucible.stats.observations import Side, check_share, check_side
 from pytest_crucible.stats.planning.roots import first_whole, whole
 from pytest_crucible.stats.proportions.one import beta_bound
 
@@ -21,6 +21,7 @@ def samples_to_prove_proportion(rate: float, target: float, *, alpha: float = 0.
     59
     """
     check_share(alpha, "alpha")
+    check_side(side)
     if not (0 <= rate <= 1 and 0 <= target <= 1):
         raise ValueError(f"a rate and its target lie between 0 and 1, not {rate!r} and {target!r}")
     if (rate <= target) if side == "lower" else (rate >= target):

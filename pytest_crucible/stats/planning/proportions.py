@@ -7,14 +7,22 @@ is the z test with the pooled variance, which a two-sample comparison of rates u
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 from scipy.special import ndtr, ndtri
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.effects.proportions import cohens_h
-from pytest_crucible.stats.observations import Alternative, Side, check_share
+from pytest_crucible.stats.observations import (
+    Alternative,
+    Side,
+    check_alternative,
+    check_choice,
+    check_share,
+    check_side,
+)
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, rising_root, sample_size, toward
+from pytest_crucible.stats.tails import tail_share
 
 Formula = Literal["pooled", "arcsine"]
 
@@ -40,6 +48,7 @@ def power_proportions(
     0.5481244
     """
     check_share(alpha, "alpha")
+    check_choice(method, get_args(Formula), "method")
     _check_rates(rate, baseline_rate)
     return _power(n, rate, baseline_rate, _ratio(n, n_baseline), method, alpha, alternative, strict)
 
@@ -64,6 +73,7 @@ def samples_for_proportions(
     (906, 292)
     """
     check_power(power, alpha)
+    check_choice(method, get_args(Formula), "method")
     _check_rates(rate, baseline_rate)
     if not (math.isfinite(ratio) and ratio > 0):
         raise ValueError(f"the second arm is a positive number of times as large, not {ratio!r}")
@@ -95,6 +105,9 @@ def detectable_proportion(
     (0.85, 0.7448)
     """
     check_power(power, alpha)
+    check_choice(method, get_args(Formula), "method")
+    check_side(side)
+    check_alternative(alternative)
     _check_rates(baseline_rate, baseline_rate)
     sign, ratio = (1.0 if side == "upper" else -1.0), _ratio(n, n_baseline)
     most = 1 - baseline_rate if side == "upper" else baseline_rate
@@ -128,7 +141,7 @@ def _power(
         true = math.sqrt(rate * (1 - rate) + baseline * (1 - baseline) / ratio)
         shift = math.sqrt(n) * (rate - baseline)
     wanted = toward(shift, alternative)
-    critical = -float(ndtri(alpha / 2 if alternative == "two-sided" else alpha)) * null
+    critical = -float(ndtri(tail_share(alpha, alternative))) * null
     if true == 0:
         return float(wanted > critical)
     both = alternative == "two-sided" and strict

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.stats.observations import Alternative, check_share
+from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
 
 MOST_SAMPLES = 10**9
 """Nobody asks a model more often; beyond it a whole number of samples is None."""
@@ -38,6 +38,7 @@ def check_power(power: float, alpha: float) -> None:
 
 def toward(effect: float, alternative: Alternative) -> float:
     """The effect as seen from the side where it is looked for: positive where the test can find it."""
+    check_alternative(alternative)
     if alternative == "two-sided":
         return abs(effect)
     return effect if alternative == "greater" else -effect

@@ -7,12 +7,12 @@ or of either arm (two samples). For planning only: the power "observed" after th
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 from scipy.special import stdtrit
 
 from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.observations import Alternative, check_share
+from pytest_crucible.stats.observations import Alternative, check_choice, check_share
 from pytest_crucible.stats.planning.noncentral import noncentral_t_above
 from pytest_crucible.stats.planning.roots import (
     NEVER,
@@ -23,6 +23,7 @@ from pytest_crucible.stats.planning.roots import (
     sample_size,
     toward,
 )
+from pytest_crucible.stats.tails import tail_share
 
 Design = Literal["one-sample", "paired", "two-sample"]
 """One sample and paired are one computation; two samples share one standard deviation."""
@@ -72,6 +73,7 @@ def samples_for_t(
     check_power(power, alpha)
     check_effect(effect, "the effect")
     check_effect(ratio, "ratio")
+    check_choice(design, get_args(Design), "design")
     wanted = toward(effect, alternative)
     if wanted <= 0:
         return NEVER
@@ -127,9 +129,8 @@ def t_power(dof: float, shift: float, critical: float) -> float:
 
 def shifted_t_power(dof: float, shift: float, alpha: float, alternative: Alternative) -> float:
     """Power of a t test on these degrees of freedom, when its statistic is shifted this far to the wanted side."""
-    if alternative == "two-sided":
-        return t_power(dof, shift, -float(stdtrit(dof, alpha / 2)))
-    return noncentral_t_above(-float(stdtrit(dof, alpha)), dof, shift)
+    critical = -float(stdtrit(dof, tail_share(alpha, alternative)))
+    return t_power(dof, shift, critical) if alternative == "two-sided" else noncentral_t_above(critical, dof, shift)
 
 
 def _power(n: float, wanted: float, design: Design, ratio: float, alpha: float, alternative: Alternative) -> float:
@@ -139,6 +140,7 @@ def _power(n: float, wanted: float, design: Design, ratio: float, alpha: float, 
 
 
 def _ratio(n: float, design: Design, n_baseline: float | None) -> float:
+    check_choice(design, get_args(Design), "design")
     if n_baseline is not None and design != "two-sample":
         raise ValueError(f"only two independent samples have a second size, not a {design} design of {n!r}")
     smallest = n if n_baseline is None else min(n, n_baseline)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from scipy.special import betainc, betaln
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import Alternative, check_counts, check_share
+from pytest_crucible.stats.observations import Alternative, check_alternative, check_choice, check_counts, check_share
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, clopper_pearson_interval
 
 TwoSided = Literal["likelihood", "central"]
@@ -39,6 +39,8 @@ def binomial_test(
     """
     check_counts(n, successes=successes)
     check_share(level, "level")
+    check_alternative(alternative)
+    check_choice(two_sided, get_args(TwoSided), "two_sided")
     if not 0.0 <= rate <= 1.0:
         raise ValueError(f"a proportion lies between 0 and 1, not {rate!r}")
     return Significance(

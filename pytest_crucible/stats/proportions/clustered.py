@@ -13,7 +13,7 @@ from scipy.special import expit, stdtrit
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.means.clustered import clustered, with_pseudo_clusters
-from pytest_crucible.stats.observations import Array, Codes, Labels, Side, check_share, cluster_totals
+from pytest_crucible.stats.observations import Array, Codes, Labels, Side, check_share, check_side, cluster_totals
 from pytest_crucible.stats.proportions.one import beta_bound
 
 
@@ -47,6 +47,7 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     0.8477
     """
     check_share(alpha, "alpha")
+    check_side(side)
     array, codes, count = _binary(values, clusters)
     rate = float(array.mean())
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))

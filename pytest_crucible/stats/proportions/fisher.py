@@ -10,14 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 from scipy.special import gammaln
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.observations import Alternative, Array, Side, check_share
+from pytest_crucible.stats.observations import Alternative, Array, Side, check_alternative, check_choice, check_share
 from pytest_crucible.stats.proportions.binomial import TIES, TwoSided
+from pytest_crucible.stats.tails import tail_share
 
 Table = Sequence[Sequence[int]]
 
@@ -43,6 +45,8 @@ def fisher_exact(
     >>> round(fisher_exact([[18, 7], [9, 16]]).p_value, 6)
     0.022241
     """
+    check_alternative(alternative)
+    check_choice(two_sided, get_args(TwoSided), "two_sided")
     cells = _checked(table)
     hypergeometric = _Hypergeometric(*cells)
     p_value = hypergeometric.p_value(alternative, two_sided, mid_p)
@@ -73,7 +77,7 @@ def conditional_odds_ratio(table: Table, *, level: float = 0.95, alternative: Al
     """
     check_share(level, "level")
     hypergeometric = _Hypergeometric(*_checked(table))
-    alpha = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    alpha = tail_share(1 - level, alternative)
     low = hypergeometric.limit(alpha, "lower") if alternative != "less" else 0.0
     high = hypergeometric.limit(alpha, "upper") if alternative != "greater" else math.inf
     return Effect(

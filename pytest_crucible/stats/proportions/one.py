@@ -11,7 +11,7 @@ import math
 from scipy.special import betainccinv, betaincinv, ndtri
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Side, check_counts, check_share
+from pytest_crucible.stats.observations import Side, check_counts, check_share, check_side
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: bool = False) -> Interval:
@@ -61,6 +61,7 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
     """
     check_counts(n, successes=successes)
     check_share(alpha, "alpha")
+    check_side(side)
     return beta_bound(successes, n, alpha=alpha, side=side)
 
 

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import Alternative, check_counts, check_share
-from pytest_crucible.stats.tails import normal_p_value
+from pytest_crucible.stats.tails import normal_p_value, tail_share
 
 
 def score_interval(
@@ -40,7 +40,7 @@ def score_interval(
     """
     _check_arms(x1, n1, x2, n2)
     check_share(level, "level")
-    z = float(ndtri(0.5 + level / 2 if alternative == "two-sided" else level))
+    z = -float(ndtri(tail_share(1 - level, alternative)))
     known = n1 > 0 and n2 > 0
     # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
     low = -_upper_end(x2, n2, x1, n1, z, skewness) if known and alternative != "less" else -1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from scipy.special import chdtrc
 from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.families.adjust import Adjustment, adjust
 from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
-from pytest_crucible.stats.observations import Array, finite_groups
+from pytest_crucible.stats.observations import Array, check_choice, finite_groups
 from pytest_crucible.stats.ranks.ranking import Counts, doubled_ranks
 from pytest_crucible.stats.tails import normal_p_value
 
@@ -63,6 +63,7 @@ def dunn(groups: Sequence[npt.ArrayLike], *, adjustment: Adjustment | Literal["n
     >>> [round(pair.p_adjusted, 4) for pair in dunn([[1, 2, 3], [1, 2, 3], [4, 5, 6]])]
     [1.0, 0.1246, 0.1246]
     """
+    check_choice(adjustment, ("none", *get_args(Adjustment)), "adjustment")
     arrays = finite_groups(groups)
     sizes, means, variance = _pooled_ranks(arrays)
     pairs = all_pairs(len(arrays))

@@ -13,7 +13,7 @@ from scipy.special import bdtr, bdtrc
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Array, Side, check_share, finite
+from pytest_crucible.stats.observations import Array, Side, check_share, check_side, finite
 
 
 def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -> Interval:
@@ -72,6 +72,7 @@ def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side)
     >>> quantile_bound(range(1, 59), 0.95, alpha=0.05, side="upper")
     inf
     """
+    check_side(side)
     ordered = _ordered(values)
     low_rank, high_rank = quantile_ranks(ordered.size, q, tail=alpha)
     return _at(ordered, low_rank if side == "lower" else high_rank)

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect
-from pytest_crucible.stats.observations import Alternative, Array, check_alternative, check_share, finite
+from pytest_crucible.stats.observations import Alternative, Array, check_share, finite
 from pytest_crucible.stats.ranks.exact import (
     SIGNED,
     WINS,
@@ -28,6 +28,7 @@ from pytest_crucible.stats.ranks.exact import (
 )
 from pytest_crucible.stats.ranks.ranking import rounded_differences
 from pytest_crucible.stats.ranks.sums import sum_of_rank
+from pytest_crucible.stats.tails import tail_share
 
 
 def hodges_lehmann(
@@ -101,8 +102,7 @@ def pseudo_median(
 
 def _tail(level: float, alternative: Alternative) -> float:
     check_share(level, "level")
-    check_alternative(alternative)
-    return (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    return tail_share(1 - level, alternative)
 
 
 def _normal_order(total: int, variance: float, tail: float, correction: bool) -> int:

@@ -6,12 +6,12 @@ For a mean, `bootstrap_mean` needs no resampling; for a median or another quanti
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Array, Codes, Labels, check_share, cluster_codes
+from pytest_crucible.stats.observations import Array, Codes, Labels, check_choice, check_share, cluster_codes
 from pytest_crucible.stats.resampling.bootstrapped import Bootstrapped, answered, check_size, no_interval
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator, index_blocks
 from pytest_crucible.stats.resampling.exact_laws import MOST_LISTED, every_resample
@@ -19,12 +19,15 @@ from pytest_crucible.stats.resampling.jackknife import jackknife, observations
 from pytest_crucible.stats.resampling.law import law_of_draws
 from pytest_crucible.stats.resampling.statistic import Statistic, of_each, of_one
 
+FromLaw = Literal["bca", "percentile", "basic"]
+"""What the law of a statistic gives by itself; studentizing takes a standard error of each resample as well."""
+
 
 def bootstrap(
     values: npt.ArrayLike,
     statistic: Statistic,
     *,
-    method: Literal["bca", "percentile", "basic"] = "bca",
+    method: FromLaw = "bca",
     level: float = 0.95,
     clusters: Labels | None = None,
     resamples: int = 10_000,
@@ -42,6 +45,7 @@ def bootstrap(
     (0.45, 'resampled', 1)
     """
     check_share(level, "level")
+    check_choice(method, get_args(FromLaw), "method")
     check_draws(resamples, "resamples")
     array = observations(values)
     members = None if clusters is None else _members(clusters, len(array))

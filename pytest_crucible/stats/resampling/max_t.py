@@ -18,6 +18,7 @@ from pytest_crucible.stats.observations import (
     Alternative,
     Array,
     Labels,
+    check_alternative,
     cluster_codes,
     cluster_totals,
     finite_matrix,
@@ -66,6 +67,7 @@ def step_down_max_t(
     >>> result.p_values, result.p_adjusted
     ((0.125, 0.375), (0.125, 0.375))
     """
+    check_alternative(alternative)
     matrix = finite_matrix(differences, rows="samples", columns="metrics")
     check_draws(flips, "flips")
     units, count = matrix, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from pytest_crucible.stats.observations import (
     Array,
     Labels,
     Range,
+    check_choice,
     check_share,
     cluster_codes,
     cluster_totals,
@@ -94,6 +96,7 @@ def bootstrap_mean(
     (0.48, 0.79, 'exact')
     """
     check_share(level, "level")
+    check_choice(method, get_args(Method), "method")
     check_draws(resamples, "resamples")
     array = finite(values)
     units, count = _units(array, clusters)

@@ -19,6 +19,7 @@ from pytest_crucible.stats.observations import (
     Alternative,
     Array,
     Labels,
+    check_alternative,
     cluster_codes,
     cluster_totals,
     finite,
@@ -79,6 +80,7 @@ def sign_flip(
     >>> round(result.statistic, 3), result.p_value, result.arrangements
     (0.35, 0.03125, 64.0)
     """
+    check_alternative(alternative)
     array = finite(differences, name="differences")
     check_draws(flips, "flips")
     if not array.size:
@@ -122,6 +124,7 @@ def permute_two_samples(
     >>> permute_two_samples([1, 1, 0, 1, 1], [0, 0, 1, 0, 0]).p_value
     0.20634920634920634
     """
+    check_alternative(alternative)
     first, second = finite(x, name="x"), finite(y, name="y")
     check_draws(permutations, "permutations")
     if not first.size or not second.size:

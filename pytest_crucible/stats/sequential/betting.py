@@ -12,7 +12,16 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Alternative, Array, Range, Side, check_share, difference, paired
+from pytest_crucible.stats.observations import (
+    Alternative,
+    Array,
+    Range,
+    Side,
+    check_share,
+    check_side,
+    difference,
+    paired,
+)
 from pytest_crucible.stats.sequential.record import ConfidenceSequence, both_ends, unit_values
 from pytest_crucible.stats.sequential.wealth import (
     LARGEST_BET,
@@ -113,6 +122,7 @@ def betting_bound(
     """
     unit = unit_values(values, bounds)
     check_share(alpha, "alpha")
+    check_side(side)
     check_largest_bet(largest_bet)
     if rng is not None:
         unit = np.random.default_rng(rng).permutation(unit)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Alternative, Array, Range, check_share, finite
+from pytest_crucible.stats.observations import Alternative, Array, Range, check_alternative, check_share, finite
 from pytest_crucible.stats.sequential.record import unit_mean, unit_values
 from pytest_crucible.stats.sequential.wealth import LARGEST_BET, check_largest_bet, log_gains, stakes
 
@@ -37,6 +37,7 @@ def e_process(
     >>> e_process([1, 1, 0, 1], mean=0.5).round(4).tolist()
     [1.5, 2.25, 1.125, 1.6875]
     """
+    check_alternative(alternative)
     unit, null = unit_values(values, bounds), unit_mean(mean, bounds)
     check_share(alpha, "alpha")
     check_largest_bet(largest_bet)

@@ -19,6 +19,7 @@ from pytest_crucible.stats.observations import (
     finite,
     is_finite_range,
 )
+from pytest_crucible.stats.tails import tail_share
 
 LowerEnds = Callable[[Array, float], Array]
 """From values in [0, 1] and an error rate to the lower end after each value."""
@@ -97,7 +98,7 @@ def both_ends(
     """
     unit = unit_values(values, bounds)
     check_share(alpha, "alpha")
-    tail = alpha / 2 if alternative == "two-sided" else alpha
+    tail = tail_share(alpha, alternative)
     lower, upper = np.zeros(unit.size), np.ones(unit.size)
     if alternative != "less":
         lower = np.clip(rule(unit, tail), 0.0, 1.0)
