@@ -15,17 +15,20 @@ class Figure:
     """One measured value. Without a limit it is there to be read, and cannot be over."""
 
     name: str
-    measured: float
+    measured: float | None
+    """None when what would be measured is not installed."""
     unit: str
     limit: float | None = None
     digits: int = 1
 
     @property
     def over(self) -> bool:
-        return self.limit is not None and self.measured > self.limit
+        return self.limit is not None and self.measured is not None and self.measured > self.limit
 
     def row(self) -> tuple[str, str, str, str, str]:
         """The cells of the table."""
+        if self.measured is None:
+            return self.name, "not installed", "", "", ""
         shown = f"{self.measured:,.{self.digits}f} {self.unit}"
         if self.limit is None:
             return self.name, shown, "", "", ""

@@ -48,6 +48,36 @@ def p_value(value: float | None) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 
+def p_equals(value: float | None) -> str:
+    """`p = 0.003`, and `p <1e-15`.
+
+    >>> p_equals(0.00269), p_equals(3e-24), p_equals(None)
+    ('p = 0.003', 'p <1e-15', 'no p')
+    """
+    if value is None:
+        return "no p"
+    shown = p_value(value)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def noted(line: str, note: str) -> str:
+    """The line, with what is to be said about it.
+
+    >>> noted("0.5 [no interval]", "1 value"), noted("0.5 [0.3, 0.7]", "")
+    ('0.5 [no interval]: 1 value', '0.5 [0.3, 0.7]')
+    """
+    return f"{line}: {note}" if note else line
+
+
+def counted(n: float, noun: str) -> str:
+    """A number of things, with its noun in the singular or plural.
+
+    >>> counted(1, "pair"), counted(4, "cluster"), counted(2.5, "value")
+    ('1 pair', '4 clusters', '2.5 values')
+    """
+    return f"{n:,.12g} {noun}{'s' * (n != 1)}"
+
+
 def points(value: float) -> str:
     """A share as percentage points: 0.062 is `6.2 points`.
 

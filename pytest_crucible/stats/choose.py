@@ -59,7 +59,7 @@ TABLE = (
     Row("compare",  "two arms", "bounded",   True,  "cr2",                    two_arms.cr2_test),
     Row("compare",  "two arms", "unbounded", False, "welch",                  two_arms.welch_test),
     Row("compare",  "two arms", "unbounded", True,  "cr2",                    two_arms.cr2_test),
-    Row("margin",   "two arms", "binary",    False, "corrected score",        two_arms.score_side),
+    Row("margin",   "two arms", "binary",    False, "careful score",          two_arms.score_side),
     Row("margin",   "two arms", "binary",    True,  "augmented cr2",          two_arms.augmented_cr2_side),
     Row("margin",   "two arms", "bounded",   False, "augmented welch",        two_arms.augmented_welch_side),
     Row("margin",   "two arms", "bounded",   True,  "augmented cr2",          two_arms.augmented_cr2_side),

@@ -117,7 +117,9 @@ def declared_pairs(
     treatment: npt.ArrayLike, control: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None
 ) -> Arms:
     """Arms that are paired by index. Raises ValueError like `declared`, and unless they have equal lengths."""
-    kind, (low, high), (first, second) = _resolved(kind, bounds, *paired(treatment, control))
+    kind, (low, high), (first, second) = _resolved(
+        kind, bounds, *paired(treatment, control, names=("treatment", "control"))
+    )
     codes = _codes(clusters, first.size)
     ours, theirs, differences = (
         Observed(values=values, kind=kind, bounds=ends, clusters=codes)

@@ -37,11 +37,13 @@ def finite(values: npt.ArrayLike, *, name: str = "values") -> Array:
     return array
 
 
-def paired(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[Array, Array]:
-    """Both arms as finite arrays. Raises ValueError when they differ in length."""
-    first, second = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
+def paired(
+    candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, names: tuple[str, str] = ("candidate", "baseline")
+) -> tuple[Array, Array]:
+    """Both arms as finite arrays. Raises ValueError, by the caller's names of them, when they differ in length."""
+    first, second = finite(candidate, name=f"{names[0]} values"), finite(baseline, name=f"{names[1]} values")
     if first.size != second.size:
-        raise ValueError(f"pairs need equal lengths: {first.size} candidate values, {second.size} baseline values")
+        raise ValueError(f"pairs need equal lengths: {first.size} {names[0]} values, {second.size} {names[1]} values")
     return first, second
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
-from pytest_crucible.numerals import number, p_value, ratio, ratio_with_interval, with_interval
+from pytest_crucible.numerals import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.answers import Comparison, Effect, Estimate, Significance
@@ -55,14 +55,14 @@ def line_of_significance(one: Significance) -> str:
     if one.statistic is not None:
         parts.append(f"statistic {number(one.statistic)}")
     parts += [f"dof {', '.join(f'{dof:.4g}' for dof in one.dof)}"] if one.dof else []
-    parts += [] if one.p_value is None else [f"p {_p(one.p_value)}"]
+    parts += [] if one.p_value is None else [f"{p_equals(one.p_value)}"]
     parts += [f"n={' + '.join(f'{n:,}' for n in one.n)}"] if one.n else []
     return f"{', '.join(parts) or one.note} ({one.method})"
 
 
 def line_of_comparison(one: Comparison) -> str:
     what = "treatment - control" if one.estimand == "difference" else "treatment / control"
-    p = "" if one.p_value is None else f", p {_p(one.p_value)}"
+    p = "" if one.p_value is None else f", {p_equals(one.p_value)}"
     size = f", {one.effect}" if one.effect is not None and one.effect.value is not None else ""
     return f"{what}: {_answer(one)}, {_count(one)}{p}{size} ({one.method})"
 
@@ -176,12 +176,7 @@ def _claim_of_ratio(one: Comparison, margin: float) -> str:
 
 
 def _p_in_words(one: Comparison) -> str:
-    return "" if one.p_value is None else f", p {_p(one.p_value)}"
-
-
-def _p(value: float) -> str:
-    shown = p_value(value)
-    return shown if shown.startswith("<") else f"= {shown}"
+    return "" if one.p_value is None else f", {p_equals(one.p_value)}"
 
 
 def _ends(one: Estimate | Comparison) -> str:

@@ -209,7 +209,7 @@ EVALS: dict[str, Eval] = {
     "right or wrong, 95 %": _eval("binary", UNIT, (right(0.95), right(0.95), right(0.98)), PAIRED, LOOSE),
     "scores, a quarter 0": _eval("bounded", UNIT, _ZEROS, PAIRED),
     "levels 1 to 5": _eval("ordinal", (1.0, 5.0), _LIKERT, PAIRED),
-    "latency, difference": _eval("positive", None, _LATENCY, PAIRED),
+    "latency": _eval("positive", None, _LATENCY, PAIRED),
     "latency, ratio": replace(_eval("positive", None, _RATIO, PAIRED), estimand="ratio"),
     "right or wrong, mean of 4 repeats": replace(
         _eval("binary", UNIT, (right(0.7), right(0.7), right(0.78)), Shares(0, 0, 0.5, 0.1), Shares(0, 0, 0.5, 0.4)),
@@ -217,7 +217,7 @@ EVALS: dict[str, Eval] = {
     ),
     "right or wrong, passages of 5": _eval("binary", UNIT, (right(0.65), right(0.65), right(0.8)), PASSAGES, UNEVEN),
     "scores, passages of 5": _eval("bounded", UNIT, _ZEROS, PASSAGES, UNEVEN),
-    "latency, passages of 5, difference": _eval("positive", None, _LATENCY, PASSAGES, UNEVEN),
+    "latency, passages of 5": _eval("positive", None, _LATENCY, PASSAGES, UNEVEN),
     "latency, passages of 5, ratio": replace(_eval("positive", None, _RATIO, PASSAGES, UNEVEN), estimand="ratio"),
 }
 """What intervals and p-values are judged on."""

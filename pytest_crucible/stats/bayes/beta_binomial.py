@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, xlogy
 
+from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.bayes.quadrature import Beta, below, expectation
 from pytest_crucible.stats.observations import Array, check_choice, check_counts, check_share
@@ -29,6 +30,9 @@ class RatePosterior:
     b: float
     mean: float
     interval: Interval
+
+    def __str__(self) -> str:
+        return f"{with_interval(self.mean, self.interval)}, Beta({self.a:.6g}, {self.b:.6g}) ({self.interval.method})"
 
 
 def beta_binomial(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, noted, number, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.observations import Array, check_share, difference, finite, is_constant
@@ -47,6 +48,14 @@ class BootstrapPosterior:
     """None when a generator was given."""
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        equivalent = self.probability_equivalent
+        near = "" if equivalent is None else f", equivalent with {number(equivalent)}"
+        shown = (
+            f"{with_interval(self.mean, self.interval, sign=True)}, positive with {number(self.probability_positive)}"
+        )
+        return noted(f"{shown}{near}, draws={self.draws:,}", self.note)
 
 
 def bayesian_bootstrap_moments(values: npt.ArrayLike) -> BootstrapMoments:
@@ -126,5 +135,5 @@ def _moments(array: Array) -> BootstrapMoments:
 def _enough(values: npt.ArrayLike) -> Array:
     array = finite(values)
     if array.size < 2:
-        raise NotEnoughData(f"{array.size} value(s): a mean's uncertainty needs at least 2")
+        raise NotEnoughData(f"{counted(array.size, 'value')}: a mean's uncertainty needs at least 2")
     return array

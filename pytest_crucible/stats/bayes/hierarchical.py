@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import betainc, betaln, expit, log_expit
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, number, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import Array, Codes, check_counts, check_share
 
@@ -39,6 +40,11 @@ class TaskRates:
     intervals: tuple[Interval, ...]
     """Equal-tailed, one for each task."""
 
+    def __str__(self) -> str:
+        return (
+            f"{with_interval(self.mean, self.mean_interval)}, spread {number(self.spread)}, tasks={len(self.rates):,}"
+        )
+
 
 def task_rates(successes: Sequence[int], trials: Sequence[int], *, level: float = 0.95) -> TaskRates:
     """Posterior rates of tasks from their successes and trials. Raises NotEnoughData below two tasks with trials.
@@ -54,7 +60,7 @@ def task_rates(successes: Sequence[int], trials: Sequence[int], *, level: float 
         check_counts(asked, successes=hits)
     tried = sum(asked > 0 for asked in trials)
     if tried < 2:
-        raise NotEnoughData(f"{tried} task(s) with trials: what tasks share needs at least 2")
+        raise NotEnoughData(f"{counted(tried, 'task')} with trials: what tasks share needs at least 2")
     # Tasks with the same counts are one row, however many they are.
     table = np.column_stack([successes, trials]).astype(np.float64)
     rows, which, alike = np.unique(table, axis=0, return_inverse=True, return_counts=True)

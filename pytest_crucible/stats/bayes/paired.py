@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc, betaincc, betaln
 
+from pytest_crucible.numerals import number, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.bayes.quadrature import Beta, expectation
 from pytest_crucible.stats.observations import Array, check_counts, check_share
@@ -31,6 +32,11 @@ class DifferencePosterior:
     """That the difference is within the margin either way; None without a margin."""
     losses: tuple[float, float]
     """Expected loss of choosing the candidate, E max(-difference, 0), and of choosing the baseline."""
+
+    def __str__(self) -> str:
+        equivalent = self.probability_equivalent
+        near = "" if equivalent is None else f", equivalent with {number(equivalent)}"
+        return f"{with_interval(self.mean, self.interval, sign=True)}, positive with {number(self.probability_positive)}{near}"
 
 
 def paired_posterior(

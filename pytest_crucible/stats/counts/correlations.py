@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.observations import (
@@ -146,9 +147,9 @@ def correlated_pairs(x: npt.ArrayLike, y: npt.ArrayLike, level: float, alternati
     """Both variables, checked. Raises ValueError for NaN and unequal lengths, NotEnoughData below three pairs."""
     check_share(level, "level")
     check_alternative(alternative)
-    first, second = paired(x, y)
+    first, second = paired(x, y, names=("x", "y"))
     if first.size < 3:
-        raise NotEnoughData(f"{first.size} pair(s): a correlation needs at least 3")
+        raise NotEnoughData(f"{counted(first.size, 'pair')}: a correlation needs at least 3")
     return first, second
 
 

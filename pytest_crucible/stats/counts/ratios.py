@@ -20,7 +20,17 @@ from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
 from pytest_crucible.stats.means.student import paired_t, pairs
 from pytest_crucible.stats.means.two_samples import welch_t
-from pytest_crucible.stats.observations import ROUNDING, Alternative, Array, Labels, check_share, finite, paired
+from pytest_crucible.stats.observations import (
+    ROUNDING,
+    Alternative,
+    Array,
+    Labels,
+    check_alternative,
+    check_choice,
+    check_share,
+    finite,
+    paired,
+)
 from pytest_crucible.stats.tails import t_interval, t_p_value, tail_share
 
 
@@ -86,12 +96,12 @@ def ratio_of_totals(
     >>> round(result.estimate, 4), round(result.interval.low, 4), round(result.interval.high, 4)
     (1.0435, 0.9, 1.2099)
     """
+    answers: dict[str, Callable[..., Significance]] = {"log-delta": _log_delta, "fieller": _fieller}
     check_share(level, "level")
+    check_alternative(alternative)
+    check_choice(method, tuple(answers), "method")
     first, second = paired(candidate, baseline)
     _check_totals(first, second)
-    answers: dict[str, Callable[..., Significance]] = {"log-delta": _log_delta, "fieller": _fieller}
-    if method not in answers:
-        raise ValueError(f"method must be one of 'log-delta' and 'fieller', not {method!r}")
     return answers[method](first, second, clusters, alternative, level)
 
 
@@ -103,9 +113,17 @@ def as_ratio(result: Significance, method: str) -> Significance:
     """
     assert result.estimate is not None, "a difference of logarithms is always estimated"
     interval = result.interval and replace(
-        result.interval, low=math.exp(result.interval.low), high=math.exp(result.interval.high), method=method
+        result.interval, low=_exp(result.interval.low), high=_exp(result.interval.high), method=method
     )
-    return replace(result, method=method, estimate=math.exp(result.estimate), interval=interval)
+    return replace(result, method=method, estimate=_exp(result.estimate), interval=interval)
+
+
+def _exp(log_ratio: float) -> float:
+    """The ratio; infinite beyond the largest number."""
+    try:
+        return math.exp(log_ratio)
+    except OverflowError:
+        return math.inf
 
 
 def _log_delta(x: Array, y: Array, clusters: Labels | None, alternative: Alternative, level: float) -> Significance:

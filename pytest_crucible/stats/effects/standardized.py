@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import poch
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
@@ -145,7 +146,7 @@ def cohens_dav(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Ef
     """
     check_share(level, "level")
     differences = _differences(x, y)
-    first, second = paired(x, y)
+    first, second = paired(x, y, names=("x", "y"))
     unit = math.hypot(_deviation(first), _deviation(second)) / math.sqrt(2)
     if unit == 0:
         return Effect(name="cohen dav", value=None, note=NO_SPREAD)
@@ -166,7 +167,7 @@ def _arms(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Array, Array]:
 def _differences(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     differences = difference(x, y)
     if differences.size < 2:
-        raise NotEnoughData(f"{differences.size} pair(s): a deviation needs at least 2")
+        raise NotEnoughData(f"{counted(differences.size, 'pair')}: a deviation needs at least 2")
     return differences
 
 

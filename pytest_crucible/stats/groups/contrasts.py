@@ -39,6 +39,9 @@ class ArmsCompared:
     """What tests each contrast."""
     alpha: float
 
+    def __str__(self) -> str:
+        return f"{'; '.join(map(str, self.contrasts))}, n={' + '.join(map(str, self.omnibus.n))} ({self.method})"
+
 
 def compare_arms(
     arms: Arms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 
@@ -32,6 +33,10 @@ class Contrast:
     """Of this pair alone, where the test has one: it excludes 0 exactly when p_value is below 1 - level."""
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        shown = f"{self.first} - {self.second}: {with_interval(self.difference, self.interval, sign=True)}"
+        return noted(f"{shown}, adjusted {p_equals(self.p_adjusted)}", self.note)
 
 
 def all_pairs(arms: int) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import fdtrc
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.groups.separation import same_profile_p_value
 from pytest_crucible.stats.observations import ROUNDING, Array, finite_matrix
@@ -57,7 +58,7 @@ def rm_anova(matrix: npt.ArrayLike) -> RepeatedAnova:
     array = finite_matrix(matrix)
     n, k = array.shape
     if n < 2:
-        raise NotEnoughData(f"{n} subject(s): differences between conditions need at least 2")
+        raise NotEnoughData(f"{counted(n, 'subject')}: differences between conditions need at least 2")
     centred = array - array.mean()
     columns = centred.mean(axis=0)
     within = centred - centred.mean(axis=1, keepdims=True)

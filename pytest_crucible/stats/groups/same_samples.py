@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.special import chdtrc, fdtrc
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
@@ -134,7 +135,7 @@ def _row_ranks(matrix: npt.ArrayLike) -> Array:
     """
     array = finite_matrix(matrix)
     if array.shape[0] < 2:
-        raise NotEnoughData(f"{array.shape[0]} row(s): ranks of arms need at least 2 samples")
+        raise NotEnoughData(f"{counted(array.shape[0], 'row')}: ranks of arms need at least 2 samples")
     ranks = np.full(array.shape, 0.5)
     for column in array.T:
         above = array - column[:, None]

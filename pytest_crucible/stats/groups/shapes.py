@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import kolmogorov, ndtr
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.observations import Array, finite, is_constant
 
@@ -37,7 +38,7 @@ def shapiro_wilk(values: npt.ArrayLike) -> Significance:
     """
     array = finite(values)
     if array.size < 3:
-        raise NotEnoughData(f"{array.size} value(s): a shape needs at least 3")
+        raise NotEnoughData(f"{counted(array.size, 'value')}: a shape needs at least 3")
     if array.size > MOST_SHAPIRO:
         raise ValueError(f"{array.size} values: the p-value of shapiro-wilk is known up to {MOST_SHAPIRO}")
     if is_constant(array):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.special import chdtrc, fdtr, fdtrc, fdtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.groups.anova import Arms, deviations, rounding_noise, variance_analysis
@@ -113,7 +114,7 @@ def variance_ratio(
 
 def _varied(values: Array, what: str) -> Array:
     if values.size < 2:
-        raise NotEnoughData(f"{values.size} value(s) in {what}: a variance needs at least 2")
+        raise NotEnoughData(f"{counted(values.size, 'value')} in {what}: a variance needs at least 2")
     return values
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, noted, number, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.observations import ROUNDING, Array, Codes, Labels, check_share
@@ -52,6 +53,10 @@ class Agreement:
     raters: int
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        shown = f"{self.coefficient} {with_interval(self.value, self.interval)}, raw agreement {number(self.raw)}"
+        return noted(f"{shown}, units={self.units:,}, raters={self.raters}", self.note)
 
 
 def count_ratings(
@@ -100,12 +105,12 @@ def check_table(counts: npt.ArrayLike) -> Array:
     """A table of units x categories as floats. Raises ValueError for entries that are no counts, and for no units."""
     table = np.asarray(counts, dtype=np.float64)
     if table.ndim != 2:
-        raise ValueError(f"wanted a table of units x categories, not {table.ndim} dimension(s)")
+        raise ValueError(f"wanted a table of units x categories, not {counted(table.ndim, 'dimension')}")
     strange = int(np.sum(~(np.isfinite(table) & (table >= 0) & (table == np.floor(table)))))
     if strange:
         raise ValueError(f"{strange} of {table.size} entries are not counts")
     if len(table) < 2:
-        raise NotEnoughData(f"{len(table)} unit(s): agreement needs at least 2")
+        raise NotEnoughData(f"{counted(len(table), 'unit')}: agreement needs at least 2")
     return table
 
 
@@ -174,7 +179,7 @@ def beyond_chance(
     influences = (influences - 2 * (1 - value) * (unit_expected - answer.expected)) / (1 - answer.expected)
     se = float(np.sqrt(((influences - value) ** 2).sum() / (n * (n - 1))))
     quantile = -float(stdtrit(n - 1, (1 - level) / 2))
-    return with_interval(answer, value, se, quantile, level=level, method=method, transform=transform)
+    return with_limits(answer, value, se, quantile, level=level, method=method, transform=transform)
 
 
 def one_category(answer: Agreement) -> Agreement:
@@ -183,7 +188,7 @@ def one_category(answer: Agreement) -> Agreement:
     return replace(answer, status="degenerate", note=note)
 
 
-def with_interval(
+def with_limits(
     answer: Agreement, value: float, se: float, quantile: float, *, level: float, method: str, transform: Transform
 ) -> Agreement:
     """The coefficient with its interval; where nothing varied, what so many agreeing units still say."""
@@ -191,6 +196,9 @@ def with_interval(
         return perfect(answer, level=level)
     if se <= ROUNDING:
         note = "no standard error: no unit speaks for more or less agreement than another"
+        return replace(answer, value=value, status="degenerate", note=note)
+    if value <= -1:
+        note = "a coefficient of -1 or less has no interval"
         return replace(answer, value=value, status="degenerate", note=note)
     if transform == "none":
         low, high = max(-1.0, value - quantile * se), min(1.0, value + quantile * se)

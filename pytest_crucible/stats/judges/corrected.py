@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, noted, p_equals, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.observations import (
@@ -55,6 +56,11 @@ class CorrectedMean:
     method: str
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        p = "" if self.p_value is None else f", {p_equals(self.p_value)}"
+        shown = f"{with_interval(self.estimate, self.interval)}{p}, labelled={self.labelled:,}, judged={self.judged:,}"
+        return noted(f"{shown} ({self.method})", self.note)
 
 
 def ppi_mean(
@@ -154,7 +160,9 @@ def _check_options(
 def _corrected(truth: Array, judged: Array, rest: Array, options: _Options) -> CorrectedMean:
     n = truth.size
     if min(n, rest.size) < 2:
-        raise NotEnoughData(f"{n} label(s) and {rest.size} judgement(s) without label: wanted at least 2 of each")
+        raise NotEnoughData(
+            f"{counted(n, 'label')} and {counted(rest.size, 'judgement')} without label: wanted at least 2 of each"
+        )
     tuning = _tuning(truth, judged, rest) if options.lam is None else float(options.lam)
     errors = truth - tuning * judged
     estimate = float(errors.mean()) + tuning * float(rest.mean())

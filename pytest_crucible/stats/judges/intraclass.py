@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.special import fdtrc, fdtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, noted, p_equals, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.observations import ROUNDING, Array, check_choice, check_share, finite_matrix
@@ -40,6 +41,10 @@ class IntraclassCorrelation:
     status: Status = "ok"
     note: str = ""
 
+    def __str__(self) -> str:
+        shown = f"icc {self.form}: {with_interval(self.value, self.interval)}, {p_equals(self.p_value)}"
+        return noted(f"{shown}, units={self.units:,}, raters={self.raters}", self.note)
+
 
 def intraclass_correlation(
     matrix: npt.ArrayLike,
@@ -67,7 +72,7 @@ def intraclass_correlation(
     check_choice(interval, get_args(Ends), "interval")
     ratings = finite_matrix(matrix, rows="units", columns="raters")
     if len(ratings) < 2:
-        raise NotEnoughData(f"{len(ratings)} unit(s): an intraclass correlation needs at least 2")
+        raise NotEnoughData(f"{counted(len(ratings), 'unit')}: an intraclass correlation needs at least 2")
     return _answer(_Squares.of(ratings), form, level, interval, rng)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.judges.agreement import (
     MISSING,
     Agreement,
@@ -18,7 +19,7 @@ from pytest_crucible.stats.judges.agreement import (
     check_transform,
     one_category,
     rating_codes,
-    with_interval,
+    with_limits,
 )
 from pytest_crucible.stats.observations import ROUNDING, Array, Labels, check_share
 
@@ -51,7 +52,7 @@ def cohen_kappa(
     if missing:
         raise ValueError(f"{missing} of {codes.size} ratings are missing: drop their units or ask krippendorff_alpha")
     if n < 2:
-        raise NotEnoughData(f"{n} unit(s): agreement needs at least 2")
+        raise NotEnoughData(f"{counted(n, 'unit')}: agreement needs at least 2")
     size = len(categories)
     shares = np.bincount(codes[0] * size + codes[1], minlength=size * size).reshape(size, size) / n
     name = "cohen kappa" if weights == "none" else f"cohen kappa, {weights} weights"
@@ -68,7 +69,7 @@ def _from_shares(name: str, shares: Array, weights: Array, n: int, level: float,
     value = (observed - expected) / (1 - expected)
     se = _standard_error(shares, weights, rows, columns, n)
     quantile = float(ndtri(0.5 + level / 2))
-    return with_interval(answer, value, se, quantile, level=level, method="fleiss-cohen-everitt", transform=transform)
+    return with_limits(answer, value, se, quantile, level=level, method="fleiss-cohen-everitt", transform=transform)
 
 
 def _standard_error(shares: Array, weights: Array, rows: Array, columns: Array, n: int) -> float:

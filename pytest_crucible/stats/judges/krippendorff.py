@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.judges.agreement import MISSING, Agreement, Ratings, one_category, perfect, rating_codes
 from pytest_crucible.stats.judges.disagreement import SCALES, Disagreement
@@ -68,7 +69,7 @@ def _paired_units(codes: Codes, categories: tuple[Hashable, ...], scale: Scale) 
     """The units with two ratings or more, coded by the categories that are left, and these as numbers."""
     codes = codes[:, (codes != MISSING).sum(axis=0) >= 2]
     if codes.shape[1] < 2:
-        raise NotEnoughData(f"{codes.shape[1]} unit(s) with two ratings: alpha needs at least 2")
+        raise NotEnoughData(f"{counted(codes.shape[1], 'unit')} with two ratings: alpha needs at least 2")
     given = codes != MISSING
     present, packed = np.unique(codes[given], return_inverse=True)
     repacked = np.full_like(codes, MISSING)

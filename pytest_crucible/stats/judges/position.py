@@ -5,12 +5,13 @@ Each pair is judged twice, with the candidate shown first and with the baseline 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, p_equals, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.student import mean_interval
@@ -41,6 +42,12 @@ class PositionBias:
     win_interval: Interval | None
     clusters: int | None = None
 
+    def __str__(self) -> str:
+        moved = f"moved verdicts {with_interval(self.first_share, self.first_interval)} towards the first place"
+        same = f"same verdict {with_interval(self.consistency, self.consistency_interval)}"
+        won = f"win rate {with_interval(self.win_rate, self.win_interval)}"
+        return f"{moved}, {p_equals(self.p_value)}; {same}; {won}, pairs={self.pairs:,}"
+
 
 def position_bias(
     candidate_first: npt.ArrayLike,
@@ -66,7 +73,7 @@ def position_bias(
     if strange:
         raise ValueError(f"{strange} of {2 * first.size} verdicts are not 1 (won), 0.5 (tie) or 0 (lost)")
     if first.size < 2:
-        raise NotEnoughData(f"{first.size} pair(s): position bias needs at least 2")
+        raise NotEnoughData(f"{counted(first.size, 'pair')}: position bias needs at least 2")
     forwards, backwards = int(np.sum(first > second)), int(np.sum(first < second))
     moved, n = forwards + backwards, first.size
     win_interval, count = _win_interval((first + second) / 2, clusters, level)
@@ -87,6 +94,11 @@ def position_bias(
 
 def _win_interval(wins: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, int | None]:
     if clusters is None:
-        return mean_interval(wins, level=level, bounds=(0.0, 1.0)), None
+        return _cut(mean_interval(wins, level=level, bounds=(0.0, 1.0))), None
     mean = clustered_mean(wins, clusters)
-    return clustered_interval(mean, level=level, bounds=(0.0, 1.0)), mean.clusters
+    return _cut(clustered_interval(mean, level=level, bounds=(0.0, 1.0))), mean.clusters
+
+
+def _cut(interval: Interval | None) -> Interval | None:
+    """A rate lies between 0 and 1."""
+    return interval and replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))

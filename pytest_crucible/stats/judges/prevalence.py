@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import noted, number, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.observations import Array, check_share, finite
@@ -39,6 +40,10 @@ class CorrectedRate:
     judged: int
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        shown = f"{with_interval(self.value, self.interval)}, by the judge alone {number(self.judged_rate)}"
+        return noted(f"{shown}, labelled={self.labelled:,}, judged={self.judged:,}", self.note)
 
 
 def rogan_gladen(

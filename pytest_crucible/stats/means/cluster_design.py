@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.numerals import counted, number
 from pytest_crucible.stats.means.clustered import clustered
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.one_way import one_way
@@ -31,6 +32,10 @@ class ClusterDesign:
     """As many independent values would have told as much: n / design effect."""
     se_naive: float
     """Standard error of the mean if the values were independent, which they are not."""
+
+    def __str__(self) -> str:
+        shown = f"design effect {number(self.design_effect)}, icc {number(self.icc)}"
+        return f"{shown}, n={self.n:,} in {counted(self.clusters, 'cluster')}, worth {number(self.effective_n)} independent values"
 
 
 def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.means.moments import check_inside, t_end
 from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value, known_interval
@@ -151,7 +152,7 @@ def clustered(values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEWEST_C
     array = finite(values)
     codes, count = cluster_codes(clusters, array.size)
     if count < max(fewest, 2):
-        raise NotEnoughData(f"{count} cluster(s): a cluster-robust interval needs at least {max(fewest, 2)}")
+        raise NotEnoughData(f"{counted(count, 'cluster')}: a cluster-robust interval needs at least {max(fewest, 2)}")
     return array, codes, count
 
 

@@ -16,7 +16,7 @@ from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.moments import check_inside, t_end, two_arms
 from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance
-from pytest_crucible.stats.means.sandwich import Sandwich, robust_error, robust_terms
+from pytest_crucible.stats.means.sandwich import Sandwich, robust_error, robust_terms, root_of_squares
 from pytest_crucible.stats.observations import (
     ROUNDING,
     Alternative,
@@ -24,6 +24,7 @@ from pytest_crucible.stats.observations import (
     Labels,
     Range,
     Side,
+    check_alternative,
     check_share,
     check_side,
     cluster_codes,
@@ -55,12 +56,13 @@ def clustered_arms(
     (0.3, 0.0383)
     """
     check_share(level, "level")
+    check_alternative(alternative)
     seen = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
     contributions, dof = robust_terms(seen.totals, seen.sizes, variance)
     estimate, method = distance(*seen.means), f"clustered two-sample t, {variance}"
     if np.all(np.abs(contributions) <= ROUNDING * seen.largest):
         return _flat(method, estimate, seen, alternative)
-    se = float(np.linalg.norm(contributions))
+    se = root_of_squares(contributions)
     return Significance(
         method=method,
         statistic=estimate / se,

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import Array, Range, Side, finite
 
 
@@ -20,7 +21,7 @@ def enough(values: npt.ArrayLike, *, fewest: int = 2) -> Array:
     """
     array = finite(values)
     if array.size < fewest:
-        raise NotEnoughData(f"{array.size} value(s): a mean's uncertainty needs at least {fewest}")
+        raise NotEnoughData(f"{counted(array.size, 'value')}: a mean's uncertainty needs at least {fewest}")
     return array
 
 
@@ -33,7 +34,7 @@ def two_arms(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int =
     arms = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
     sizes = arms[0].size, arms[1].size
     if min(sizes) < fewest:
-        raise NotEnoughData(f"{sizes[0]} and {sizes[1]} value(s): each arm needs at least {fewest}")
+        raise NotEnoughData(f"{sizes[0]} and {sizes[1]} values: each arm needs at least {fewest}")
     return arms
 
 
@@ -54,8 +55,17 @@ def standard_error(array: Array) -> float:
     >>> standard_error(np.array([0.5, 0.75]))
     0.125
     """
+    return standard_deviation(array) / math.sqrt(array.size)
+
+
+def standard_deviation(array: Array) -> float:
+    """Standard deviation (n - 1), also where the squares themselves would be 0 or infinite.
+
+    >>> float(f"{standard_deviation(np.array([1e200, 3e200, 5e200])):.9g}")
+    2e+200
+    """
     size = float(np.abs(array).max()) or 1.0  # differences of likelihoods may be so small that their squares are 0
-    return size * float((array / size).std(ddof=1)) / math.sqrt(array.size)
+    return size * float((array / size).std(ddof=1))
 
 
 def t_end(estimate: float, se: float, dof: float, *, alpha: float, side: Side) -> float:

@@ -18,6 +18,9 @@ from pytest_crucible.stats.observations import (
     is_finite_range,
 )
 
+SMALLEST = math.ulp(0.0)
+"""The smallest positive float stands for all smaller p-values: none of them is 0."""
+
 
 def point_mass_interval(
     value: float, n: int, *, bounds: Range, level: float = 0.95, alternative: Alternative = "two-sided"
@@ -62,7 +65,7 @@ def point_mass_p_value(value: float, n: int, *, bounds: Range) -> float:
         return 1.0
     opposite = abs(bounds[0] if value > 0 else bounds[1])
     # Only a population with observations on the other side of 0 could have a mean of 0.
-    return (opposite / (opposite + abs(value))) ** n
+    return max((opposite / (opposite + abs(value))) ** n, SMALLEST)
 
 
 def sign_flip_p_value(n: int) -> float:
@@ -71,7 +74,7 @@ def sign_flip_p_value(n: int) -> float:
     >>> sign_flip_p_value(6)
     0.03125
     """
-    return 2.0 ** (1 - n) if n else 1.0
+    return max(2.0 ** (1 - n), SMALLEST) if n else 1.0
 
 
 def equal_differences_p_value(difference: float, n: int, alternative: Alternative = "two-sided") -> float:
@@ -108,5 +111,5 @@ def _directed(difference: float, both: float, one: float, alternative: Alternati
     if difference == 0:
         return 1.0
     if alternative == "two-sided":
-        return both
-    return one if (difference > 0) == (alternative == "greater") else 1.0
+        return max(both, SMALLEST)
+    return max(one, SMALLEST) if (difference > 0) == (alternative == "greater") else 1.0

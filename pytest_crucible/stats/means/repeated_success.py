@@ -7,7 +7,7 @@ questions, because the attempts at one question are not independent news.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import comb
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import noted, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.student import mean_interval
@@ -32,9 +33,13 @@ class RepeatedSuccess:
     mean: float
     interval: Interval | None
     """None for one question, and for too few clusters; `note` then says so."""
-    per_question: tuple[float, ...]
+    per_question: tuple[float, ...] = field(repr=False)
     k: int
     note: str = ""
+
+    def __str__(self) -> str:
+        shown = f"{self.method} {with_interval(self.mean, self.interval)}, questions={len(self.per_question):,}"
+        return noted(shown, self.note)
 
 
 def pass_at_k(

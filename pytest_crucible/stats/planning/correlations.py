@@ -11,6 +11,7 @@ import math
 from scipy.special import ndtr, stdtrit
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import Alternative, check_share
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, rising_root, sample_size, toward
 from pytest_crucible.stats.tails import tail_share
@@ -81,4 +82,4 @@ def _check_correlation(correlation: float) -> None:
 
 def _check_pairs(n: float) -> None:
     if not n >= FEWEST:
-        raise NotEnoughData(f"{n!r} pair(s): the power of a correlation needs at least {FEWEST:g}")
+        raise NotEnoughData(f"{counted(n, 'pair')}: the power of a correlation needs at least {FEWEST:g}")

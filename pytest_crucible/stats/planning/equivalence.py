@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.means.moments import enough, two_arms
@@ -48,6 +49,14 @@ class Equivalence:
     n: tuple[int, ...]
     status: Status = "ok"
     note: str = ""
+
+    def __str__(self) -> str:
+        state = {True: "yes", False: "no", None: "unknown"}[self.equivalent]
+        shown = (
+            f"{with_interval(self.estimate, self.interval, sign=True)}, between {self.low:g} and {self.high:g}: {state}"
+        )
+        n = " + ".join(f"{n:,}" for n in self.n)
+        return noted(f"{shown}, {p_equals(self.p_value)}, n={n} ({self.method})", self.note)
 
 
 def tost_one_sample(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from scipy.special import betainccinv, betaincinv, chdtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import check_share
 from pytest_crucible.stats.planning.noncentral import noncentral_chi2_above, noncentral_f_above
 from pytest_crucible.stats.planning.roots import (
@@ -68,7 +69,7 @@ def power_chi2(n: float, effect: float, dof: float, *, alpha: float = 0.05) -> f
     check_share(alpha, "alpha")
     _check_chi2(effect, dof)
     if not n >= 1:
-        raise NotEnoughData(f"{n!r} value(s): a chi-square test needs at least 1")
+        raise NotEnoughData(f"{counted(n, 'value')}: a chi-square test needs at least 1")
     return _chi2(n, effect, dof, alpha)
 
 
@@ -92,7 +93,7 @@ def detectable_chi2(n: float, dof: float, *, alpha: float = 0.05, power: float =
     check_power(power, alpha)
     _check_chi2(0.0, dof)
     if not n >= 1:
-        raise NotEnoughData(f"{n!r} value(s): a chi-square test needs at least 1")
+        raise NotEnoughData(f"{counted(n, 'value')}: a chi-square test needs at least 1")
     return rising_root(lambda effect: _chi2(n, effect, dof, alpha) - power, 0.0)
 
 
@@ -117,7 +118,7 @@ def _check_anova(arms: int, effect: float) -> None:
 
 def _check_values(n: float) -> None:
     if not n >= 2:
-        raise NotEnoughData(f"{n!r} value(s) in each arm: ANOVA needs at least 2")
+        raise NotEnoughData(f"{counted(n, 'value')} in each arm: ANOVA needs at least 2")
 
 
 def _check_chi2(effect: float, dof: float) -> None:

@@ -38,7 +38,9 @@ def detectable_paired_proportions(
     if n < 1 or inner < 0:
         return None
     difference = math.sqrt(discordance) * (math.sqrt(n) * z + reach * math.sqrt(inner)) / (n + reach * reach)
-    return difference if 0 < difference <= discordance else None
+    # Squaring has added a solution of the mirrored equation, whose power is 1 - power: few pairs have only that one.
+    mirrored = reach > 0 and math.sqrt(n) * difference < z * math.sqrt(discordance)
+    return difference if 0 < difference <= discordance and not mirrored else None
 
 
 def samples_for_paired_proportions(

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from scipy.special import ndtr, ndtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.effects.proportions import cohens_h
 from pytest_crucible.stats.observations import (
     Alternative,
@@ -151,7 +152,7 @@ def _power(
 def _ratio(n: float, n_baseline: float | None) -> float:
     smallest = n if n_baseline is None else min(n, n_baseline)
     if not smallest >= 1:
-        raise NotEnoughData(f"{smallest!r} sample(s): a rate needs at least 1")
+        raise NotEnoughData(f"{counted(smallest, 'sample')}: a rate needs at least 1")
     return 1.0 if n_baseline is None else n_baseline / n
 
 

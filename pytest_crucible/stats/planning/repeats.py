@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, number
 from pytest_crucible.stats.observations import check_share
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_effect, check_power, whole
 from pytest_crucible.stats.planning.t_tests import detectable_mean
@@ -39,6 +40,11 @@ class BudgetSplit:
     """sqrt(within / between * cost of a sample / cost of a repeat): the best K were there samples and money enough."""
     samples_exhausted: bool
     """Every sample that exists is used, so that what is left could only buy repeats."""
+
+    def __str__(self) -> str:
+        size = f"{counted(self.samples, 'sample')} x {counted(self.repeats, 'repeat')}"
+        shown = "" if self.detectable is None else f", detects {number(self.detectable)}"
+        return f"{size} at a cost of {self.cost:,.6g}: se {number(self.se)}{shown}"
 
 
 def variance_per_sample(between: float, within: tuple[float, float], repeats: tuple[float, float] = (1, 1)) -> float:
@@ -73,7 +79,7 @@ def power_with_repeats(
     check_share(alpha, "alpha")
     check_effect(difference, "the difference")
     if not n >= 1:
-        raise NotEnoughData(f"{n!r} sample(s): a mean needs at least 1")
+        raise NotEnoughData(f"{counted(n, 'sample')}: a mean needs at least 1")
     se = math.sqrt(variance_per_sample(between, within, repeats) / n)
     if se == 0:
         return float(difference != 0)
@@ -120,7 +126,7 @@ def detectable_with_repeats(
     """
     check_power(power, alpha)
     if not n >= 1:
-        raise NotEnoughData(f"{n!r} sample(s): a mean needs at least 1")
+        raise NotEnoughData(f"{counted(n, 'sample')}: a mean needs at least 1")
     return _reach(alpha, power) * math.sqrt(variance_per_sample(between, within, repeats) / n)
 
 
@@ -188,4 +194,4 @@ def _check_costs(budget: float, sample_cost: float, repeat_cost: float, availabl
     if not (min(sample_cost, repeat_cost) >= 0 < sample_cost + repeat_cost and math.isfinite(budget)):
         raise ValueError(f"costs are at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
     if available is not None and available < 2:
-        raise NotEnoughData(f"{available} sample(s) available: a standard error needs at least 2")
+        raise NotEnoughData(f"{counted(available, 'sample')} available: a standard error needs at least 2")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pytest_crucible.numerals import number
 from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
 
 MOST_SAMPLES = 10**9
@@ -22,6 +23,11 @@ class SampleSize:
     """The whole number of samples to take; None when no number is enough."""
     power: float | None
     """The power that this whole number has."""
+
+    def __str__(self) -> str:
+        if self.ceiling is None:
+            return "no number of samples is enough"
+        return f"n={self.ceiling:,}, power {number(self.power)}"
 
 
 NEVER = SampleSize(n=math.inf, ceiling=None, power=None)

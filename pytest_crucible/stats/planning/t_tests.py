@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from scipy.special import stdtrit
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import Alternative, check_choice, check_share
 from pytest_crucible.stats.planning.noncentral import noncentral_t_above
 from pytest_crucible.stats.planning.roots import (
@@ -145,5 +146,5 @@ def _ratio(n: float, design: Design, n_baseline: float | None) -> float:
         raise ValueError(f"only two independent samples have a second size, not a {design} design of {n!r}")
     smallest = n if n_baseline is None else min(n, n_baseline)
     if not smallest >= FEWEST:
-        raise NotEnoughData(f"{smallest!r} value(s): the power of a t test needs at least {FEWEST:g}")
+        raise NotEnoughData(f"{counted(smallest, 'value')}: the power of a t test needs at least {FEWEST:g}")
     return 1.0 if n_baseline is None else n_baseline / n

@@ -16,6 +16,9 @@ from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import Alternative, check_counts, check_share
 from pytest_crucible.stats.tails import normal_p_value, tail_share
 
+NEGLIGIBLE = math.ulp(1.0)
+"""Differences below this are 0: rates near 1 could not be told apart by them."""
+
 
 def score_interval(
     x1: int,
@@ -122,6 +125,8 @@ def difference_statistic(x1: int, n1: int, x2: int, n2: int, difference: float, 
     """
     if difference < 0:
         return -difference_statistic(x2, n2, x1, n1, -difference, skewness)
+    if difference < NEGLIGIBLE:
+        difference = 0.0
     second = constrained_rate(x1, n1, x2, n2, difference)
     first = min(second + difference, 1.0)
     spread1, spread2 = first * (1 - first) / n1, second * (1 - second) / n2

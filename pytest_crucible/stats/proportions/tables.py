@@ -164,7 +164,8 @@ def _shares(shares: npt.ArrayLike | None, size: int) -> Array:
 
 def _left_out(given: Array, counts: Array) -> str:
     empty = sum(given.shape) - sum(counts.shape)
-    return f"{empty} row(s) or column(s) without counts left out" if empty else ""
+    which = "row or column" if empty == 1 else "rows or columns"
+    return f"{empty} {which} without counts left out" if empty else ""
 
 
 def _sparse(expected: Array) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from pytest_crucible.stats.counts.correlations import (
     perfect_result,
     t_statistic,
 )
-from pytest_crucible.stats.observations import Alternative
+from pytest_crucible.stats.observations import Alternative, check_choice
 from pytest_crucible.stats.ranks.exact import ORDERS, SWAPS, Method, is_exact, products_law, swaps_tail
 from pytest_crucible.stats.ranks.ranking import Counts, doubled_ranks, levels
 from pytest_crucible.stats.tails import normal_p_value, t_p_value
@@ -84,6 +85,7 @@ def kendall(
     >>> round(result.estimate, 4), round(result.p_value, 4), result.statistic
     (0.6, 0.2333, 8.0)
     """
+    check_choice(method, get_args(Method), "method")
     first, second = correlated_pairs(x, y, level, alternative)
     n, (codes, sizes), (others, other_sizes) = first.size, levels(first), levels(second)
     if min(sizes.size, other_sizes.size) == 1:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.observations import Array, check_choice
 
 Method = Literal["auto", "exact", "asymptotic"]
 """auto: exact up to a size that is counted, never judged by what the values look like."""
@@ -38,8 +38,7 @@ ORDERS = Limits(auto=10, refused=10, what="pairs of values")
 
 def is_exact(method: Method, size: int, limits: Limits) -> bool:
     """Whether the exact law is used. Raises ValueError for an unknown method and for "exact" beyond its limit."""
-    if method not in ("auto", "exact", "asymptotic"):
-        raise ValueError(f"the method must be auto, exact or asymptotic, not {method!r}")
+    check_choice(method, get_args(Method), "method")
     if method == "exact" and size > limits.refused:
         raise ValueError(f"the exact law is for at most {limits.refused} {limits.what}, not {size}: ask for asymptotic")
     return method == "exact" or (method == "auto" and size <= limits.auto)

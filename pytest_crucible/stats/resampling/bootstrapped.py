@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import with_interval
+from pytest_crucible.numerals import counted, noted, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
@@ -48,7 +49,9 @@ class Bootstrapped:
     note: str = ""
 
     def __str__(self) -> str:
-        return f"{with_interval(self.estimate, self.interval)}, bootstrap {self.method}, {self.source or self.note}"
+        found = f"{with_interval(self.estimate, self.interval)}, n={self.n:,} (bootstrap {self.method}"
+        source = "" if self.source is None else f", {self.source}"
+        return noted(f"{found}{source})", self.note)
 
 
 def answered(asked: Bootstrapped, law: Law, *, level: float) -> Bootstrapped:
@@ -57,16 +60,32 @@ def answered(asked: Bootstrapped, law: Law, *, level: float) -> Bootstrapped:
         return replace(asked, status="degenerate", note="every resample gives the same value")
     found = replace(asked, se=law.deviation, bias=law.mean - asked.estimate, note=few_clusters_note(asked.clusters))
     if asked.method == "percentile":
-        return replace(found, interval=percentile_interval(law, level=level))
+        return _unless_a_point(found, percentile_interval(law, level=level))
     if asked.method == "basic":
-        return replace(found, interval=basic_interval(law, asked.estimate, level=level))
+        return _unless_a_point(found, basic_interval(law, asked.estimate, level=level))
     correction = bias_correction(law, asked.estimate)
     shares = None if asked.acceleration is None else bca_shares(correction, asked.acceleration, level=level)
     if shares is None:
-        return replace(found, status="degenerate", note="BCa is not defined: the jackknife or the law is one-sided")
+        return replace(found, status="degenerate", note=_why_no_bca(correction, asked.acceleration))
     low, high = (law.quantile(share) for share in shares)
     interval = Interval(low=low, high=high, level=level, method="bootstrap bca")
-    return replace(found, interval=interval, correction=correction)
+    return _unless_a_point(replace(found, correction=correction), interval)
+
+
+def _unless_a_point(found: Bootstrapped, interval: Interval) -> Bootstrapped:
+    """A single value would claim certainty."""
+    if interval.low < interval.high:
+        return replace(found, interval=interval)
+    return replace(found, status="degenerate", note="too many ties: the interval would be a single point")
+
+
+def _why_no_bca(correction: float, acceleration: float | None) -> str:
+    why = "the acceleration is too large"
+    if acceleration is None:
+        why = "leaving any one out changes nothing"
+    elif math.isinf(correction):
+        why = "all resamples lie on one side of the estimate"
+    return f"BCa is not defined, because {why}: ask for the percentile method"
 
 
 def check_size(n: int, clusters: int | None) -> None:
@@ -75,9 +94,9 @@ def check_size(n: int, clusters: int | None) -> None:
     >>> check_size(10, None)
     """
     if n < 2:
-        raise NotEnoughData(f"{n} value(s): a bootstrap interval needs at least 2")
+        raise NotEnoughData(f"{counted(n, 'value')}: a bootstrap interval needs at least 2")
     if clusters is not None and clusters < FEWEST_CLUSTERS:
-        raise NotEnoughData(f"{clusters} cluster(s): a bootstrap of clusters needs at least {FEWEST_CLUSTERS}")
+        raise NotEnoughData(f"{counted(clusters, 'cluster')}: a bootstrap of clusters needs at least {FEWEST_CLUSTERS}")
 
 
 def few_clusters_note(clusters: int | None) -> str:

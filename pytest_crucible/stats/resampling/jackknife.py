@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import ROUNDING, Array, Labels, cluster_codes, finite
 from pytest_crucible.stats.resampling.statistic import Statistic, of_each, of_one
 
@@ -45,7 +46,9 @@ def jackknife(values: npt.ArrayLike, statistic: Statistic = np.mean, *, clusters
     array = observations(values)
     codes, count = (None, len(array)) if clusters is None else cluster_codes(clusters, len(array))
     if count < 2:
-        raise NotEnoughData(f"{count} value(s) or cluster(s): leaving one out needs at least 2")
+        raise NotEnoughData(
+            f"{counted(count, 'value' if codes is None else 'cluster')}: leaving one out needs at least 2"
+        )
     replicates = (
         _without_each(array, statistic)
         if codes is None

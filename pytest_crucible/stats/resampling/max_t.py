@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, p_value
 from pytest_crucible.stats.observations import (
     Alternative,
     Array,
@@ -47,6 +48,10 @@ class MaxT:
     n: int
     clusters: int | None = None
 
+    def __str__(self) -> str:
+        source = "exact" if self.exact else f"{self.arrangements:,.0f} random sign flips"
+        return f"adjusted p {', '.join(map(p_value, self.p_adjusted))}, n={self.n:,} (step-down max-t, {source})"
+
 
 def step_down_max_t(
     differences: npt.ArrayLike,
@@ -75,7 +80,9 @@ def step_down_max_t(
         codes, count = cluster_codes(clusters, len(matrix))
         units = np.stack([cluster_totals(codes, column) for column in matrix.T], axis=1)
     if len(units) < 2:
-        raise NotEnoughData(f"{len(units)} row(s) or cluster(s): t statistics need at least 2")
+        raise NotEnoughData(
+            f"{counted(len(units), 'row' if count is None else 'cluster')}: t statistics need at least 2"
+        )
     scaled = _unit_length(units)
     exact = len(units) < 30 and 2 ** len(units) * units.shape[1] <= MOST_LISTED
     generate, seed = generator(rng)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import number, p_value
+from pytest_crucible.numerals import noted, number, p_equals
 from pytest_crucible.stats.answers import Status
 from pytest_crucible.stats.observations import (
     Alternative,
@@ -59,7 +59,9 @@ class PermutationTest:
     note: str = ""
 
     def __str__(self) -> str:
-        return f"mean difference {number(self.statistic, sign=True)}, p {p_value(self.p_value)} ({self.method})"
+        n = " + ".join(f"{n:,}" for n in self.n)
+        shown = f"mean difference {number(self.statistic, sign=True)}, {p_equals(self.p_value)}, n={n} ({self.method})"
+        return noted(shown, self.note)
 
 
 def sign_flip(

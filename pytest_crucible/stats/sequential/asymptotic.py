@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite
 from pytest_crucible.stats.sequential.record import ConfidenceSequence, running_mean
@@ -50,7 +51,9 @@ def asymptotic_interval(
     (0.092507, 0.668874, 1.0)
     """
     if n < 2:
-        raise NotEnoughData(f"{n} value(s): an asymptotic interval needs at least 2, and is to be trusted from {START}")
+        raise NotEnoughData(
+            f"{counted(n, 'value')}: an asymptotic interval needs at least 2, and is to be trusted from {START}"
+        )
     if not 0 < deviation < math.inf or not math.isfinite(mean):
         raise ValueError(f"wanted a finite mean and a positive deviation, not {mean!r} and {deviation!r}")
     rho = _rho(planned, alpha)
@@ -74,7 +77,7 @@ def asymptotic_sequence(
     Its error rate is alpha in the limit only. For bounded values `betting_sequence` needs no limit.
 
     >>> print(asymptotic_sequence([0.1, -0.1, 0.3, 0.1] * 20, planned=80))
-    asymptotic: 0.1 in [0.05171, 0.1463] after 80 values, holds at every n with 95 %
+    asymptotic: 0.100 [0.052, 0.146] after 80 values, holds at every n with 95 %
     """
     count, mean, deviation, known = _running(values, start)
     half = np.where(known, deviation * _factor(count, _rho(planned, alpha), alpha), np.inf)
@@ -113,7 +116,7 @@ def _running(values: npt.ArrayLike, start: int) -> tuple[Array, Array, Array, np
     """How many values so far, their mean and deviation, and whether that is enough to rely on."""
     array = finite(values)
     if array.size < 2:
-        raise NotEnoughData(f"{array.size} value(s): an asymptotic sequence needs at least 2")
+        raise NotEnoughData(f"{counted(array.size, 'value')}: an asymptotic sequence needs at least 2")
     if start < 2:
         raise ValueError(f"an asymptotic sequence starts after at least 2 values, not {start!r}")
     count, deviation = np.arange(1.0, array.size + 1), running_deviation(array)

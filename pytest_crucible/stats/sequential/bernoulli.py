@@ -24,7 +24,7 @@ def bernoulli_sequence(
     Raises ValueError for values other than 0 and 1.
 
     >>> print(bernoulli_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5, planned=50))
-    beta-binomial mixture: 0.8 in [0.6045, 0.9339] after 50 values, holds at every n with 95 %
+    beta-binomial mixture: 0.800 [0.605, 0.934] after 50 values, holds at every n with 95 %
     """
     unit = unit_values(values, (0.0, 1.0))
     other = int(((unit != 0) & (unit != 1)).sum())

@@ -56,7 +56,7 @@ def betting_sequence(
 
     >>> sequence = betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5)
     >>> print(sequence)
-    betting: 0.8 in [0.617, 0.9363] after 50 values, holds at every n with 95 %
+    betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %
     """
     check_largest_bet(largest_bet)
     return both_ends(

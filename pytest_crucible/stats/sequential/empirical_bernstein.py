@@ -29,7 +29,7 @@ def empirical_bernstein_sequence(
     weighted by the stakes, so that a trend may carry the running mean out of it.
 
     >>> print(empirical_bernstein_sequence([0.8, 0.9] * 50))
-    empirical bernstein: 0.85 in [0.7727, 0.925] after 100 values, holds at every n with 95 %
+    empirical bernstein: 0.850 [0.773, 0.925] after 100 values, holds at every n with 95 %
     """
     return both_ends(
         _bernstein_ends,
@@ -55,7 +55,7 @@ def hoeffding_sequence(
     Python: confseq.predmix.predmix_hoeffding_cs (with `intersect=False`).
 
     >>> print(hoeffding_sequence([0.8, 0.9] * 50))
-    hoeffding: 0.85 in [0.6978, 1] after 100 values, holds at every n with 95 %
+    hoeffding: 0.850 [0.698, 1.000] after 100 values, holds at every n with 95 %
     """
     return both_ends(
         _hoeffding_ends,

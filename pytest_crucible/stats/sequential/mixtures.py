@@ -122,7 +122,7 @@ def mixture_hoeffding_sequence(
     Python: confseq.conjmix_bounded.conjmix_hoeffding_twosided_cs (with `intersect=False`; t_opt is `best_at`).
 
     >>> print(mixture_hoeffding_sequence([0.8, 0.9] * 50, best_at=100))
-    mixture hoeffding: 0.85 in [0.6982, 1] after 100 values, holds at every n with 95 %
+    mixture hoeffding: 0.850 [0.698, 1.000] after 100 values, holds at every n with 95 %
     """
 
     def ends(unit: Array, tail: float) -> Array:
@@ -155,7 +155,7 @@ def mixture_bernstein_sequence(
     end of the two-sided sequence is confseq.conjmix_bounded.conjmix_empbern_lower_cs, which halves alpha unasked.
 
     >>> print(mixture_bernstein_sequence([0.8, 0.9] * 50, best_at=2.5))
-    mixture bernstein: 0.85 in [0.7968, 0.9032] after 100 values, holds at every n with 95 %
+    mixture bernstein: 0.850 [0.797, 0.903] after 100 values, holds at every n with 95 %
     """
 
     def ends(unit: Array, tail: float) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import (
     ROUNDING,
@@ -78,8 +79,10 @@ class ConfidenceSequence:
         interval = self.interval()
         end = f"no mean is left from n={self.empty_from} on"
         if interval is not None:
-            end = f"{self.estimate[-1]:.4g} in [{interval.low:.4g}, {interval.high:.4g}]"
-        return f"{self.method}: {end} after {self.n} values, holds at every n with {100 * (1 - self.alpha):g} %"
+            end = with_interval(float(self.estimate[-1]), interval)
+        return (
+            f"{self.method}: {end} after {counted(self.n, 'value')}, holds at every n with {100 * (1 - self.alpha):g} %"
+        )
 
 
 def both_ends(

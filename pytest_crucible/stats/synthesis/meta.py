@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import chdtrc
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite
 from pytest_crucible.stats.synthesis.heterogeneity import (
@@ -72,6 +73,10 @@ class MetaAnalysis:
     studies: tuple[Study, ...]
     method: str
     note: str = ""
+
+    def __str__(self) -> str:
+        shown = f"{with_interval(self.estimate, self.interval, sign=True)}, {p_equals(self.p_value)}, I2 {100 * self.i2:.0f} %"
+        return noted(f"{shown}, studies={len(self.studies)} ({self.method})", self.note)
 
 
 def meta_analysis(

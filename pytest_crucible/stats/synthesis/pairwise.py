@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted
 from pytest_crucible.stats.observations import Array, Codes
 
 Judgement = tuple[Hashable, Hashable] | tuple[Hashable, Hashable, float]
@@ -73,7 +74,9 @@ def check_wins(wins: npt.ArrayLike, items: Sequence[Hashable] | None) -> tuple[A
     if strange:
         raise ValueError(f"{strange} of {table.size} entries are negative, not finite, or wins over oneself")
     if len(table) < 2 or not table.any():
-        raise NotEnoughData(f"{len(table)} item(s) and {table.sum():g} wins: ratings need 2 items and a comparison")
+        raise NotEnoughData(
+            f"{counted(len(table), 'item')} and {table.sum():g} wins: ratings need 2 items and a comparison"
+        )
     return table, names
 
 

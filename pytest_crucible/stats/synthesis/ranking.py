@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr, stdtr
 
+from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.families.adjust import holm
@@ -28,6 +29,9 @@ class EloRating:
     rating: float
     interval: Interval
 
+    def __str__(self) -> str:
+        return f"{self.item}: {with_interval(self.rating, self.interval)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankInterval:
@@ -37,6 +41,9 @@ class RankInterval:
     rank: int
     best: int
     worst: int
+
+    def __str__(self) -> str:
+        return f"{self.item}: rank {self.rank} [{self.best}, {self.worst}]"
 
 
 def elo_ratings(ratings: Ratings, *, mean: float = 1500.0) -> tuple[EloRating, ...]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.numerals import counted, noted, with_interval
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.observations import ROUNDING, Array, Labels, check_share, cluster_codes
 from pytest_crucible.stats.synthesis.pairwise import Judgement, Pairs, check_connected, check_wins, read_judgements
@@ -41,6 +42,13 @@ class Ratings:
     level: float
     method: str
     note: str = ""
+
+    def __str__(self) -> str:
+        shown = (
+            f"{item}: {with_interval(strength, interval, sign=True)}"
+            for item, strength, interval in zip(self.items, self.strengths, self.intervals, strict=True)
+        )
+        return noted(f"{'; '.join(shown)}, comparisons={self.comparisons:,.6g} ({self.method})", self.note)
 
 
 def bradley_terry(
@@ -84,7 +92,7 @@ def rate_judgements(
         return _ratings(names, strengths, covariance, float(table.sum()), None, level, "bradley-terry", ridge)
     codes, count = cluster_codes(clusters, pairs.scores.size)
     if count < FEWEST_CLUSTERS:
-        raise NotEnoughData(f"{count} cluster(s): cluster-robust ratings need at least {FEWEST_CLUSTERS}")
+        raise NotEnoughData(f"{counted(count, 'cluster')}: cluster-robust ratings need at least {FEWEST_CLUSTERS}")
     robust = covariance @ _spread_of_scores(pairs, strengths, codes, count) @ covariance
     if np.diag(robust).min() <= ROUNDING * np.diag(covariance).max():
         raise NotEnoughData(f"{count} clusters that do not differ in their judgements: no cluster-robust error")

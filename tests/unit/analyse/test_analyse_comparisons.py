@@ -103,7 +103,7 @@ def test_one_pair_has_a_difference_and_no_interval():
     one = compared([1], [0])
 
     assert (one.difference, one.interval, one.p_value) == (1.0, None, None)
-    assert one.note == "1 pair(s): a comparison needs at least 2"
+    assert one.note == "1 pair: a comparison needs at least 2"
 
 
 def test_equal_arms_differ_by_nothing_and_not_surely():

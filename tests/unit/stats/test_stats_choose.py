@@ -222,7 +222,7 @@ def test_equal_differences_without_bounds_have_a_p_value_and_no_interval():
     [
         ([1.0, math.nan, 0.0], [1.0, 1.0, 1.0], {}, "1 of 3 values are NaN"),
         ([1.0, 0.0], [1.0, math.inf], {}, "1 of 2 values are NaN or infinite"),
-        ([1.0, 0.0], [1.0], {}, "2 candidate values, 1 baseline values"),
+        ([1.0, 0.0], [1.0], {}, "2 treatment values, 1 control value"),
         ([1.0, 0.0], [1.0, 0.0], {"clusters": ["a"]}, "2 values, 1 cluster labels"),
         ([1.0, 0.0], [1.0, 0.0], {"clusters": ["a", None]}, "label is missing"),
         ([1.0, 0.0], [1.0, 0.0], {"clusters": [1.0, math.nan]}, "label is missing"),

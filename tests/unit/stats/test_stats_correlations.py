@@ -183,11 +183,11 @@ def test_three_pairs_leave_every_correlation_possible():
 
 @pytest.mark.parametrize("function", ALL)
 def test_missing_values_unequal_lengths_and_two_pairs_are_refused(function):
-    with pytest.raises(ValueError, match="1 of 3 candidate values are NaN"):
+    with pytest.raises(ValueError, match="1 of 3 x values are NaN"):
         function([1.0, math.nan, 2.0], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="equal lengths"):
         function([1.0, 2.0, 3.0], [1.0, 2.0])
-    with pytest.raises(NotEnoughData, match=r"2 pair\(s\)"):
+    with pytest.raises(NotEnoughData, match=r"2 pairs"):
         function([1.0, 2.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="alternative must be"):
         function([1, 2, 3], [1, 3, 2], alternative="positive")

@@ -56,7 +56,7 @@ STATES = [
     ),
     (
         compare([2.5], [4.5]),
-        "On 1 pair the treatment's mean is 2.0 higher than the control's; no interval can be given (1 value(s): a mean's "
+        "On 1 pair the treatment's mean is 2.0 higher than the control's; no interval can be given (1 value: a mean's "
         "uncertainty needs at least 2).",
     ),
     (
@@ -73,7 +73,7 @@ STATES = [
     ),
     (
         compare([1.0, 2.0] * 3, [2.0, 1.0] * 3, clusters=["a"] * 6),
-        "On 6 pairs in 1 cluster the treatment's mean is the same as the control's; no interval can be given (1 cluster(s): "
+        "On 6 pairs in 1 cluster the treatment's mean is the same as the control's; no interval can be given (1 cluster: "
         "a cluster-robust interval needs at least 5).",
     ),
     (
@@ -250,4 +250,4 @@ def test_the_table_of_a_ratio_has_no_signs_and_says_why_there_are_no_bounds():
     alone = Reader(compare([2.5], [4.5], margin=0.1)._repr_html_()).text
 
     assert "[1.214, 1.224] (paired t of logarithms)" in ratio
-    assert any(text.startswith("none: 1 value(s)") for text in alone)
+    assert any(text.startswith("none: 1 value:") for text in alone)

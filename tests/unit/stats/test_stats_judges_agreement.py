@@ -471,7 +471,7 @@ def test_intraclass_input_is_checked():
         intraclass_correlation([[1], [2]])
     with pytest.raises(NotEnoughData, match="1 unit"):
         intraclass_correlation([[1, 2]])
-    with pytest.raises(ValueError, match="one of 2"):
+    with pytest.raises(ValueError, match="'generalised', 'f'"):
         intraclass_correlation([[1, 2], [2, 1]], interval="exact")
-    with pytest.raises(ValueError, match='"1", "2" or "3"'):
+    with pytest.raises(ValueError, match="'1', '2', '3'"):
         intraclass_correlation([[1, 2], [2, 1]], form="4")

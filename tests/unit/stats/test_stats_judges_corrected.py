@@ -161,7 +161,7 @@ def test_wrong_input_is_refused(arguments, options, message):
 
 @pytest.mark.parametrize("arguments", [([1], [1], [1, 0]), ([1, 0], [1, 0], [1]), ([], [], [])])
 def test_too_few_labels_or_judgements_are_refused(arguments):
-    with pytest.raises(NotEnoughData, match=r"\d label\(s\) and \d judgement"):
+    with pytest.raises(NotEnoughData, match=r"\d labels? and \d judgement"):
         ppi_mean(*arguments)
 
 

@@ -222,7 +222,7 @@ def test_wrong_labels_and_names_are_refused():
         clustered_arms(VALUES, VALUES, LABELS[1:], [*LABELS, "a"])
     with pytest.raises(ValueError, match="missing"):
         clustered_arms(VALUES, VALUES, LABELS, [None, *LABELS[1:]])
-    with pytest.raises(ValueError, match="one of cr0, cr1, cr2, cr3, not 'hc3'"):
+    with pytest.raises(ValueError, match="one of 'cr0', 'cr1', 'cr2', 'cr3', not 'hc3'"):
         clustered_mean(VALUES, LABELS, variance="hc3", fewest=2)
 
 

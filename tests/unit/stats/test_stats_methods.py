@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_crucible.errors import NotEnoughData
@@ -195,7 +195,7 @@ def test_fewer_than_five_clusters_are_refused():
         lambda: korn_graubard_interval(values, labels),
         lambda: korn_graubard_bound(values, labels, alpha=0.05, side="lower"),
     ):
-        with pytest.raises(NotEnoughData, match=r"^4 cluster\(s\): .* at least 5"):
+        with pytest.raises(NotEnoughData, match=r"^4 clusters: .* at least 5"):
             ask()
     with pytest.raises(NotEnoughData, match="1 cluster"):
         clustered_mean(values, ["a"] * 8, fewest=1)
@@ -278,6 +278,7 @@ def test_holm_refuses_what_is_no_family():
 
 
 @given(st.integers(5, 5000), st.floats(0.01, 1), st.sampled_from([0.01, 0.05]), st.sampled_from([0.3, 0.8, 0.95]))
+@example(5, 1.0, 0.01, 0.95)
 def test_the_detectable_difference_has_the_power_it_is_named_for(n, discordance, alpha, power):
     difference = detectable_paired_proportions(n, discordance, alpha=alpha, power=power)
 

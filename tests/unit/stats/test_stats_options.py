@@ -17,6 +17,7 @@ from pytest_crucible import stats
 
 FIRST, SECOND = np.array([0.1, 0.4, 0.35, 0.8, 0.7, 0.55]), np.array([0.3, 0.1, 0.6, 0.2, 0.5, 0.45])
 BITS = np.array([0, 1, 1, 0, 1, 1])
+ARMS = [FIRST, SECOND, FIRST + SECOND]
 REPEATS = np.stack([FIRST, SECOND, FIRST[::-1]], axis=1)
 SOME = [0.1, 0.4, 0.35, 0.8, None, None, None]
 LABELS = ["a", "b", "c", "d", "e", "f"]
@@ -28,7 +29,6 @@ EXAMPLES = {
     **dict.fromkeys(["candidate_labels", "baseline_labels"], SOME),
     **dict.fromkeys(["candidate_predictions", "baseline_predictions"], np.arange(7) / 7),
     **dict.fromkeys(["clusters", "candidate_clusters", "baseline_clusters", "rater1", "rater2"], LABELS),
-    **dict.fromkeys(["groups", "arms"], [FIRST, SECOND, FIRST + SECOND]),
     **dict.fromkeys(["successes", "events", "events1", "x1"], 5),
     **dict.fromkeys(["events2", "x2", "gained"], 3),
     **dict.fromkeys(["n", "n1", "n2", "first_n", "second_n"], 20),
@@ -36,6 +36,8 @@ EXAMPLES = {
     **dict.fromkeys(["first", "icc", "lost_rate", "target", "value"], 0.2),
     **dict.fromkeys(["second", "correlation", "discordance", "q", "best_at", "mean", "effect"], 0.4),
     **dict.fromkeys(["rate", "gained_rate", "baseline_rate"], 0.35),
+    "groups": ARMS,
+    "arms": ARMS,
     "lost": 2,
     "alpha": 0.05,
     "side": "lower",

@@ -368,7 +368,7 @@ def test_a_generator_is_used_as_it_is():
 
 
 def test_a_bootstrap_reads_in_one_line():
-    assert str(bootstrap_mean([0.0, 1.0] * 10, method="percentile")).endswith("], bootstrap percentile, exact")
+    assert str(bootstrap_mean([0.0, 1.0] * 10, method="percentile")).endswith("], n=20 (bootstrap percentile, exact)")
     assert "[no interval]" in str(bootstrap_mean([1.0] * 10))
 
 

@@ -337,5 +337,5 @@ def test_max_t_needs_a_finite_matrix_of_two_rows():
 def test_a_permutation_test_reads_in_one_line():
     assert (
         str(sign_flip([0.2, 0.5, 0.1, 0.4, 0.3, 0.6]))
-        == "mean difference +0.350, p 0.031 (sign flips, exact by counting)"
+        == "mean difference +0.350, p = 0.031, n=6 (sign flips, exact by counting)"
     )

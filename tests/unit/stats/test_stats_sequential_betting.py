@@ -212,7 +212,7 @@ def test_values_that_drift_leave_no_mean_and_the_sequence_says_so():
 def test_a_sequence_prints_as_one_line():
     shown = str(betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5))
 
-    assert shown == "betting: 0.8 in [0.617, 0.9363] after 50 values, holds at every n with 95 %"
+    assert shown == "betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %"
 
 
 def test_pairs_are_bet_on_as_differences_within_twice_the_range():

@@ -234,7 +234,7 @@ def test_too_little_is_refused():
         bradley_terry([[0, 0], [0, 0]])
     with pytest.raises(NotEnoughData, match="0 item"):
         rate_judgements([])
-    with pytest.raises(NotEnoughData, match=r"4 cluster\(s\)"):
+    with pytest.raises(NotEnoughData, match=r"4 clusters"):
         rate_judgements([("a", "b"), ("b", "a")] * 2, clusters=range(4))
     with pytest.raises(NotEnoughData, match="6 clusters that do not differ"):
         rate_judgements([("a", "b", 0.5)] * 6, clusters=range(6))
