@@ -6,6 +6,7 @@ import sys
 
 from benchmarks import (
     durable,
+    embedded,
     engine,
     million,
     overlap,
@@ -18,7 +19,19 @@ from benchmarks import (
 )
 from benchmarks.figures import Figure, show
 
-BENCHMARKS = (engine, durable, overlap, startup, verdicts, rerun, million, stats_speed, resampling, sequential)
+BENCHMARKS = (
+    engine,
+    durable,
+    overlap,
+    startup,
+    verdicts,
+    rerun,
+    million,
+    stats_speed,
+    resampling,
+    sequential,
+    embedded,
+)
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ METRICS = {
     "latency_s": "pytest_crucible.metrics.usage:latency_s",
     "output_tokens": "pytest_crucible.metrics.usage:output_tokens",
 }
-BACKENDS = ("recorded", "scripted")
+BACKENDS = ("recorded", "scripted", "tinker")
 REPORTERS = {"json": "pytest_crucible.report.json:render_json"}
 
 
@@ -30,6 +30,10 @@ def pytest_crucible_metrics() -> Mapping[str, str]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_crucible_backend(config: pytest.Config, adapter: Adapter) -> Backend | None:
+    if adapter.backend == "tinker":
+        from pytest_crucible.tinkering.adapters import open_tinker
+
+        return open_tinker(config, adapter)
     from pytest_crucible.backends.opening import BUILT_IN
 
     opener = BUILT_IN.get(adapter.backend)

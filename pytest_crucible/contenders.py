@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.opening import BUILT_IN
+from pytest_crucible.builtin import BACKENDS
 from pytest_crucible.errors import SpecError
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.adapters import find_adapter, read_adapters
@@ -16,7 +16,7 @@ from pytest_crucible.plan.arms import check_arms
 from pytest_crucible.records import Adapter, Arm, Role
 
 STORED = "run:"
-URI_SCHEMES = ("recorded",)
+URI_SCHEMES = ("recorded", "tinker")
 NAMELESS = "candidate"
 """The arm of a session without an adapter: tests that ask their own model need none."""
 
@@ -56,13 +56,13 @@ class Opener:
         if name.startswith(STORED):
             return _stored(name, role)
         adapter = find_adapter(name, self._adapters, URI_SCHEMES)
-        if name not in self._adapters:
+        if name not in self._adapters and adapter.backend == "recorded":
             adapter = self._from_here(adapter)
         backend = self._open(config=self._config, adapter=adapter)
         if backend is None:
             raise SpecError(
                 f"adapter {name!r} has backend {adapter.backend!r}, which nothing provides: "
-                f"built in are {', '.join(sorted(BUILT_IN))}"
+                f"built in are {', '.join(BACKENDS)}"
             )
         arm = Arm(
             name=name,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_crucible.embedded.server.process import LocalServer
     from pytest_crucible.joining import Crucible
 
 
@@ -35,6 +37,70 @@ def crucible(request: pytest.FixtureRequest) -> Crucible:
 
     session = request.config.stash[SESSION]
     return session.crucible(request.node)
+
+
+# -- Tinker ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
+    """A Tinker service on this machine with a small real model: `.url`, `.key`, `.environment()`. Needs no SDK."""
+    from pytest_crucible.tinkering.session import tinkering, told
+
+    with told():
+        tinker = tinkering(request.config)
+        tinker.check()
+        return tinker.server
+
+
+@pytest.fixture(scope="session")
+def service_client(request: pytest.FixtureRequest) -> Any:
+    """`tinker.ServiceClient` on the local service, or the hosted one with --crucible-tinker=hosted."""
+    from pytest_crucible.tinkering.session import tinkering, told
+
+    with told():
+        return tinkering(request.config).service
+
+
+@pytest.fixture
+def training_client(request: pytest.FixtureRequest) -> Any:
+    """`tinker.TrainingClient` of a new LoRA adapter; an indirect parameter is what to make it with: `{"rank": 8}`."""
+    from pytest_crucible.tinkering.session import tinkering, told
+
+    with told():
+        return tinkering(request.config).training_client(**_options(request))
+
+
+@pytest.fixture
+def sampling_client(request: pytest.FixtureRequest) -> Any:
+    """`tinker.SamplingClient` of the base model; an indirect parameter names another one: `{"model_path": "tinker://..."}`."""
+    from pytest_crucible.tinkering.session import tinkering, told
+
+    with told():
+        return tinkering(request.config).sampling_client(**_options(request))
+
+
+@pytest.fixture(scope="session")
+def rest_client(request: pytest.FixtureRequest) -> Any:
+    """`tinker.RestClient`: training runs, checkpoints, sessions."""
+    from pytest_crucible.tinkering.session import tinkering, told
+
+    with told():
+        return tinkering(request.config).rest
+
+
+@pytest.fixture(scope="session")
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    """The base model's tokenizer, as the SDK loads it."""
+    from pytest_crucible.tinkering.session import tinkering, told
+
+    with told():
+        return tinkering(request.config).tokenizer
+
+
+def _options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    options: Mapping[str, Any] = getattr(request, "param", {})
+    return options
 
 
 def _inside_only(request: pytest.FixtureRequest, name: str) -> None:

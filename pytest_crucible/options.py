@@ -56,6 +56,21 @@ OPTIONS = (
     Option("json", "write the whole run as JSON", metavar="PATH"),
     Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
     Option(
+        "tinker",
+        "where the Tinker fixtures and adapters go: local (a small model on this machine) or hosted (needs a key)",
+        "local",
+        key="string",
+        metavar="WHERE",
+        choices=("local", "hosted"),
+    ),
+    Option(
+        "tinker_base",
+        "base model of the Tinker fixtures: a directory when local, a model's name when hosted",
+        key="string",
+        command_line=False,
+        environment="CRUCIBLE_TINKER_BASE",
+    ),
+    Option(
         "undecided",
         "what an undecided verdict does: warn (reported as skipped) or fail",
         "warn",
@@ -84,6 +99,8 @@ class Settings:
     json: str | None
     report: tuple[str, ...]
     undecided: str
+    tinker: str
+    tinker_base: str | None
 
 
 def declare(parser: pytest.Parser) -> None:

@@ -8,13 +8,35 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible import builtin, hookspecs, options
-from pytest_crucible.fixtures import crucible, sample, sampler, score
+from pytest_crucible.fixtures import (
+    crucible,
+    local_tinker,
+    rest_client,
+    sample,
+    sampler,
+    sampling_client,
+    score,
+    service_client,
+    tokenizer,
+    training_client,
+)
 from pytest_crucible.markers import MARKERS, is_experiment, is_judged
 
 if TYPE_CHECKING:
     from pytest_crucible.session import CrucibleSession
 
-__all__ = ["crucible", "sample", "sampler", "score"]
+__all__ = [
+    "crucible",
+    "local_tinker",
+    "rest_client",
+    "sample",
+    "sampler",
+    "sampling_client",
+    "score",
+    "service_client",
+    "tokenizer",
+    "training_client",
+]
 
 _RUN = pytest.StashKey[str]()
 # The controller names the run; its workers learn the name.

@@ -13,9 +13,9 @@ import pytest_crucible
 
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
-    "environment resources session agenda calling outputs screen cli calibrating",
+    "environment resources session agenda calling outputs screen cli calibrating __main__ tinkering",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "stats backends datasets metrics sources",
+    "libraries": "stats backends datasets metrics embedded sources",
     "nouns": "records wire errors numerals",
 }
 EXCEPTIONS = {

@@ -15,6 +15,7 @@ HEAVY = (
     "jsonschema",
     "numpy",
     "pandas",
+    "safetensors",
     "scipy",
     "sqlalchemy",
     "sqlite3",

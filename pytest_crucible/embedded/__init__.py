@@ -1,0 +1,1 @@
+"""A small language model inside the package: it trains LoRA adapters and samples on the CPU, with numpy alone."""

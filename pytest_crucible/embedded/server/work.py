@@ -1,0 +1,122 @@
+"""The one thread in which the model computes, and the queue before it.
+
+Tasks run in the order in which they came, but for one thing: a task that can share a computation (a sample request) takes
+with it all waiting tasks of the same group, wherever they stand in the queue. Samplers never change, so this changes no result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Outcome: TypeAlias = "Result | BaseException"
+
+MOST_ROWS = 64
+"""Rows that are computed together at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[Item, Result]):
+    """Tasks that are computed together: equal keys, and the function that computes a list of items."""
+
+    key: Hashable
+    compute: Callable[[Sequence[Item]], Sequence[Result]] = field(compare=False)
+
+
+@dataclass(slots=True)
+class _Task:
+    group: Group[Any, Any]
+    item: Any
+    rows: int
+    result: asyncio.Future[Any]
+
+
+class Work:
+    """Computes in its own thread for one event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Task] = deque()
+        self._batches: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
+        self._busy = False
+        self._thread = threading.Thread(target=self._compute_all, name="embedded-model", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Run a function when its turn comes."""
+        return self.share(Group(object(), lambda _: [function()]), None)
+
+    def share(self, group: Group[Item, Result], item: Item, rows: int = 1) -> asyncio.Future[Result]:
+        """Compute an item together with others of its group. A cancelled future is not computed."""
+        result: asyncio.Future[Result] = self._loop.create_future()
+        self._waiting.append(_Task(group, item, rows, result))
+        self._next()
+        return result
+
+    def stop(self) -> None:
+        """Begin no other computation than the present one."""
+        self._waiting.clear()
+        self._batches.put(None)
+
+    def join(self, patience_s: float = 5.0) -> None:
+        """After `stop`: let the present computation end; one that takes longer ends with the process."""
+        self._thread.join(patience_s)
+
+    def _next(self) -> None:
+        if not self._busy and (batch := self._take()):
+            self._busy = True
+            self._batches.put(batch)
+
+    def _take(self) -> list[_Task]:
+        batch: list[_Task] = []
+        left: deque[_Task] = deque()
+        rows = 0
+        while self._waiting:
+            task = self._waiting.popleft()
+            if task.result.done():
+                continue
+            if not batch or (task.group == batch[0].group and rows + task.rows <= MOST_ROWS):
+                batch.append(task)
+                rows += task.rows
+            else:
+                left.append(task)
+            if rows >= MOST_ROWS:
+                break
+        left.extend(self._waiting)
+        self._waiting = left
+        return batch
+
+    def _compute_all(self) -> None:
+        while batch := self._batches.get():
+            outcomes = _computed(batch[0].group, [task.item for task in batch])
+            with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits
+                self._loop.call_soon_threadsafe(self._deliver, batch, outcomes)
+
+    def _deliver(self, batch: list[_Task], outcomes: Sequence[Outcome[Any]]) -> None:
+        self._busy = False
+        self._next()
+        for task, outcome in zip(batch, outcomes, strict=True):
+            if task.result.done():
+                continue
+            if isinstance(outcome, BaseException):
+                task.result.set_exception(outcome)
+            else:
+                task.result.set_result(outcome)
+
+
+def _computed(group: Group[Item, Result], items: Sequence[Item]) -> Sequence[Outcome[Result]]:
+    """Results, or the exception instead; what fails together is tried alone, so that each answers for itself only."""
+    try:
+        return group.compute(items)
+    except Exception as error:
+        if len(items) == 1:
+            return [error]
+    return [outcome for item in items for outcome in _computed(group, [item])]

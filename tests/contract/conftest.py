@@ -1,0 +1,62 @@
+"""One local Tinker server for all contract tests, with a small random model: what is tested is not what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tinker_http import SHAPE, Http
+
+from pytest_crucible.embedded.checkpoints import save_base
+from pytest_crucible.embedded.server.process import LocalServer
+from pytest_crucible.embedded.shape import initial_weights
+from pytest_crucible.embedded.tokens import Tokenizer, train_tokenizer
+
+TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([TEXT], SHAPE.vocabulary)
+
+
+@pytest.fixture(scope="session")
+def base(tokenizer, tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("base")
+    tokenizer.save(directory / "tokenizer.json")
+    save_base(directory / "model.safetensors", initial_weights(SHAPE, seed=0), SHAPE)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def server(base, tmp_path_factory) -> Iterator[LocalServer]:
+    with LocalServer.start(tmp_path_factory.mktemp("tinker"), base=base) as server:
+        yield server
+
+
+@pytest.fixture
+def http_client(server) -> Http:
+    return Http(server)
+
+
+@pytest.fixture
+def session(http_client) -> str:
+    return http_client.post("/create_session", user_metadata={"suite": "claims"}, display_name="a run")["session_id"]
+
+
+@pytest.fixture
+def model(http_client, session) -> str:
+    created = http_client.post(
+        "/create_model", session_id=session, model_seq_id=0, base_model="crucible/tiny", lora_config={"rank": 4}
+    )
+    assert http_client.result(created["request_id"]) == {"type": "create_model", "model_id": f"{session}:train:0"}
+    return created["model_id"]
+
+
+@pytest.fixture
+def sampler(http_client, session) -> str:
+    opened = http_client.post(
+        "/create_sampling_session", session_id=session, sampling_session_seq_id=0, base_model="crucible/tiny"
+    )
+    return opened["sampling_session_id"]

@@ -1,0 +1,86 @@
+"""The local Tinker server in OpenAI's form."""
+
+from __future__ import annotations
+
+import pytest
+from tinker_http import OpenAI, save
+
+
+@pytest.fixture
+def openai(server) -> OpenAI:
+    return OpenAI(server)
+
+
+def test_completions(openai, tokenizer):
+    status, answer = openai.complete(prompt=["claim 7", "evidence"], n=2, logprobs=2)
+
+    assert status == 200
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert {choice["finish_reason"] for choice in answer["choices"]} == {"length"}
+    prompts = len(tokenizer.encode("claim 7")) + len(tokenizer.encode("evidence"))
+    assert answer["usage"] == {"prompt_tokens": prompts, "completion_tokens": 16, "total_tokens": prompts + 16}
+    assert len(answer["choices"][0]["logprobs"]["token_logprobs"]) == 4
+
+
+def test_the_same_seed_gives_the_same_completion_and_token_ids_the_same_as_text(openai, tokenizer):
+    texts = [
+        openai.complete(prompt=prompt)[1]["choices"] for prompt in ("claim 7", "claim 7", tokenizer.encode("claim 7"))
+    ]
+
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_chat_completions(openai, tokenizer):
+    messages = [{"role": "system", "content": "claim"}, {"role": "user", "content": [{"type": "text", "text": "7"}]}]
+    status, answer = openai.complete("chat/completions", messages=messages, logprobs=True, top_logprobs=2)
+    (choice,) = answer["choices"]
+
+    assert status == 200
+    assert choice["message"]["role"] == "assistant"
+    assert len(choice["logprobs"]["content"][0]["top_logprobs"]) == 2
+    assert answer["usage"]["prompt_tokens"] == len(tokenizer.encode("claim\n\n7"))
+
+
+def test_a_stop_text_is_not_part_of_the_completion(openai):
+    whole = openai.complete(prompt="claim", max_tokens=60)[1]["choices"][0]["text"]
+    letter = next(one for one in reversed(whole) if " " < one < "~")
+    (choice,) = openai.complete(prompt="claim", max_tokens=60, stop=[letter])[1]["choices"]
+
+    assert choice["text"] == whole[: whole.index(letter)]
+    assert choice["finish_reason"] == "stop"
+
+
+def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session):
+    created = http_client.post("/create_model", session_id=session, model_seq_id=0, base_model="crucible/tiny")
+    path = save(http_client, created["model_id"], 1, "/save_weights_for_sampler", path="shown")["path"]
+    status, models = openai.call("GET", "/oai/api/v1/models")
+
+    assert status == 200
+    assert {"crucible/tiny", path} <= {model["id"] for model in models["data"]}
+    assert all(openai.complete(prompt="claim", model=name)[0] == 200 for name in (path, "shown", "local:shown"))
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ({"prompt": "a", "model": "gpt-4"}, 404, "there is no model 'gpt-4'"),
+        ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "there is no checkpoint"),
+        ({"prompt": "a", "stream": True}, 400, "stream is not supported here"),
+        ({"prompt": "a " * 500}, 400, "leaves no room in a context of 128"),
+        ({"prompt": {}}, 400, "prompt must be a list of whole numbers"),
+        ({"prompt": "a", "temperature": "hot"}, 400, "temperature must be a finite number"),
+        ({"prompt": "a", "n": 1000}, 400, "n must be between 1 and 128"),
+    ],
+)
+def test_errors_have_openais_form(openai, body, status, sentence):
+    got, answer = openai.complete(**body)
+
+    assert got == status
+    assert sentence in answer["error"]["message"]
+    assert set(answer["error"]) == {"message", "type", "param", "code"}
+
+
+def test_a_wrong_key_has_openais_form(server):
+    status, answer = OpenAI(server, **{"x-api-key": "no"}).complete(prompt="a")
+
+    assert (status, answer["error"]["code"]) == (401, "invalid_api_key")

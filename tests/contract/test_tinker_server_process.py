@@ -1,0 +1,213 @@
+"""The local Tinker server as a process: how it starts, what it tells, and every way in which it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, save
+
+from pytest_crucible.embedded.checkpoints import save_base
+from pytest_crucible.embedded.server.process import LocalServer, ServerFailed
+from pytest_crucible.embedded.shape import initial_weights
+
+
+def test_it_listens_on_the_loopback_interface_only(server):
+    port = urlsplit(server.url).port
+    hexadecimal = f"{port:04X}"
+    listening = [
+        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"
+    ]
+    everywhere = Path("/proc/net/tcp6").read_text() if Path("/proc/net/tcp6").exists() else ""
+
+    assert [one for one in listening if one.endswith(f":{hexadecimal}")] == [f"0100007F:{hexadecimal}"]
+    assert f":{hexadecimal} 0000" not in everywhere
+
+
+def test_the_key_is_in_no_repr(server):
+    assert server.key not in repr(server)
+    assert server.key not in " ".join(map(str, server.process.args))
+
+
+def test_its_environment_leads_clients_past_a_proxy(server, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "intranet")
+
+    assert server.environment()["NO_PROXY"] == "intranet,127.0.0.1,localhost"
+    assert server.environment()["TINKER_BASE_URL"] == server.url
+
+
+def test_sigterm_ends_it_in_order_and_fails_what_is_unfinished(base, tmp_path):
+    server = LocalServer.start(tmp_path, base=base)
+    client = Http(server)
+    session = client.post("/create_session")["session_id"]
+    opened = client.post(
+        "/create_sampling_session", session_id=session, sampling_session_seq_id=0, base_model="crucible/tiny"
+    )
+    sampler = opened["sampling_session_id"]
+    ids = [
+        ask(client, number, sampler, num_samples=64, params={"max_tokens": 100, "stop": [], "seed": number})[
+            "request_id"
+        ]
+        for number in range(30)
+    ]
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(client.result, ids[-1])
+        time.sleep(0.2)
+        server.process.send_signal(signal.SIGTERM)
+
+        assert waiting.result(WAIT_S) == {"error": "the server was stopped", "category": "server"}
+    assert server.process.wait(WAIT_S) == 0
+    server.stop()
+
+
+def test_it_ends_when_its_parent_is_killed(base, tmp_path):
+    script = f"""
+        import sys, time
+        from pathlib import Path
+        from pytest_crucible.embedded.server.process import LocalServer
+        server = LocalServer.start(Path({str(tmp_path)!r}), base=Path({str(base)!r}))
+        print(server.process.pid, flush=True)
+        time.sleep(600)
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        parent.kill()
+    until = time.monotonic() + WAIT_S
+    while _alive(child):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_kill_in_mid_request_is_seen_and_loses_no_checkpoint(base, tmp_path):
+    with LocalServer.start(tmp_path, base=base) as server:
+        client = Http(server)
+        session = client.post("/create_session")["session_id"]
+        body = {"session_id": session, "model_seq_id": 0, "base_model": "crucible/tiny", "lora_config": {"rank": 4}}
+        model = client.post("/create_model", **body)["model_id"]
+        path = save(client, model, 1, "/save_weights_for_sampler", path="kept")["path"]
+        opened = client.post("/create_sampling_session", session_id=session, sampling_session_seq_id=0, model_path=path)
+        params = {"max_tokens": 100, "stop": []}
+        for number in range(30):
+            last = ask(client, number, opened["sampling_session_id"], num_samples=64, params=params)["request_id"]
+        client.post("/save_weights_for_sampler", model_id=model, seq_id=2, path="lost")
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(client.result, last)
+            time.sleep(0.2)
+            server.process.kill()
+
+            with pytest.raises((ConnectionError, http.client.HTTPException)):
+                waiting.result(WAIT_S)
+        server.process.wait(WAIT_S)
+        with pytest.raises(ServerFailed, match=r"has ended with status -9"):
+            server.check()
+    with LocalServer.start(tmp_path, base=base) as again:
+        listed = Http(again).get("/checkpoints")["checkpoints"]
+
+        assert [one["tinker_path"] for one in listed] == [path]
+        assert Http(again).get(f"/training_runs/{model}")["lora_rank"] == 4
+        assert OpenAI(again).complete(prompt="claim", model=path)[0] == 200
+        assert Http(again).refused("/retrieve_future", request_id=last)[0] == 410
+
+
+def test_a_port_that_is_taken_is_told(server, base, tmp_path):
+    port = urlsplit(server.url).port
+    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--base", str(base)]
+    command += ["--directory", str(tmp_path), "--port", str(port)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+    assert ended.returncode == 2
+    assert "address already in use" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path):
+    with pytest.raises(ServerFailed, match=r"ended with status 2 before it was ready; it said: .*nowhere"):
+        LocalServer.start(tmp_path, base=tmp_path / "nowhere")
+
+
+def test_a_checkpoint_of_another_base_is_refused(http_client, model, server, tokenizer, tmp_path):
+    path = save(http_client, model, 1, path="ck1")["path"]
+    other = tmp_path / "base"
+    other.mkdir()
+    tokenizer.save(other / "tokenizer.json")
+    save_base(other / "model.safetensors", initial_weights(SHAPE, seed=1), SHAPE)
+    directory = Path(http_client.get("/get_server_capabilities")["supported_models"][0]["model_name"]).parents[2]
+    with LocalServer.start(directory, base=other) as another:
+        client = Http(another)
+        session = client.post("/create_session")["session_id"]
+        body = {"session_id": session, "model_seq_id": 0, "path": path, "optimizer": True}
+
+        assert client.refused("/load_weights", **body)[1].startswith(f"{path} belongs to another base model")
+        assert OpenAI(another).complete(prompt="a", model=path)[0] == 400
+
+
+def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest_crucible",
+        "tinker-server",
+        "--base",
+        str(base),
+        "--directory",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        told = dict(word.split("=", 1) for word in process.stdout.readline().decode().split())
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(WAIT_S) == 0
+    assert set(told) == {"TINKER_BASE_URL", "TINKER_API_KEY"}
+    assert told["TINKER_API_KEY"].startswith("tml-")
+
+
+def test_all_else_is_for_the_crucible_command():
+    pytest.importorskip("sqlalchemy")
+    command = [sys.executable, "-m", "pytest_crucible", "calibrate", "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("usage: crucible calibrate")
+
+
+def test_a_key_that_the_sdk_would_not_take_is_refused():
+    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--key", "secret"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+    assert ended.returncode == 2
+    assert ended.stderr == "tinker-server: a key must start with 'tml-', as the tinker SDK has it\n"
+
+
+def test_the_ready_file_is_for_its_owner_only(base, tmp_path):
+    ready = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--base", str(base)]
+    command += ["--directory", str(tmp_path), "--ready-file", str(ready), "--with-parent"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        until = time.monotonic() + WAIT_S
+        while not ready.exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        told = json.loads(ready.read_text())
+
+        assert told["pid"] == process.pid
+        assert os.stat(ready).st_mode & 0o777 == 0o600
+
+
+def _alive(process: int) -> bool:
+    """A zombie, which nobody has waited for, is dead."""
+    with contextlib.suppress(OSError):
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    return False
