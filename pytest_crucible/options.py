@@ -29,7 +29,7 @@ class Option:
 
 
 OPTIONS = (
-    Option("adapter", "adapter to judge: a configured name, or recorded:PATH", key="string", metavar="NAME"),
+    Option("adapter", "adapter to judge: a configured name, recorded:PATH or local:PATH", key="string", metavar="NAME"),
     Option(
         "compare",
         "adapter to compare with, or run:ID for stored answers; may be repeated",
@@ -52,6 +52,7 @@ OPTIONS = (
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
     Option("fresh", "ask the baselines anew, even where stored answers would do", False, flag=True),
     Option("resume", "go on with a run that was cut short", False, flag=True),
+    Option("train", "train the adapters that have a recipe and are not trained yet", False, flag=True),
     Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
     Option("json", "write the whole run as JSON", metavar="PATH"),
     Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
@@ -95,6 +96,7 @@ class Settings:
     strict: bool
     fresh: bool
     resume: bool
+    train: bool
     sample: str | None
     json: str | None
     report: tuple[str, ...]

@@ -456,3 +456,48 @@ class Run:
     verdicts: tuple[Verdict, ...]
     exit_status: int
     store: str
+
+
+# -- how an adapter came to be ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingResult:
+    """What a training came to, in numbers that can be judged. Losses are nats per counted token."""
+
+    steps: int
+    first_loss: float
+    """Of the first step."""
+    final_loss: float
+    """Mean over the last tenth of the steps, since batches differ."""
+    loss_reduction: float | None
+    """1 - final / first; None where the first loss is not above 0, as that of a policy may be."""
+    largest_gradient_norm: float
+    gradient_norms_finite: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Where a trained adapter comes from: all that decided its weights, and how its training went."""
+
+    adapter_sha256: str
+    base: str
+    base_sha256: str
+    recipe: str
+    recipe_sha256: str
+    data: Mapping[str, str]
+    """SHA-256 of each file that the recipe read."""
+    lora: Mapping[str, Any]
+    seed: int
+    hyperparameters: Mapping[str, Any]
+    """All values that steps used of the loss, its settings, the number of rows, and Adam's settings but the learning rate."""
+    git: Mapping[str, Any] | None
+    parent: str | None
+    """SHA-256 of the checkpoint that training went on from."""
+    result: TrainingResult
+    losses: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    learning_rates: tuple[float, ...]
+    seconds: float
+    stopped: str | None = None
+    """Why training ended before its recipe did; such an adapter is used only where its path is named."""

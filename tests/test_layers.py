@@ -13,16 +13,20 @@ import pytest_crucible
 
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
-    "environment resources session agenda calling outputs screen cli calibrating __main__ tinkering",
+    "environment resources session agenda calling outputs screen cli calibrating __main__ tinkering lessons",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "stats backends datasets metrics embedded sources",
+    "libraries": "stats backends datasets metrics training sources",
+    "model": "embedded",
     "nouns": "records wire errors numerals",
 }
 EXCEPTIONS = {
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.backends.scripted", "pytest_crucible.sources"),
+    ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.training.recipe", "pytest_crucible.sources"),
 }
-"""Recorded answers are read as datasets are, and a script's identity is found as a test function's is: one way each."""
+"""Recorded answers and training data are read as datasets are, and the identities of scripts and recipes are found as a
+test function's is: one way each."""
 WITHIN = {"pytest side", "nouns"}
 """Layers whose rooms may know each other."""
 

@@ -12,6 +12,9 @@ from pytest_crucible.backends.scripted import ScriptedBackend
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Adapter
 
+RECIPE_OPTIONS = ("lora", "seed")
+LOCAL_OPTIONS = ("recipe", "checkpoint", "base", *RECIPE_OPTIONS)
+
 
 def open_recorded(adapter: Adapter, root: Path) -> Backend:
     """`path`: a JSONL file of answers, relative to the configuration file."""
@@ -33,7 +36,49 @@ def open_scripted(adapter: Adapter, root: Path) -> Backend:
     return ScriptedBackend(script, latency_s=float(adapter.options.get("latency_s", 0.0)))
 
 
-BUILT_IN: dict[str, Callable[[Adapter, Path], Backend]] = {"recorded": open_recorded, "scripted": open_scripted}
+def open_local(adapter: Adapter, root: Path) -> Backend:
+    """The embedded model: its base, or with an adapter. `checkpoint` and `base` are relative to the configuration file.
+
+    What a `recipe` makes is given here as the checkpoint that it was trained to.
+    """
+    from pytest_crucible.backends.local import local, open_engine, sampling_params
+
+    check_local(adapter)
+    try:
+        sampling_params(adapter.parameters)
+    except ValueError as error:
+        raise SpecError(f"adapter {adapter.name!r} has parameters that mean nothing: {error}") from None
+    if "recipe" in adapter.options:
+        raise SpecError(f"adapter {adapter.name!r} has a recipe, which has to be trained before it is opened")
+    checkpoint = _path(adapter, "checkpoint", root)
+    return local(open_engine(base_of(adapter, root)), checkpoint, name=adapter.name)
+
+
+def base_of(adapter: Adapter, root: Path) -> Path | None:
+    """The directory of the base model that a local adapter names; None for the packaged one."""
+    return _path(adapter, "base", root)
+
+
+def check_local(adapter: Adapter) -> None:
+    """Raise SpecError for settings of a local adapter that are unknown or contradict each other."""
+    _check_options(adapter, LOCAL_OPTIONS)
+    has_recipe = "recipe" in adapter.options
+    if has_recipe and "checkpoint" in adapter.options:
+        raise SpecError(f"adapter {adapter.name!r} has a recipe and a checkpoint: it is made by one of them")
+    for name in RECIPE_OPTIONS:
+        if name in adapter.options and not has_recipe:
+            raise SpecError(f"adapter {adapter.name!r} has {name!r} but no recipe, which alone is trained with it")
+
+
+def _path(adapter: Adapter, name: str, root: Path) -> Path | None:
+    return root / Path(_option(adapter, name)).expanduser() if name in adapter.options else None
+
+
+BUILT_IN: dict[str, Callable[[Adapter, Path], Backend]] = {
+    "local": open_local,
+    "recorded": open_recorded,
+    "scripted": open_scripted,
+}
 
 
 def _check_options(adapter: Adapter, known: tuple[str, ...]) -> None:

@@ -1,0 +1,95 @@
+"""A recipe: the function that trains an adapter, and all else that decides the weights before data are read."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.embedded.engine import Engine
+from pytest_crucible.embedded.lora import LoraSpec
+from pytest_crucible.errors import SpecError
+from pytest_crucible.sources import sources
+
+KEY_LENGTH = 16
+FORMAT = 1
+"""Raised when the same recipe would make other weights than before."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one adapter is made."""
+
+    adapter: str
+    """What the configuration calls the adapter."""
+    name: str
+    """module:function"""
+    function: Callable[..., object]
+    engine: Engine
+    base: str
+    """Which base model, in words."""
+    spec: LoraSpec
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the function's source and of all that it reads, through the user's own functions."""
+        return hashlib.sha256("\n".join(sources(self.function)).encode()).hexdigest()
+
+    @cached_property
+    def key(self) -> str:
+        """What trained adapters are found by."""
+        said = [FORMAT, self.engine.base_sha256, self.sha256, asdict(self.spec)]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:KEY_LENGTH]
+
+    @property
+    def folder(self) -> Path:
+        """Where the recipe is written."""
+        return Path(inspect.getsourcefile(inspect.unwrap(self.function)) or ".").resolve().parent
+
+
+def find_recipe(adapter: str, name: Any, engine: Engine, *, base: str, lora: Any = None, seed: Any = 0) -> Recipe:
+    """The recipe "module:function" of an adapter; `lora` has the fields of LoraSpec but the seed.
+
+    Raises SpecError for a function that cannot be imported, and for settings that mean nothing.
+    """
+    return Recipe(adapter, str(name), _function(adapter, name), engine, base, _spec(adapter, lora or {}, seed))
+
+
+def _function(adapter: str, name: Any) -> Callable[..., object]:
+    module, _, attribute = str(name).partition(":")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever the module does when it is imported
+        raise SpecError(
+            f"adapter {adapter!r} has recipe {name!r}, which cannot be imported ({type(error).__name__}: {error}): "
+            "write 'module:function' of a module on the path"
+        ) from error
+    if not inspect.isfunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(function):
+        raise SpecError(
+            f"adapter {adapter!r} has recipe {name!r}, which is no plain function: write one that takes a trainer"
+        )
+    return function  # type: ignore[no-any-return]
+
+
+def _spec(adapter: str, lora: Any, seed: Any) -> LoraSpec:
+    settings = asdict(LoraSpec())
+    del settings["seed"]
+    if not isinstance(lora, Mapping) or (unknown := sorted(set(lora) - set(settings))):
+        wrong = repr(lora) if not isinstance(lora, Mapping) else repr(unknown[0])
+        raise SpecError(f"adapter {adapter!r} has lora with {wrong}: it takes {', '.join(settings)}")
+    wrongs = [name for name, value in lora.items() if type(value) is not type(settings[name])]
+    if wrongs or type(seed) is not int:
+        name, value = (wrongs[0], lora[wrongs[0]]) if wrongs else ("seed", seed)
+        raise SpecError(
+            f"adapter {adapter!r} has {name} = {value!r}: write rank and seed as whole numbers, the others as true or false"
+        )
+    try:
+        return LoraSpec(**lora, seed=seed)
+    except ValueError as error:
+        raise SpecError(f"adapter {adapter!r} cannot be trained: {error}") from None

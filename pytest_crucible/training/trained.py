@@ -1,0 +1,193 @@
+"""Adapters that recipes have trained: a directory each, with weights and lineage, which appears whole or not at all.
+
+    KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
+    KEY-stopped/    the last good weights of a training that could not go on
+    KEY.lock        held by the process that trains
+
+Who looks for an adapter gets one whose base, recipe, settings and data files are what they are now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.embedded.checkpoints import SAMPLER_FILE
+from pytest_crucible.errors import CrucibleError, SpecError
+from pytest_crucible.records import Lineage, TrainingResult
+from pytest_crucible.training.locks import alone
+from pytest_crucible.training.reading import files_read, sha256_of
+from pytest_crucible.training.recipe import Recipe
+from pytest_crucible.training.trainer import Log, RecipeTrainer, TrainingStopped
+from pytest_crucible.wire import from_plain, to_plain
+
+LINEAGE_FILE = "lineage.json"
+_STOPPED, _DRAFT = "stopped", ".training-"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained adapter, where it is, and where it comes from."""
+
+    path: Path
+    lineage: Lineage
+
+
+def find_trained(recipe: Recipe, folder: Path) -> Trained | None:
+    """The adapter that the recipe has made, where base, recipe, settings and data are still what they were."""
+    found = (_read(path) for path in sorted(folder.glob(f"{recipe.key}-*")))
+    return next((one for one in found if one is not None and _is_valid(one)), None)
+
+
+def obtain(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    git: Mapping[str, Any] | None,
+    begin: Callable[[], None],
+    waiting: Callable[[], None],
+    watch: Callable[[Log], None],
+) -> tuple[Trained, bool]:
+    """The recipe's adapter, and whether it was trained just now. One process trains, others wait and take what it made.
+
+    Raises SpecError when the recipe raises, makes no step, or cannot go on.
+    """
+    found = find_trained(recipe, folder)
+    if found is not None:
+        return found, False
+    with alone(folder / f"{recipe.key}.lock", waiting):
+        found = find_trained(recipe, folder)
+        if found is not None:
+            return found, False
+        for left in folder.glob(f"{_DRAFT}{recipe.key}-*"):  # by a process that was killed: nobody else holds the lock
+            shutil.rmtree(left, ignore_errors=True)
+        begin()
+        return _train(recipe, folder, git, watch), True
+
+
+def _train(recipe: Recipe, folder: Path, git: Mapping[str, Any] | None, watch: Callable[[Log], None]) -> Trained:
+    trainer = RecipeTrainer(recipe.engine, recipe.spec, folder=recipe.folder, watch=watch)
+    started = time.perf_counter()
+    stopped: TrainingStopped | None = None
+    with files_read() as read:
+        try:
+            recipe.function(trainer)
+        except TrainingStopped as error:
+            stopped = error
+        except CrucibleError as error:
+            raise SpecError(f"recipe {recipe.name!r} of adapter {recipe.adapter!r}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise SpecError(_raised(recipe, error)) from error
+    if stopped is not None and not trainer.log.losses:
+        raise SpecError(f"training of {recipe.adapter!r} stopped at its first step, so nothing is kept: {stopped}")
+    if not trainer.log.losses:
+        raise SpecError(
+            f"recipe {recipe.name!r} of adapter {recipe.adapter!r} made no step: call trainer.step(batch, learning_rate=...)"
+        )
+    parent = {trainer.parent / SAMPLER_FILE if trainer.parent.is_dir() else trainer.parent} if trainer.parent else set()
+    lineage = _lineage(recipe, trainer, read | trainer.files | parent, git, time.perf_counter() - started)
+    if stopped is None:
+        return _keep(recipe, trainer, folder, lineage)
+    kept = _keep(recipe, trainer, folder, replace(lineage, stopped=str(stopped)))
+    raise SpecError(
+        f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; the last good adapter is kept "
+        f"in {str(kept.path)!r}"
+    )
+
+
+def _keep(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineage) -> Trained:
+    """Write beside the place, then give it its name."""
+    data = json.dumps(sorted(lineage.data.items()))
+    end = _STOPPED if lineage.stopped else hashlib.sha256(data.encode()).hexdigest()[:8]
+    place = folder / f"{recipe.key}-{end}"
+    draft = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{recipe.key}-", dir=folder))
+    try:
+        trainer.save_sampler(draft / SAMPLER_FILE)
+        told = replace(lineage, adapter_sha256=sha256_of(draft / SAMPLER_FILE))
+        (draft / LINEAGE_FILE).write_text(json.dumps(to_plain(told), indent=1) + "\n", encoding="utf-8")
+        draft.chmod(0o755)
+        shutil.rmtree(place, ignore_errors=True)  # of an older training, or damaged: else it would have been found
+        os.rename(draft, place)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return Trained(place, told)
+
+
+def _read(path: Path) -> Trained | None:
+    try:
+        plain = json.loads((path / LINEAGE_FILE).read_text(encoding="utf-8"))
+        return Trained(path, from_plain(Lineage, plain))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _is_valid(one: Trained) -> bool:
+    """Complete, unharmed, and of data that are still the same."""
+    wanted = {**one.lineage.data, str(one.path / SAMPLER_FILE): one.lineage.adapter_sha256}
+    try:
+        return one.lineage.stopped is None and all(sha256_of(Path(name)) == told for name, told in wanted.items())
+    except OSError:
+        return False
+
+
+def _lineage(
+    recipe: Recipe, trainer: RecipeTrainer, files: set[Path], git: Mapping[str, Any] | None, seconds: float
+) -> Lineage:
+    log = trainer.log
+    return Lineage(
+        adapter_sha256="",
+        base=recipe.base,
+        base_sha256=recipe.engine.base_sha256,
+        recipe=recipe.name,
+        recipe_sha256=recipe.sha256,
+        data={str(path): sha256_of(path) for path in sorted(files) if path.is_file()},
+        lora=asdict(trainer.adapter.spec),
+        seed=trainer.seed,
+        hyperparameters={name: sorted(values) for name, values in sorted(log.settings.items())},
+        git=git,
+        parent=_parent_sha256(trainer.parent),
+        result=result_of(log),
+        losses=tuple(log.losses),
+        gradient_norms=tuple(log.gradient_norms),
+        learning_rates=tuple(log.learning_rates),
+        seconds=round(seconds, 3),
+    )
+
+
+def result_of(log: Log) -> TrainingResult:
+    """The numbers of a training of at least one step."""
+    last = log.losses[-max(1, len(log.losses) // 10) :]
+    first, final = log.losses[0], sum(last) / len(last)
+    return TrainingResult(
+        steps=len(log.losses),
+        first_loss=first,
+        final_loss=final,
+        loss_reduction=1 - final / first if first > 0 else None,
+        gradient_norms_finite=True,  # the optimiser makes no step with others
+        largest_gradient_norm=max(log.gradient_norms),
+    )
+
+
+def _parent_sha256(parent: Path | None) -> str | None:
+    if parent is None:
+        return None
+    return sha256_of(parent / SAMPLER_FILE if parent.is_dir() else parent)
+
+
+def _raised(recipe: Recipe, error: BaseException) -> str:
+    """One sentence: what was raised, and the last line of the user's own code that it came through."""
+    said = " ".join(traceback.format_exception_only(error)[-1].split())
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if Path(one.filename).parent == recipe.folder] or frames[-1:]
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    return f"recipe {recipe.name!r} of adapter {recipe.adapter!r} raised {said}{where}"

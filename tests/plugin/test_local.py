@@ -1,0 +1,194 @@
+"""The embedded model in a suite: a base and a checkpoint of the user's own are asked, plain and on two workers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_base import write_tiny_base
+
+from pytest_crucible.backends.local import open_engine
+from pytest_crucible.embedded.lora import LoraSpec
+from pytest_crucible.training import RecipeTrainer
+
+TEST_REPLIES = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", epochs=2)
+    @pytest.mark.quality_target("length >= 0")
+    @pytest.mark.ab_compare("length")
+    async def test_replies(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(length=len(reply.text), said=reply.text)
+        with open(f"said-{sampler.arm.name.replace(':', '-').replace('/', '-')}.txt", "a") as file:
+            file.write(f"{sample.id} {reply.text!r} {reply.output_tokens}\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base, and a checkpoint on it."""
+    folder = tmp_path_factory.mktemp("made")
+    trainer = RecipeTrainer(open_engine(write_tiny_base(folder / "base")), LoraSpec(rank=4), folder=folder)
+    trainer.step(trainer.datums([{"prompt": "2?", "completion": "two"}]), learning_rate=0.1)
+    trainer.save_sampler(folder / "v2.safetensors")
+    return folder
+
+
+@pytest.fixture
+def local(suite, made):
+    shutil.copytree(made, suite.path, dirs_exist_ok=True)
+    common = {"backend": "local", "base": "base"}
+    suite.adapters({"bare": common, "v2": {**common, "checkpoint": "v2.safetensors"}, "packaged": {"backend": "local"}})
+    config = (suite.path / "crucible.toml").read_text()
+    (suite.path / "crucible.toml").write_text(config.replace("[adapters.", "[adapters.").strip() + "\n")
+    for name in ("bare", "v2", "packaged"):
+        add(suite, name, "parameters = { max_tokens = 6, stop = ['zzz'] }")
+    suite.test(TEST_REPLIES)
+    (suite.path / "test_sums.py").write_text((suite.path / "test_sums.py").read_text())
+    return suite
+
+
+def add(suite, name: str, line: str) -> None:
+    """A line to an adapter's table."""
+    path = suite.path / "crucible.toml"
+    path.write_text(path.read_text().replace(f"[adapters.{name}]", f"[adapters.{name}]\n{line}"))
+
+
+def said(suite, arm: str) -> list[str]:
+    path = suite.path / f"said-{arm}.txt"
+    lines = sorted(path.read_text().splitlines())
+    path.unlink()
+    return lines
+
+
+def test_a_checkpoint_is_compared_with_its_base(local, run):
+    result = run("--crucible-adapter=v2", "--compare=bare", "--crucible-json=run.json")
+
+    result.stdout.fnmatch_lines(
+        ["crucible: test_replies: v2 vs bare, 20 samples x 2 epochs x 2 arms = 80 replies*", "length: v2 vs bare *"]
+    )
+    result.stdout.no_fnmatch_line("*simulated*")
+    assert len(said(local, "v2")) == len(said(local, "bare")) == 40
+
+
+def test_same_seed_same_replies(local):
+    local.run("--crucible-adapter=v2", "--crucible-concurrency=1")
+    alone = said(local, "v2")
+    for way in (local.run, local.run_n2):
+        way("--crucible-adapter=v2", "--crucible-fresh")
+        assert said(local, "v2") == alone
+
+    local.run("--crucible-adapter=v2", "--crucible-seed=1")
+    assert said(local, "v2") != alone
+
+
+def test_repeats_are_drawn_anew(local):
+    local.run("--crucible-adapter=bare")
+
+    assert len(set(said(local, "bare"))) == 40
+
+
+def test_a_seed_among_the_parameters_wins(local):
+    add(local, "bare", "")
+    config = local.path / "crucible.toml"
+    config.write_text(config.read_text().replace("max_tokens = 6", "max_tokens = 6, seed = 9"))
+    local.run("--crucible-adapter=bare")
+    first = said(local, "bare")
+    local.run("--crucible-adapter=bare", "--crucible-seed=5")
+
+    assert said(local, "bare") == first
+
+
+def test_a_checkpoint_may_be_typed(local):
+    (local.path / "crucible.toml").write_text("")
+    (local.path / "below").mkdir()
+    shutil.copy(local.path / "v2.safetensors", local.path / "below")
+
+    # Without a table the base is the packaged one, to which this checkpoint does not belong.
+    local.refuses(
+        local.run("--crucible-adapter=local:below/v2.safetensors"),
+        "adapter 'local:below/v2.safetensors' cannot be opened: *v2.safetensors belongs to base model *, this one is *",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "sentence"),
+    [
+        ("v2", "seed = 3", "adapter 'v2' has 'seed' but no recipe, which alone is trained with it"),
+        (
+            "v2",
+            "device = 'cpu'",
+            "adapter 'v2' has 'device', which backend 'local' does not know: it takes recipe, checkpoint, *",
+        ),
+        ("v2", "recipe = 'recipes:v2'", "adapter 'v2' has a recipe and a checkpoint: it is made by one of them"),
+        ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: there is no *gone"),
+    ],
+)
+def test_settings_that_cannot_be_meant(local, name, line, sentence):
+    add(local, name, line)
+
+    local.refuses(local.run(f"--crucible-adapter={name}"), sentence)
+
+
+def test_a_base_that_is_none(local):
+    shutil.rmtree(local.path / "base")
+
+    local.refuses(local.run("--crucible-adapter=v2"), "base model '*base' cannot be opened: *")
+
+
+def test_parameters_that_cannot_be_meant(local):
+    config = local.path / "crucible.toml"
+    config.write_text(config.read_text().replace("max_tokens = 6", "max_token = 6"))
+
+    local.refuses(
+        local.run("--crucible-adapter=v2"),
+        "adapter 'v2' has parameters that mean nothing: there is no parameter 'max_token', it takes temperature, *",
+    )
+
+
+def test_a_parameter_of_a_call_that_cannot_be_meant_stops_the_experiment(local):
+    local.test("""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input, heat=2)
+    """)
+
+    result = local.run("--crucible-adapter=v2")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*adapter 'v2' cannot be asked like this: there is no parameter 'heat', it takes *"])
+
+
+def test_a_prompt_that_is_too_long_is_a_failure_of_the_adapter(local):
+    local.test("""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.1")
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input * 50)
+    """)
+
+    result = local.run("--crucible-adapter=v2")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["exact_match >= 0.1  0.000 * 20 * 0 *missed*", "test_sums: v2 failed 20 truncated"])
+
+
+def test_functions_that_are_not_async_ask_as_well(local):
+    local.test("""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl")
+        @pytest.mark.quality_target("tokens <= 6")
+        def test_sums(sample, sampler, score):
+            reply = sampler.generate([{"role": "user", "content": sample.input}])
+            score(tokens=reply.output_tokens)
+            return reply.text
+    """)
+
+    local.run("--crucible-adapter=v2").assert_outcomes(passed=2, skipped=0)

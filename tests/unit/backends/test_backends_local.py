@@ -1,0 +1,336 @@
+"""The embedded model as a backend: what it is asked, what it answers, and that nothing beside a request changes its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from tiny_base import CONTEXT, write_tiny_base
+
+from pytest_crucible import BackendError, Refused, Request, SpecError
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.engine_thread import EngineThread
+from pytest_crucible.backends.local import LocalBackend, local, open_engine, sampling_params
+from pytest_crucible.backends.opening import BUILT_IN
+from pytest_crucible.embedded.engine import Engine
+from pytest_crucible.embedded.lora import LoraSpec
+from pytest_crucible.records import Adapter
+from pytest_crucible.training import RecipeTrainer
+
+QUESTIONS = [f"What is the sum of {'two and ' * (k % 4)}{k}?" for k in range(40)]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def engine(base: Path) -> Engine:
+    return open_engine(base)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adapter")
+    trainer = RecipeTrainer(engine, LoraSpec(rank=4), folder=folder)
+    trainer.step(trainer.datums([{"prompt": "2?", "completion": "two"}]), learning_rate=0.1)
+    trainer.save_sampler(folder / "adapter.safetensors")
+    return folder / "adapter.safetensors"
+
+
+@pytest.fixture
+def backend(engine: Engine, checkpoint: Path) -> LocalBackend:
+    return local(engine, checkpoint, name="v2")
+
+
+def request(question="What?", sample: str = "a", epoch: int = 0, **parameters) -> Request:
+    return Request(input=question, sample=sample, epoch=epoch, parameters={"max_tokens": 8, **parameters})
+
+
+def ask(backend: LocalBackend, *requests: Request, concurrency: int = 1000):
+    """Replies, so many requests at a time."""
+
+    async def all_of_them():
+        gate = asyncio.Semaphore(concurrency)
+
+        async def one(asked: Request):
+            async with gate:
+                return await backend.generate(asked)
+
+        return await asyncio.gather(*map(one, requests))
+
+    return asyncio.run(all_of_them())
+
+
+def texts(backend: LocalBackend, *requests: Request, **options) -> list[str]:
+    return [reply.text for reply in ask(backend, *requests, **options)]
+
+
+def test_it_is_a_backend_of_a_real_model(backend):
+    assert isinstance(backend, Backend)
+    assert backend.simulated is False
+
+
+def test_a_reply_says_its_tokens_its_latency_and_how_it_ended(backend, engine):
+    (reply,) = ask(backend, request("What?", max_tokens=3))
+
+    assert reply.input_tokens == len(engine.tokenizer.encode("What?"))
+    assert reply.output_tokens == 3
+    assert reply.finish == "length"
+    assert reply.latency_s > 0
+
+
+def test_a_stop_text_ends_a_reply_and_is_no_part_of_it(backend):
+    (whole,) = ask(backend, request(temperature=0.0))
+    stop = next(letter for letter in whole.text if letter.isprintable())
+
+    (reply,) = ask(backend, request(temperature=0.0, stop=[stop]))
+
+    assert reply.finish == "stop"
+    assert reply.text == whole.text[: whole.text.index(stop)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 5, 40])
+def test_replies_do_not_depend_on_how_many_are_asked_at_a_time(backend, concurrency):
+    asked = [request(question, f"q{k}") for k, question in enumerate(QUESTIONS)]
+
+    assert texts(backend, *asked, concurrency=concurrency) == texts(backend, *reversed(asked))[::-1]
+
+
+def test_a_reply_is_drawn_by_seed_sample_and_repeat(backend):
+    differing = [request(), request(sample="b"), request(epoch=1), request(seed=1)]
+
+    replies = texts(backend, *differing, request(), request(seed=0))
+
+    assert len(set(replies[:4])) == 4
+    assert replies[4] == replies[5] == replies[0]
+
+
+def test_two_adapters_are_asked_with_the_same_chance(engine, checkpoint):
+    same = [local(engine, checkpoint, name=name) for name in ("v1", "v2")]
+
+    assert texts(same[0], request()) == texts(same[1], request())
+
+
+def test_messages_are_asked_one_after_another(backend):
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}]
+
+    assert texts(backend, request(messages)) == texts(backend, request("Be short.\n\nWhy?"))
+
+
+def test_an_empty_prompt_is_a_prompt(backend):
+    (reply,) = ask(backend, request(""))
+
+    assert (reply.input_tokens, reply.output_tokens) == (1, 8)
+
+
+@pytest.mark.parametrize("length", [CONTEXT, 500])
+def test_a_prompt_that_leaves_no_room_is_the_models_own_failure(backend, length):
+    (reply,) = ask(backend, request("7" * length))
+
+    assert (reply.text, reply.finish, reply.input_tokens, reply.output_tokens) == ("", "length", length, 0)
+
+
+def test_the_last_place_of_the_context_is_used(backend):
+    (reply,) = ask(backend, request("7" * (CONTEXT - 1)))
+
+    assert (reply.input_tokens, reply.output_tokens) == (CONTEXT - 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (
+            request(7),
+            "adapter 'v2' cannot be asked sample 'a': its input is a int, wanted a text or a list of messages",
+        ),
+        (
+            request([]),
+            "adapter 'v2' cannot be asked sample 'a': its input is a list, wanted a text or a list of messages",
+        ),
+        (
+            request([{"role": "user"}]),
+            "adapter 'v2' cannot be asked sample 'a': a message of its input has no text: write",
+        ),
+        (request(["Why?"]), "adapter 'v2' cannot be asked sample 'a': a message of its input has no text: write"),
+        (request(temprature=0), "adapter 'v2' cannot be asked like this: there is no parameter 'temprature', it takes"),
+        (request(top_p=0), "adapter 'v2' cannot be asked like this: top_p must be above 0 and at most 1, not 0"),
+    ],
+)
+def test_what_means_nothing_stops_the_experiment(backend, asked, sentence):
+    with pytest.raises(Refused) as caught:
+        ask(backend, asked)
+
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_text_that_is_no_unicode_is_lost_alone(backend):
+    with pytest.raises(BackendError) as caught:
+        ask(backend, request("\ud800"))
+
+    assert not isinstance(caught.value, Refused)
+    assert texts(backend, request())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"temperature": "hot"}, "temperature must be a number, not 'hot'"),
+        ({"temperature": -1}, "the temperature must be 0 or more, not -1"),
+        ({"temperature": float("nan")}, "the temperature must be 0 or more, not nan"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1, not 0"),
+        ({"max_tokens": 1.5}, "max_tokens must be a whole number, not 1.5"),
+        ({"max_tokens": True}, "max_tokens must be a whole number, not True"),
+        ({"top_k": 0}, "top_k must be -1 (all tokens) or at least 1, not 0"),
+        ({"seed": "x"}, "seed must be a whole number, not 'x'"),
+        ({"stop": ""}, "stop must be a text or a list of texts, none of them empty, not ''"),
+        ({"stop": 7}, "stop must be a text or a list of texts, none of them empty, not 7"),
+        ({"stop": ["a", 7]}, "stop must be a text or a list of texts, none of them empty, not ['a', 7]"),
+    ],
+)
+def test_parameters_that_mean_nothing(parameters, sentence):
+    with pytest.raises(ValueError, match=r".") as caught:
+        sampling_params(parameters)
+
+    assert str(caught.value) == sentence
+
+
+def test_no_value_is_the_default():
+    assert sampling_params({"temperature": None, "stop": None}) == sampling_params({})
+
+
+def test_its_identity_is_the_base_and_the_adapter_alone(base, engine, checkpoint, tmp_path):
+    moved = shutil.copytree(base, tmp_path / "moved")
+    other = open_engine(write_tiny_base(tmp_path / "other", seed=1))
+    copied = Path(shutil.copy(checkpoint, tmp_path / "copy.safetensors"))
+
+    assert local(open_engine(moved), copied, name="x").identity == local(engine, checkpoint, name="v2").identity
+    assert local(engine, checkpoint.parent, name="x").identity == local(engine, checkpoint, name="v2").identity
+    assert len({local(engine, checkpoint, name="").identity, engine.base_sha256, other.base_sha256}) == 3
+    assert local(engine, None, name="").identity == engine.base_sha256
+
+
+def test_a_base_is_read_once_while_it_does_not_change(base):
+    before = open_engine(base)
+
+    assert open_engine(base) is before
+    (base / "tokenizer.json").touch()
+    assert open_engine(base) is not before
+
+
+# -- opening ------------------------------------------------------------------------------------------------------
+
+
+def opened(root: Path, parameters=None, **options) -> LocalBackend:
+    return BUILT_IN["local"](Adapter(name="v2", backend="local", options=options, parameters=parameters or {}), root)
+
+
+def test_paths_count_from_the_configuration(base, checkpoint, tmp_path):
+    shutil.copytree(base, tmp_path / "base")
+    shutil.copy(checkpoint, tmp_path / "v2.safetensors")
+
+    assert isinstance(opened(tmp_path, base="base", checkpoint="v2.safetensors"), LocalBackend)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"chekpoint": "x"},
+            "adapter 'v2' has 'chekpoint', which backend 'local' does not know: it takes recipe, checkpoint, ",
+        ),
+        ({"recipe": "a:b", "checkpoint": "x"}, "adapter 'v2' has a recipe and a checkpoint: it is made by one of them"),
+        ({"seed": 1}, "adapter 'v2' has 'seed' but no recipe, which alone is trained with it"),
+        ({"checkpoint": 1}, "adapter 'v2' has backend 'local' but no 'checkpoint': add"),
+        ({"checkpoint": "gone.safetensors"}, "adapter 'v2' cannot be opened: there is no "),
+        ({"checkpoint": "junk"}, "adapter 'v2' cannot be opened: "),
+        ({"checkpoint": "other.safetensors"}, "adapter 'v2' cannot be opened: "),
+        ({"base": "gone"}, "base model '"),
+        ({"base": "junk"}, "base model '"),
+        (
+            {"parameters": {"heat": 1}},
+            "adapter 'v2' has parameters that mean nothing: there is no parameter 'heat', it takes",
+        ),
+    ],
+)
+def test_what_cannot_be_opened(base, tmp_path, options, sentence):
+    shutil.copytree(base, tmp_path / "base")
+    (tmp_path / "junk").write_text("junk")
+    other = open_engine(write_tiny_base(tmp_path / "other", seed=1))
+    RecipeTrainer(other, LoraSpec(rank=2), folder=tmp_path).save_sampler(tmp_path / "other.safetensors")
+
+    with pytest.raises(SpecError) as caught:
+        opened(tmp_path, **{"base": "base", **options})
+
+    assert str(caught.value).startswith(sentence)
+    if options.get("checkpoint") == "other.safetensors":
+        assert "belongs to base model" in str(caught.value)
+
+
+# -- the thread ---------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A sampler that notes what it is asked together."""
+
+    def __init__(self, *, hold: bool = False) -> None:
+        self.batches: list[list[int]] = []
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        if not hold:
+            self.go_on.set()
+
+    def sample(self, prompts, params):
+        self.batches.append([len(prompt) for prompt in prompts])
+        self.asked.set()
+        assert self.go_on.wait(20)
+        if any(len(prompt) == 13 for prompt in prompts):
+            raise MemoryError("unlucky")
+        return [len(prompt) for prompt in prompts]
+
+
+def test_what_comes_meanwhile_is_answered_together_by_length():
+    thread, sampler = EngineThread(), Counting(hold=True)
+    lengths = [length for length in range(71, 1, -1) if length != 13]
+    thread.ask(sampler, [0], sampling_params({}))
+    assert sampler.asked.wait(20)
+
+    answers = [thread.ask(sampler, [0] * length, sampling_params({})) for length in lengths]
+    sampler.go_on.set()
+
+    assert [answer.result(20) for answer in answers] == lengths
+    assert list(map(len, sampler.batches)) == [1, 32, 32, 5]
+    assert [one for batch in sampler.batches for one in batch] == [1, *sorted(lengths)]
+
+
+def test_each_model_answers_its_own():
+    thread, samplers = EngineThread(), [Counting(), Counting()]
+
+    answers = [thread.ask(samplers[k % 2], [0] * (k + 1), sampling_params({})) for k in range(10)]
+
+    assert [answer.result(20) for answer in answers] == list(range(1, 11))
+    assert sorted(one for batch in samplers[0].batches for one in batch) == [1, 3, 5, 7, 9]
+
+
+def test_one_that_nobody_waits_for_any_more_is_not_computed():
+    thread, sampler = EngineThread(), Counting(hold=True)
+    first = thread.ask(sampler, [0], sampling_params({}))
+    assert sampler.asked.wait(20)
+    waiting = [thread.ask(sampler, [0] * length, sampling_params({})) for length in (2, 3)]
+    waiting[0].cancel()
+    sampler.go_on.set()
+
+    assert (first.result(20), waiting[1].result(20)) == (1, 3)
+    assert sampler.batches == [[1], [3]]
+
+
+def test_an_error_reaches_all_that_wait_and_the_thread_goes_on():
+    thread, sampler = EngineThread(), Counting()
+
+    with pytest.raises(MemoryError, match="unlucky"):
+        thread.ask(sampler, [0] * 13, sampling_params({})).result(20)
+
+    assert thread.ask(sampler, [0], sampling_params({})).result(20) == 1
