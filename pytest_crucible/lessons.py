@@ -1,35 +1,38 @@
-"""Adapters that a recipe makes, before anything is asked: found trained, or trained now, with what is shown meanwhile."""
+"""Adapters that a recipe makes: found trained, or trained before anything is asked, with what is shown meanwhile."""
 
 from __future__ import annotations
 
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import pytest
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.backends.opening import base_of, check_local
+from pytest_crucible.backends.opening import base_of, check_local, checkpoint_of
+from pytest_crucible.embedded.checkpoints import BASE_FILE, SAMPLER_FILE
+from pytest_crucible.embedded.engine import PACKAGED
 from pytest_crucible.environment import git_commit
-from pytest_crucible.errors import SpecError
+from pytest_crucible.errors import CrucibleError
+from pytest_crucible.numerals import counted
 from pytest_crucible.options import Settings
-from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records import Adapter, Emit, Lineage
 from pytest_crucible.training import Log, Recipe, find_recipe, find_trained, obtain
+from pytest_crucible.training.events import checkpoint_told, steps_told
+from pytest_crucible.training.reading import sha256_of
 
 TELL_S = 10.0
 """How often progress is told where no line can be written over."""
 WRITE_S = 0.1
 
 
-def trained(adapter: Adapter, config: pytest.Config, settings: Settings) -> Path | None:
-    """The checkpoint that an adapter's recipe makes; None where it would be trained, but only plans are asked for.
-
-    Raises SpecError when it is missing and may not be trained, and when training fails.
-    """
+def recipe_of(adapter: Adapter, root: Path) -> Recipe:
+    """The recipe that a local adapter names. Raises SpecError for one that cannot be meant."""
     check_local(adapter)
-    base = base_of(adapter, config.rootpath)
+    base = base_of(adapter, root)
     options = adapter.options
-    recipe = find_recipe(
+    return find_recipe(
         adapter.name,
         options["recipe"],
         open_engine(base),
@@ -37,29 +40,51 @@ def trained(adapter: Adapter, config: pytest.Config, settings: Settings) -> Path
         lora=options.get("lora"),
         seed=options.get("seed", 0),
     )
-    folder = adapters_folder(config, settings)
-    found = find_trained(recipe, folder)
-    if found is not None:
-        return found.path
-    if not settings.train:
-        raise SpecError(
-            f"adapter {adapter.name!r} is not trained with recipe {recipe.name!r}, its data and its base as they are now: "
-            "train it with --crucible-train"
-        )
+
+
+def find(recipe: Recipe, config: pytest.Config, settings: Settings) -> Path | None:
+    """The checkpoint that a recipe has made, where nothing that it depends on has changed."""
+    found = find_trained(recipe, adapters_folder(config, settings))
+    return None if found is None else found.path
+
+
+def train(recipe: Recipe, config: pytest.Config, settings: Settings, emit: Emit) -> Path | None:
+    """The checkpoint that a recipe makes now; None with --co, which only tells. Raises SpecError when training fails."""
     lesson = Lesson(config, recipe)
     if config.option.collectonly:
-        lesson.tell(f"{lesson.plan} would be trained")
+        lesson.tell(f"would train {lesson.plan}")
         return None
-    done, now = obtain(
-        recipe,
-        folder,
-        git=git_commit(config.rootpath),
-        begin=lesson.begin,
-        waiting=lesson.wait,
-        watch=lesson.watch,
-    )
-    lesson.end(done.lineage, _shown(done.path, config.rootpath), now=now)
+    try:
+        done, now = obtain(
+            recipe,
+            adapters_folder(config, settings),
+            git=git_commit(config.rootpath),
+            begin=lesson.begin,
+            waiting=lesson.wait,
+            watch=steps_told(lesson.watch, emit, recipe.adapter),
+            session=getattr(config, "workerinput", {}).get("crucible_run"),
+        )
+    except BaseException as error:
+        lesson.break_off(error)
+        raise
+    checkpoint_told(emit, done, recipe.adapter, now=now)
+    lesson.end(done.lineage, _shown(done.path, config.invocation_params.dir), now=now)
     return done.path
+
+
+def origin(adapter: Adapter, config: pytest.Config, settings: Settings) -> tuple[str, dict[str, str]]:
+    """What a local adapter is made by or on, and the files that it is made of with their SHA-256, as far as they are here."""
+    root = config.rootpath
+    if "recipe" in adapter.options:
+        recipe = recipe_of(adapter, config.rootpath)
+        found = find_trained(recipe, adapters_folder(config, settings))
+        data = found.lineage.data if found is not None else {}
+        return recipe.key, {_shown(Path(name), root): sha256 for name, sha256 in data.items()}
+    base, checkpoint = base_of(adapter, root), checkpoint_of(adapter, root)
+    weights = (base or PACKAGED) / BASE_FILE
+    files = [] if checkpoint is None else [checkpoint / SAMPLER_FILE if checkpoint.is_dir() else checkpoint]
+    here = {_shown(path, root): sha256_of(path) for path in files if path.is_file()}
+    return sha256_of(weights) if weights.is_file() else "", here
 
 
 def adapters_folder(config: pytest.Config, settings: Settings) -> Path:
@@ -69,17 +94,22 @@ def adapters_folder(config: pytest.Config, settings: Settings) -> Path:
 
 
 class Lesson:
-    """What is told of one training. A worker of xdist has no terminal: it tells on stderr, which is its controller's."""
+    """What is told of one training. A worker of xdist has no terminal: it tells on stderr, which is its controller's.
+
+    Of workers that want one adapter the one that trains it tells; the others wait without a word.
+    """
 
     def __init__(self, config: pytest.Config, recipe: Recipe) -> None:
-        self._terminal: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-        self._quiet = config.get_verbosity() < 0
+        self._is_worker = hasattr(config, "workerinput")
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        self._terminal: pytest.TerminalReporter | None = None if self._is_worker else reporter
+        self._verbosity = config.get_verbosity()
         self._name = recipe.adapter
         self._began = self._told = time.perf_counter()
         self._shown = False
         self.plan = (
-            f"{recipe.adapter} by {recipe.name}, LoRA of rank {recipe.spec.rank}, seed {recipe.spec.seed}, on base "
-            f"{recipe.engine.base_sha256[:12]} ({recipe.engine.shape.parameters:,} parameters)"
+            f"{recipe.adapter} by {recipe.name}: LoRA of rank {recipe.spec.rank}, seed {recipe.spec.seed}, "
+            f"base of {recipe.engine.shape.parameters:,} parameters"
         )
 
     def begin(self) -> None:
@@ -87,7 +117,8 @@ class Lesson:
         self.tell(f"training {self.plan}")
 
     def wait(self) -> None:
-        self.tell(f"{self._name} is being trained by another process: waiting for it")
+        if not self._is_worker:
+            self.tell(f"{self._name} is being trained by another process: waiting for it")
 
     def watch(self, log: Log) -> None:
         """After each step."""
@@ -108,29 +139,42 @@ class Lesson:
         self._write_over("")
         result = lineage.result
         if not now:
-            self.tell(f"{self._name} was trained by another process: {place}")
+            if not self._is_worker:
+                self.tell(f"{self._name} was trained by another process")
             return
-        reduced = "" if result.loss_reduction is None else f" (reduced by {result.loss_reduction:.1%})"
+        reduced = "" if result.loss_reduction is None else f" (reduced by {result.loss_reduction * 100:.1f} %)"
+        more = f", gradient norms up to {result.largest_gradient_norm:.3g}; kept in {place}" * (self._verbosity > 0)
         self.tell(
-            f"trained {self._name}: {result.steps:,} steps in {_seconds(lineage.seconds)} "
-            f"({_seconds(lineage.seconds / result.steps)} each), loss {result.first_loss:.3g} to {result.final_loss:.3g}{reduced}, "
-            f"gradient norms up to {result.largest_gradient_norm:.3g}; {place}"
+            f"trained {self._name}: {counted(result.training_steps, 'step')} in {_seconds(lineage.seconds)}, "
+            f"loss {result.first_loss:.3g} to {result.final_loss:.3g}{reduced}{more}"
         )
+
+    def break_off(self, error: BaseException) -> None:
+        """Clear the line of progress; verbosely, with the traceback of what a recipe raised."""
+        self._write_over("")
+        cause = error.__cause__
+        if self._verbosity > 0 and cause is not None and not isinstance(cause, CrucibleError):
+            own = cause.__traceback__ and cause.__traceback__.tb_next  # from the recipe on
+            self.tell("".join(traceback.format_exception(type(cause), cause, own)).rstrip())
 
     def tell(self, line: str) -> None:
         """One line of its own."""
-        if self._quiet:
+        if self._verbosity < 0:
             return
         if self._terminal is None:
             sys.stderr.write(f"crucible: {line}\n")
             sys.stderr.flush()
-        else:
-            self._terminal.ensure_newline()
-            self._terminal.write_line(f"crucible: {line}")
+            return
+        if self._is_watched:
+            self._terminal.rewrite("", erase=True)  # pytest's own "collecting ...", which it writes anew
+            self._terminal.rewrite("")
+        elif self._terminal._tw.width_of_current_line:
+            self._terminal._tw.line()
+        self._terminal.write_line(f"crucible: {line}")
 
     @property
     def _is_watched(self) -> bool:
-        return bool(self._terminal is not None and self._terminal.isatty and not self._quiet)
+        return bool(self._terminal is not None and self._terminal.isatty and self._verbosity >= 0)
 
     def _write_over(self, text: str) -> None:
         if self._terminal is not None and self._is_watched and (text or self._shown):
@@ -144,5 +188,5 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+def _shown(path: Path, here: Path) -> str:
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

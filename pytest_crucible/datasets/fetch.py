@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import os
 import sys
+import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -19,17 +21,21 @@ CHUNK = 1 << 16
 TIMEOUT_S = 30
 
 
-def data_file(name: str, *, url: str, sha256: str) -> Path:
+def data_file(name: str, *, url: str, sha256: str, member: str | None = None) -> Path:
     """The file `name` (such as "gsm8k/test.jsonl"): in $CRUCIBLE_DATA, else in the cache, else downloaded into it.
 
-    In $CRUCIBLE_DATA it may also lie gzipped, as `name`.gz. Raises DatasetError, which says what to do.
+    With a `member`, the URL is that of a tar archive that has the file under this name. In $CRUCIBLE_DATA it may also lie
+    gzipped, as `name`.gz. Raises DatasetError, which says what to do.
     """
     folder = os.environ.get("CRUCIBLE_DATA")
     if folder is not None:
         return _given(Path(folder).expanduser(), name)
     cached = cache_folder() / name
     if not cached.is_file():
-        download(url, cached, sha256=sha256)
+        if member is None:
+            download(url, cached, sha256=sha256)
+        else:
+            download_member(url, member, cached, sha256=sha256)
     return cached
 
 
@@ -41,23 +47,46 @@ def cache_folder() -> Path:
 
 def download(url: str, target: Path, *, sha256: str) -> None:
     """Download to `target`, whole or not at all, with a progress bar where somebody watches."""
+    with _whole(target, url) as part:
+        _check(_copy(url, part, _bar(target.name)), sha256, url)
+
+
+def download_member(url: str, member: str, target: Path, *, sha256: str) -> None:
+    """Download a tar archive (gzipped or not) and keep one file of it; the checksum is that file's."""
+    with _whole(target, url) as part, tempfile.TemporaryFile() as archive:
+        _copy(url, archive, _bar(url.rpartition("/")[2]))
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as opened:
+            inside = opened.extractfile(member)
+            if inside is None:
+                raise ValueError(f"{member} in it is no file")
+            _check(_keep(inside, part), sha256, f"{member} of {url}")
+
+
+@contextlib.contextmanager
+def _whole(target: Path, url: str) -> Iterator[IO[bytes]]:
+    """A file beside the target, which takes its place when nothing went wrong."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
         try:
-            found = _copy(url, part, _bar(target.name))
-            if found != sha256:
-                raise DatasetError(f"{url} has checksum {found[:12]}..., not {sha256[:12]}...: the file has changed")
+            yield part
             part.close()
             os.replace(part.name, target)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, KeyError, tarfile.TarError) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()  # it is the server's answer as well, and holds the connection
+            reason = "it is no tar archive" if isinstance(error, tarfile.ReadError) else error
             raise DatasetError(
-                f"{target.name} is not here and cannot be downloaded from {url} ({error}): "
+                f"{target.name} is not here and cannot be downloaded from {url} ({reason}): "
                 "connect this machine, or set CRUCIBLE_DATA to a directory that has it"
             ) from error
         finally:
             Path(part.name).unlink(missing_ok=True)
+
+
+def _check(found: str, sha256: str, what: str) -> None:
+    if found != sha256:
+        raise DatasetError(f"{what} has checksum {found[:12]}..., not {sha256[:12]}...: the file has changed")
 
 
 def _given(folder: Path, name: str) -> Path:
@@ -70,14 +99,18 @@ def _given(folder: Path, name: str) -> Path:
 
 
 def _copy(url: str, part: IO[bytes], show: Callable[[int, int], None]) -> str:
-    digest, done = hashlib.sha256(), 0
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
         total = int(response.headers.get("Content-Length") or 0)
-        while chunk := response.read(CHUNK):
-            part.write(chunk)
-            digest.update(chunk)
-            done += len(chunk)
-            show(done, total)
+        return _keep(response, part, lambda done: show(done, total))
+
+
+def _keep(source: IO[bytes], part: IO[bytes], show: Callable[[int], None] = lambda done: None) -> str:
+    digest, done = hashlib.sha256(), 0
+    while chunk := source.read(CHUNK):
+        part.write(chunk)
+        digest.update(chunk)
+        done += len(chunk)
+        show(done)
     return digest.hexdigest()
 
 

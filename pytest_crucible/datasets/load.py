@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.packed import kept
 from pytest_crucible.errors import DatasetError
 from pytest_crucible.records import Dataset, Sample
 
@@ -16,59 +21,85 @@ Rows = Iterable[Sample | Mapping[str, Any]]
 FIELDS = ("id", "input", "expected", "group")
 
 
-def load_file(path: Path, *, fields: Mapping[str, str] | None = None) -> list[Sample]:
+def load_file(path: Path, *, fields: Mapping[str, str] | None = None) -> Sequence[Sample]:
     """Read a JSONL file (or .jsonl.gz) of samples.
 
     `fields` maps our names to the file's: `{"input": "question", "expected": "answer"}`. A file in which no row has an id
     gets "<file>-<line>" as ids. Raises DatasetError with the line.
     """
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    numbered = ((f"line {line} of {path}", f"{stem}-{line}", row) for line, row in read_rows(path))
-    return _checked(_samples(numbered, fields or {}), str(path))
+    source = _Source(str(path), word="line", stem=stem)
+    return _checked(source, read_rows(path), fields or {})
 
 
-def load_rows(rows: Rows | Callable[[], Rows], *, name: str, fields: Mapping[str, str] | None = None) -> list[Sample]:
+def load_rows(
+    rows: Rows | Callable[[], Rows], *, name: str, fields: Mapping[str, str] | None = None
+) -> Sequence[Sample]:
     """The same from samples or mappings in memory, or a function that returns them."""
     given = rows() if callable(rows) else rows
-    numbered = ((f"sample {k} of {name}", f"{name}-{k}", row) for k, row in enumerate(given, start=1))
-    return _checked(_samples(numbered, fields or {}), name)
+    source = _Source(name, word="sample", stem=name)
+    return _checked(source, enumerate(given, start=1), fields or {})
 
 
 def identify(name: str, samples: Iterable[Sample]) -> Dataset:
     """Give samples the hash of all that they say, in order: equal hashes are the same questions."""
-    kept = tuple(samples)
+    keeps = tuple(found) if isinstance(found := kept(samples), list) else found
     digest = hashlib.sha256()
-    for sample in kept:
+    for sample in keeps:
         fields = (sample.id, sample.input, sample.expected, sample.group, dict(sample.metadata))
         digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
-    return Dataset(name=name, sha256=digest.hexdigest(), samples=kept)
+    return Dataset(name=name, sha256=digest.hexdigest(), samples=keeps)
 
 
-def _samples(numbered: Iterable[tuple[str, str, Any]], fields: Mapping[str, str]) -> list[tuple[str, Sample, bool]]:
-    """(where, sample, whether its id was given) for each row."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where samples come from, and what complaints call them."""
+
+    name: str
+    word: str
+    stem: str
+    """The beginning of the ids of samples that have none."""
+
+    def where(self, number: int) -> str:
+        return f"{self.word} {number} of {self.name}"
+
+
+def _checked(source: _Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
+    """All samples, one after the other, so that many rows are never in memory as rows."""
+    checks = _Checks(source)
+    samples = kept(checks.seen(_samples(source, rows, fields)))
+    checks.finish(samples)
+    return samples
+
+
+def _samples(
+    source: _Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]
+) -> Iterator[tuple[int, Sample, bool]]:
+    """(number, sample, whether its id was given) for each row."""
     unknown = set(fields) - set(FIELDS)
     if unknown:
         raise DatasetError(f"fields={dict(fields)!r} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
     names = {ours: fields.get(ours, ours) for ours in FIELDS}
-    return [(where, *_sample(where, fallback, row, names)) for where, fallback, row in numbered]
+    for number, row in rows:
+        yield number, *_sample(source, number, row, names)
 
 
-def _sample(where: str, fallback: str, row: Any, names: Mapping[str, str]) -> tuple[Sample, bool]:
+def _sample(source: _Source, number: int, row: Any, names: Mapping[str, str]) -> tuple[Sample, bool]:
     if isinstance(row, Sample):
         return row, True
     if not isinstance(row, Mapping):
         raise DatasetError(
-            f"{where} is a {type(row).__name__}: a sample is a mapping with 'id' and 'input', or a Sample"
+            f"{source.where(number)} is a {type(row).__name__}: a sample is a mapping with 'id' and 'input', or a Sample"
         )
     if names["input"] not in row:
         raise DatasetError(
-            f"{where} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
+            f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
             "name the field with fields={'input': ...}"
         )
     given = row.get(names["id"])
     group = row.get(names["group"])
     sample = Sample(
-        id=fallback if given is None else str(given),
+        id=f"{source.stem}-{number}" if given is None else str(given),
         input=row[names["input"]],
         expected=row.get(names["expected"]),
         group=None if group is None else str(group),
@@ -77,21 +108,50 @@ def _sample(where: str, fallback: str, row: Any, names: Mapping[str, str]) -> tu
     return sample, given is not None
 
 
-def _checked(rows: list[tuple[str, Sample, bool]], name: str) -> list[Sample]:
-    if not rows:
-        raise DatasetError(f"dataset {name!r} is empty: an experiment needs at least one sample")
-    _all_or_none([(where, has_id) for where, _, has_id in rows], "id")
-    _all_or_none([(where, sample.group is not None) for where, sample, _ in rows], "group")
-    seen: dict[str, str] = {}
-    for where, sample, _ in rows:
-        if sample.id in seen:
-            raise DatasetError(f"{where} repeats the id {sample.id!r} of {seen[sample.id]}: ids must be unique")
-        seen[sample.id] = where
-    return [sample for _, sample, _ in rows]
+class _Checks:
+    """What is known of all rows only when the last one was read. Of each row it keeps two numbers."""
 
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._numbers = array("Q")
+        self._hashes = array("q")
+        self._lacking: dict[str, int] = {}
+        """Field -> number of the first row without it."""
+        self._had: set[str] = set()
 
-def _all_or_none(rows: list[tuple[str, bool]], field: str) -> None:
-    """An id or a group on some rows only is a mistake, and guessing the rest would hide it."""
-    lacking = [where for where, present in rows if not present]
-    if lacking and len(lacking) < len(rows):
-        raise DatasetError(f"{lacking[0]} has no {field!r} but others have one: give it to all samples or to none")
+    def seen(self, rows: Iterable[tuple[int, Sample, bool]]) -> Iterator[Sample]:
+        """Pass the samples on."""
+        for number, sample, has_id in rows:
+            self._numbers.append(number)
+            self._hashes.append(hash(sample.id))
+            for field, present in (("id", has_id), ("group", sample.group is not None)):
+                if present:
+                    self._had.add(field)
+                else:
+                    self._lacking.setdefault(field, number)
+            yield sample
+
+    def finish(self, samples: Sequence[Sample]) -> None:
+        """An id or a group on some rows only is a mistake, and guessing the rest would hide it. Ids must be unique."""
+        if not samples:
+            raise DatasetError(f"dataset {self._source.name!r} is empty: an experiment needs at least one sample")
+        for field in ("id", "group"):
+            if field in self._lacking and field in self._had:
+                raise DatasetError(
+                    f"{self._source.where(self._lacking[field])} has no {field!r} but others have one: "
+                    "give it to all samples or to none"
+                )
+        self._check_unique(samples)
+
+    def _check_unique(self, samples: Sequence[Sample]) -> None:
+        values, counts = np.unique(np.frombuffer(self._hashes, dtype=np.int64), return_counts=True)
+        suspects = set(values[counts > 1].tolist())
+        seen: dict[str, int] = {}
+        for number, told, k in zip(self._numbers, self._hashes, range(len(samples)), strict=True):
+            if told in suspects and (name := samples[k].id) in seen:
+                raise DatasetError(
+                    f"{self._source.where(number)} repeats the id {name!r} of {self._source.where(seen[name])}: "
+                    "ids must be unique"
+                )
+            if told in suspects:
+                seen[samples[k].id] = number

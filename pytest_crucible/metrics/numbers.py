@@ -16,7 +16,7 @@ _NUMBER = re.compile(
     r"""(?<![\w.])                          # not inside a word or a number
         (?:(?<![\d)%])(?<![\d)%][^\S\n])[-+\u2212])?   # a sign, unless it is a binary operator on this line
         [$\u20ac\u00a3]?
-        (\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))   # digits, perhaps grouped
+        (\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+|(?=\.\d))   # digits, perhaps grouped
         (\.\d+)?
         (e[-+]?\d+)?""",
     re.VERBOSE | re.IGNORECASE,

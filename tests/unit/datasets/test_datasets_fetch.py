@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import socket
+import tarfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,13 +20,29 @@ CONTENT = b'{"input": 1}\n' * (2 * CHUNK // 13)  # more than one chunk
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
+def archive(name: str) -> bytes:
+    """A gzipped tar that has CONTENT under a name, and a folder."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        folder = tarfile.TarInfo("data")
+        folder.type = tarfile.DIRTYPE
+        tar.addfile(folder)
+        about = tarfile.TarInfo(name)
+        about.size = len(CONTENT)
+        tar.addfile(about, io.BytesIO(CONTENT))
+    return packed.getvalue()
+
+
+BODIES = {"/good": CONTENT, "/cut": CONTENT[:100], "/archive": archive("data/test.jsonl")}
+
+
 class Files(BaseHTTPRequestHandler):
-    """/good, /cut (less than announced), /broken (a chunked body that ends early), and nothing else."""
+    """/good, /archive, /cut (less than announced), /broken (a chunked body that ends early), and nothing else."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        if self.path not in ("/good", "/cut", "/broken"):
+        if self.path not in (*BODIES, "/broken"):
             self.send_error(404)
             return
         self.send_response(200)
@@ -35,9 +53,10 @@ class Files(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"5\r\nhello\r\nff\r\n")
         else:
-            self.send_header("Content-Length", str(len(CONTENT)))
+            body = BODIES[self.path]
+            self.send_header("Content-Length", str(len(CONTENT if self.path == "/cut" else body)))
             self.end_headers()
-            self.wfile.write(CONTENT if self.path == "/good" else CONTENT[:100])
+            self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing."""
@@ -163,3 +182,28 @@ def test_a_file_that_the_data_directory_lacks_is_not_downloaded(server, tmp_path
         "put the file there, or unset it to download"
     )
     assert not cache.exists()
+
+
+def test_one_file_of_an_archive_is_kept(server, cache):
+    path = data_file("sums/test.jsonl", url=f"{server}/archive", sha256=SHA256, member="data/test.jsonl")
+
+    assert path.read_bytes() == CONTENT
+    assert [one.name for one in path.parent.iterdir()] == ["test.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("path", "member", "said"),
+    [
+        ("/archive", "data/other.jsonl", "other.jsonl"),
+        ("/archive", "data", "is no file"),
+        ("/good", "data/test.jsonl", "no tar archive"),
+    ],
+)
+def test_an_archive_that_lacks_the_file_says_what_to_do(server, cache, path, member, said):
+    with pytest.raises(DatasetError, match=rf"cannot be downloaded from .*{said}.*set CRUCIBLE_DATA"):
+        data_file("sums/test.jsonl", url=f"{server}{path}", sha256=SHA256, member=member)
+
+
+def test_a_file_of_an_archive_with_another_checksum_is_refused(server, cache):
+    with pytest.raises(DatasetError, match=r"data/test.jsonl of .* has checksum"):
+        data_file("sums/test.jsonl", url=f"{server}/archive", sha256="0" * 64, member="data/test.jsonl")

@@ -1,0 +1,207 @@
+"""The claim format: lines of claims and of relations between them, read line by line and written back.
+
+CLAIM[c1]: the central hypothesis
+CLAIM[c2] (Document 12345): what a document says
+RELATION: c2 supports c1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Label = Literal["supports", "refutes", "contrasts"]
+CENTRAL = "c1"
+SYNONYMS: Mapping[str, Label] = {
+    "supports": "supports",
+    "refutes": "refutes",
+    "contradicts": "refutes",
+    "contrasts": "contrasts",
+}
+"""What a relation may be called, and what it then is."""
+Defect = Literal[
+    "unreadable", "marked up", "empty claim", "duplicate id", "gap in ids", "no central claim", "unknown id",
+    "unknown label", "relates to itself", "unrelated claim", "cut off",
+]  # fmt: skip
+
+_LINE = re.compile(
+    r"(?P<mark>(?:[-*+>#]+|\d+[.)])\s+|[*_`]{1,3})?"
+    r"(?:CLAIM\[(?P<id>[^\]\s]{1,40})\](?P<sources>\s*\([^()]*\))?\s*:\s*(?P<text>.*)"
+    r"|RELATION\s*[:\-]?\s*(?P<source>\S+)\s+(?P<label>[a-z]+)\s+(?P<target>\S+))",
+    re.IGNORECASE,
+)
+_SOURCES = re.compile(r"\s*\(\s*(?:documents?\s+)?\d+(?:\s*(?:,|;|and\s)\s*(?:documents?\s+)?\d+)*\s*\)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+_NUMBERED = re.compile(r"c([1-9]\d{0,8})")
+_AROUND_AN_ID = "[]().,;:!?\"'`*_"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim, with the documents that it cites."""
+
+    id: str
+    text: str
+    documents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One claim's bearing on another."""
+
+    source: str
+    label: Label
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong, and in which line, counted from 1; 0 where it is in none of them."""
+
+    defect: Defect
+    line: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a reply says, and all that is wrong with how it says it."""
+
+    claims: tuple[Claim, ...]
+    relations: tuple[Relation, ...]
+    flaws: tuple[Flaw, ...] = ()
+
+    @property
+    def in_form(self) -> bool:
+        """No line has a flaw, and there is a central claim."""
+        return not self.flaws
+
+    @property
+    def central(self) -> str:
+        """The text of c1; empty when there is none."""
+        return next((claim.text for claim in self.claims if claim.id == CENTRAL), "")
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """All documents that are cited, each once, in the order of their first citation."""
+        return tuple(dict.fromkeys(document for claim in self.claims for document in claim.documents))
+
+
+def parse(reply: str, *, cut_off: bool = False) -> Extraction:
+    """Read every line that is not blank. `cut_off` says that the reply ended at its limit: then its last line is not whole.
+
+    Ids and labels are read in any case, and without punctuation around them (`c2 supports c1.`). A mark of markdown before a
+    claim is a flaw, and the claim is read all the same. Of two claims with one id the first counts.
+
+    >>> extraction = parse("CLAIM[c1]: Tea helps.\\nCLAIM[c2] (Document 7, Document 9): It helped.\\nRELATION: c2 supports c1.")
+    >>> extraction.documents, extraction.relations[0].target, extraction.in_form
+    (('7', '9'), 'c1', True)
+    """
+    reader = _Reader()
+    lines = [(number, line) for number, raw in enumerate(reply.split("\n"), start=1) if (line := raw.strip())]
+    for number, line in lines:
+        reader.read(number, line)
+    flaws = [*reader.flaws, *_across(reader.claims, reader.relations, reader.lines)]
+    if cut_off and lines:
+        flaws.append(Flaw("cut off", lines[-1][0], "the reply ended at its limit"))
+    flaws.sort(key=lambda flaw: (flaw.line == 0, flaw.line))
+    return Extraction(tuple(reader.claims.values()), tuple(one for _, one in reader.relations), tuple(flaws))
+
+
+def render(claims: Iterable[Claim], relations: Iterable[Relation]) -> str:
+    """Write the lines: each claim, and after it the relations that start from it. `parse` reads them back.
+
+    >>> print(render([Claim("c1", "Tea helps."), Claim("c2", "It helped.", ("7",))], [Relation("c2", "supports", "c1")]))
+    CLAIM[c1]: Tea helps.
+    CLAIM[c2] (Document 7): It helped.
+    RELATION: c2 supports c1
+    """
+    left = list(relations)
+    lines = []
+    for claim in claims:
+        cited = f" ({', '.join(f'Document {one}' for one in claim.documents)})" if claim.documents else ""
+        lines.append(f"CLAIM[{claim.id}]{cited}: {claim.text}")
+        lines += [_said(one) for one in left if one.source == claim.id]
+        left = [one for one in left if one.source != claim.id]
+    return "\n".join([*lines, *map(_said, left)])
+
+
+def _said(relation: Relation) -> str:
+    return f"RELATION: {relation.source} {relation.label} {relation.target}"
+
+
+class _Reader:
+    """Takes one line after another."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, Claim] = {}
+        self.relations: list[tuple[int, Relation]] = []
+        self.flaws: list[Flaw] = []
+        self.lines: dict[str, int] = {}
+        """Where each claim stands."""
+
+    def read(self, number: int, line: str) -> None:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            self.flaws.append(Flaw("unreadable", number, line[:80]))
+            return
+        if match["mark"]:
+            self.flaws.append(Flaw("marked up", number, match["mark"].strip()))
+        if match["id"] is None:
+            self._relation(number, match)
+        else:
+            self._claim(number, match)
+
+    def _claim(self, number: int, match: re.Match[str]) -> None:
+        name, text = match["id"].lower(), match["text"]
+        documents = _documents(match["sources"])
+        if documents is None:
+            self.flaws.append(Flaw("unreadable", number, match["sources"].strip()[:80]))
+        if not text:
+            self.flaws.append(Flaw("empty claim", number, name))
+        if name in self.claims:
+            self.flaws.append(Flaw("duplicate id", number, name))
+            return
+        self.claims[name] = Claim(name, text, documents or ())
+        self.lines[name] = number
+
+    def _relation(self, number: int, match: re.Match[str]) -> None:
+        label = SYNONYMS.get(match["label"].lower())
+        if label is None:
+            self.flaws.append(Flaw("unknown label", number, match["label"][:40]))
+            return
+        source, target = (match[end].strip(_AROUND_AN_ID).lower() for end in ("source", "target"))
+        if source == target:
+            self.flaws.append(Flaw("relates to itself", number, source))
+        self.relations.append((number, Relation(source, label, target)))
+
+
+def _documents(given: str | None) -> tuple[str, ...] | None:
+    """The ids in `(Document 1, Document 2)`, each once; None for what says none."""
+    if given is None:
+        return ()
+    return tuple(dict.fromkeys(_NUMBER.findall(given))) if _SOURCES.fullmatch(given) else None
+
+
+def _across(
+    claims: Mapping[str, Claim], relations: Iterable[tuple[int, Relation]], lines: Mapping[str, int]
+) -> Iterator[Flaw]:
+    """What no single line can show."""
+    if CENTRAL not in claims:
+        yield Flaw("no central claim", 0, "no line is CLAIM[c1]")
+    for line, relation in relations:  # at the end: a relation may stand before the claim that it names
+        if relation.source not in claims:
+            yield Flaw("unknown id", line, relation.source)
+        if relation.target not in claims:
+            yield Flaw("unknown id", line, relation.target)
+    sources = {relation.source for _, relation in relations}
+    for place, name in enumerate(claims, start=1):
+        number = _NUMBERED.fullmatch(name)
+        if number is None or int(number[1]) != place:
+            yield Flaw("gap in ids", lines[name], f"{name} in place of c{place}")
+            break
+    for name in claims:
+        if name != CENTRAL and name not in sources:
+            yield Flaw("unrelated claim", lines[name], name)

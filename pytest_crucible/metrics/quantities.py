@@ -1,0 +1,131 @@
+"""Numbers as people write them: with units, thousands, per cent, fractions, and in words before and after."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.metrics.text import NO_EXPECTED
+from pytest_crucible.records import Reply, Sample
+
+Which = Literal["last", "first", "marked"]
+MARKERS = ("####", r"\boxed{", "final answer is", "final answer:", "answer is", "answer:")
+MOST_DIGITS = 400
+"""A longer number is read as none: exact arithmetic on it would take for ever."""
+_WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+)"
+"""Bounded: else a long row of groups would be read anew from each of them."""
+_QUANTITY = re.compile(
+    rf"""(?<![\w.])
+        (?:(?<![\d)%])(?<![\d)%][^\S\n])(?P<sign>[-+\u2212])[^\S\n]?)?   # no sign where an operand stands before it
+        [$\u20ac\u00a3]?
+        (?: (?P<mixed>{_WHOLE})[^\S\n](?=\d+/\d))?                      # 1 1/2
+        (?: \\d?frac\{{(?P<top>\d+)\}}\{{(?P<bottom>\d+)\}}
+          | (?P<over>{_WHOLE})[^\S\n]?/[^\S\n]?(?P<under>\d+(?!\.?\d))
+          | (?P<plain>{_WHOLE}(?:\.\d+)?|\.\d+)(?:e(?P<power>[-+]?\d{{1,3}})(?!\w))? )
+        (?P<percent>[^\S\n]?(?:\\?%|percent\b|per\ cent\b))?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def quantities(text: str) -> list[Fraction]:
+    r"""All numbers of a text, exactly. 1/2, 1 1/2, \frac{1}{2}, 50 %, 1,250.5, $18, 3 km and 2e3 are one number each.
+
+    >>> [str(one) for one in quantities("half is 1/2 or 50 %; 1,250.5 km; -3")]
+    ['1/2', '1/2', '2501/2', '-3']
+    """
+    return [value for value, _ in _read(text)]
+
+
+def _read(text: str) -> list[tuple[Fraction, bool]]:
+    """Each number, and whether it is written in per cent."""
+    found = []
+    for written in _QUANTITY.finditer(text):
+        value = _value(written)
+        if value is not None:
+            found.append((value, written["percent"] is not None))
+    return found
+
+
+def _value(written: re.Match[str]) -> Fraction | None:
+    if len(written.group()) > MOST_DIGITS:
+        return None
+    if written["plain"] is not None:
+        plain = Decimal(written["plain"].replace(",", "")).scaleb(int(written["power"] or 0))
+        value = Fraction(plain)
+    else:
+        top, bottom = written["top"] or written["over"], written["bottom"] or written["under"]
+        if int(bottom) == 0:
+            return None
+        value = Fraction(int(top.replace(",", "")), int(bottom))
+    value += int((written["mixed"] or "0").replace(",", ""))
+    value = -value if written["sign"] in ("-", "\u2212") else value
+    return value / 100 if written["percent"] else value
+
+
+def chosen(text: str, which: Which = "last") -> Fraction | None:
+    r"""The number that a reply gives as its answer.
+
+    `last` and `first` of all its numbers; `marked`: the first one after the last marker (####, \boxed{, "answer is",
+    "answer:"), and none where there is no marker.
+
+    >>> str(chosen("4 + 5 = 9. The answer is 9, not 10.", "marked"))
+    '9'
+    """
+    if which == "marked":
+        lower = text.lower()
+        after = max((lower.rfind(marker) + len(marker) for marker in MARKERS if marker in lower), default=None)
+        return next(iter(quantities(text[after:])), None) if after is not None else None
+    found = quantities(text)
+    return found[-1 if which == "last" else 0] if found else None
+
+
+def numeric_match(
+    *,
+    which: Which = "last",
+    relative: float = 0.0,
+    absolute: float = 0.0,
+    percent_is_plain: bool = False,
+    name: str = "numeric_match",
+) -> Metric:
+    """A metric that is true when the reply's number is the expected one, within a tolerance.
+
+    |said - right| <= max(absolute, relative * |right|), in exact arithmetic. Of several expected answers one is enough, and of
+    each its last number counts. 50 % is 1/2; with `percent_is_plain`, "50 %" and "50" are equal as well. A reply without a
+    number is wrong.
+
+    >>> near = numeric_match(relative=0.01)
+    >>> near(Reply(text="about 3.15"), Sample(id="1", input="", expected=3.14))
+    True
+    """
+    if which not in ("last", "first", "marked"):
+        raise SpecError(f"which={which!r} of metric {name!r}: write 'last', 'first' or 'marked'")
+    if not (0 <= relative < 1 and 0 <= absolute < float("inf")):
+        raise SpecError(
+            f"metric {name!r} has relative={relative} and absolute={absolute}: a share below 1 and an amount, 0 or more"
+        )
+    near, far = Fraction(str(relative)), Fraction(str(absolute))
+
+    @metric(name=name, kind="binary", version=f"1:{which}:{relative}:{absolute}:{percent_is_plain}")
+    def same(reply: Reply, sample: Sample) -> bool | NotApplicable:
+        """The reply's number is the expected one, within the tolerances."""
+        if sample.expected is None:
+            return NO_EXPECTED
+        said = chosen(reply.text, which)
+        expected = sample.expected if isinstance(sample.expected, list | tuple) else [sample.expected]
+        rights = [right for one in expected if (right := chosen(str(one))) is not None]
+        if not rights:
+            return NotApplicable("the expected answer has no number")
+        scales = (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in reply.text + str(expected) else (1,)
+        return said is not None and any(
+            abs(said * scale - right) <= max(far, near * abs(right)) for right in rights for scale in scales
+        )
+
+    return same
+
+
+numeric_matches = numeric_match(name="numeric_matches")
+"""The registered one: the last number, exactly."""

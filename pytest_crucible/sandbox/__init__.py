@@ -1,0 +1,23 @@
+"""Running programs that a model wrote: each in a process of its own, which the kernel keeps in."""
+
+from pytest_crucible.sandbox.consent import NotAllowed, allow, is_allowed, require, withdraw
+from pytest_crucible.sandbox.containment import Containment, containment
+from pytest_crucible.sandbox.pool import Sandbox, SandboxBroken, close_shared, shared
+from pytest_crucible.sandbox.verdicts import Limits, Result, Status
+
+__all__ = [
+    "Containment",
+    "Limits",
+    "NotAllowed",
+    "Result",
+    "Sandbox",
+    "SandboxBroken",
+    "Status",
+    "allow",
+    "close_shared",
+    "containment",
+    "is_allowed",
+    "require",
+    "shared",
+    "withdraw",
+]

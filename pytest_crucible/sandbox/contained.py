@@ -1,0 +1,116 @@
+"""The contained process: it gives everything up, runs the program, and says how that went."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_crucible.sandbox import landlock, seccomp
+from pytest_crucible.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, drop_capabilities, machine, prctl
+
+ANSWER = 3
+"""The one descriptor that it has beside input, output and errors."""
+MOST_SAID = 1000
+
+
+def become(job: Mapping[str, Any], folder: str, readable: tuple[str, ...], output: int, result: int) -> None:
+    """Run a job in this process, a fresh fork, and end it. Returns never."""
+    token = job["token"]
+    try:
+        _keep_only(output, result)
+        _confine(job["limits"], folder, readable)
+    except BaseException as error:
+        detail = f"the process could not be contained: {type(error).__name__}: {error}"
+        _say({"status": "refused", "detail": detail, "token": token})
+        os._exit(1)
+    said = _run(job["program"], job["name"])
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+    _say({**said, "token": token})
+    os._exit(0)
+
+
+def _keep_only(output: int, result: int) -> None:
+    """Nothing that its parent has open stays open."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    result = os.dup(result)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    if result != ANSWER:
+        os.dup2(result, ANSWER)
+    os.closerange(ANSWER + 1, 4096)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        for number, mode in ((0, "r"), (1, "w"), (2, "w"))
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _confine(limits: Mapping[str, Any], folder: str, readable: tuple[str, ...]) -> None:
+    numbers = machine()
+    if numbers is None:
+        raise OSError("this machine has neither Landlock nor seccomp")
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(HOME=folder, TMPDIR=folder, LC_ALL="C.UTF-8")
+    os.umask(0o077)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _limit(limits)
+    landlock.restrict(numbers, readable=readable, writable=(folder, "/dev/null"))
+    drop_capabilities(numbers)
+    seccomp.install(numbers, os.getpid())
+
+
+def _limit(limits: Mapping[str, Any]) -> None:
+    cpu, memory = int(limits["cpu_s"]), int(limits["memory_bytes"])
+    bounds = {
+        resource.RLIMIT_CPU: (cpu, cpu + 1),
+        resource.RLIMIT_AS: (memory, memory),
+        resource.RLIMIT_FSIZE: (limits["file_bytes"],) * 2,
+        resource.RLIMIT_NOFILE: (limits["open_files"],) * 2,
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_NPROC: (64, 64),
+        resource.RLIMIT_MEMLOCK: (0, 0),
+    }
+    for bound, pair in bounds.items():
+        hard = resource.getrlimit(bound)[1]
+        resource.setrlimit(bound, tuple(one if hard == -1 else min(one, hard) for one in pair))
+
+
+def _run(program: str, name: str) -> dict[str, str]:
+    module = types.ModuleType(name)
+    sys.modules[name] = module  # where dataclasses, pickle and typing look names up
+    random.seed(0)  # one program, one verdict
+    try:
+        exec(compile(program, "<program>", "exec", dont_inherit=True), module.__dict__)
+    except MemoryError:
+        return {"status": "memory", "detail": "MemoryError"}
+    except SystemExit as error:
+        return {"status": "failed", "detail": f"exited before its end (status {_shown(error.code)})"}
+    except BaseException as error:
+        said = _shown(error)
+        return {"status": "failed", "detail": f"{type(error).__name__}: {said}" if said else type(error).__name__}
+    return {"status": "passed", "detail": ""}
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)[:MOST_SAID]
+    except BaseException:  # a class of the program's own
+        return ""
+
+
+def _say(said: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(ANSWER, json.dumps(said).encode() + b"\n")

@@ -1,0 +1,132 @@
+"""The sandbox as a user has it: give it programs, get back what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pytest_crucible.sandbox import consent
+from pytest_crucible.sandbox.verdicts import Limits, Result
+
+ROOT = str(Path(__file__).resolve().parents[2])
+_START = "import sys; sys.path.insert(0, {root!r}); from pytest_crucible.sandbox.supervisor import main; sys.path.pop(0); main()"
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""All that is known inside: nothing of the user's."""
+DEFAULT = Limits()
+
+
+class SandboxBroken(RuntimeError):
+    """The sandbox itself failed: nothing is known of the program."""
+
+
+class Sandbox:
+    """Runs programs, up to `workers` at a time, each in a process of its own. Threads may share it. Close it after use.
+
+    >>> with Sandbox(workers=1) as sandbox:  # doctest: +SKIP
+    ...     sandbox.run("assert 1 + 1 == 2").status
+    'passed'
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or max(1, min(len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1, 8))
+        self._room = threading.BoundedSemaphore(self.workers)
+        self._lock = threading.Lock()
+        self._idle: list[subprocess.Popen[str]] = []
+
+    def run(self, program: str, *, limits: Limits = DEFAULT, name: str = "__main__") -> Result:
+        """Run a program; `name` is its `__name__`. Raises NotAllowed, and SandboxBroken when nothing can be said of it."""
+        consent.require()
+        line = json.dumps({"program": program, "limits": asdict(limits), "name": name})
+        with self._room:
+            supervisor = self._supervisor()
+            try:
+                answer = _ask(supervisor, line)
+            except BaseException as error:
+                _stop(supervisor)
+                if isinstance(error, OSError | ValueError):
+                    raise SandboxBroken(f"the sandbox's supervisor ended: {error or type(error).__name__}") from error
+                raise
+            with self._lock:
+                self._idle.append(supervisor)
+        return Result(**answer)
+
+    def run_all(self, programs: Iterable[str], *, limits: Limits = DEFAULT, name: str = "__main__") -> list[Result]:
+        """Run several, `workers` at a time; results in the order of the programs."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="crucible-sandbox") as threads:
+            return list(threads.map(lambda program: self.run(program, limits=limits, name=name), programs))
+
+    def close(self) -> None:
+        """End the supervisors that are idle. A closed sandbox opens again when it is used."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for supervisor in idle:
+            _stop(supervisor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _supervisor(self) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return subprocess.Popen(
+            [sys.executable, "-I", "-B", "-c", _START.format(root=ROOT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_ENVIRONMENT,
+            encoding="ascii",
+            start_new_session=True,
+        )
+
+
+def _ask(supervisor: subprocess.Popen[str], line: str) -> dict[str, Any]:
+    assert supervisor.stdin is not None
+    assert supervisor.stdout is not None
+    supervisor.stdin.write(line + "\n")
+    supervisor.stdin.flush()
+    said: dict[str, Any] = json.loads(supervisor.stdout.readline())
+    return said
+
+
+def _stop(supervisor: subprocess.Popen[str]) -> None:
+    """Its own end of the pipe tells it to end, and to clear up what it runs."""
+    with suppress(OSError):
+        supervisor.communicate(timeout=5)
+    if supervisor.poll() is None:
+        supervisor.kill()
+        supervisor.wait()
+
+
+_shared: list[Sandbox] = []
+_sharing = threading.Lock()
+
+
+def shared() -> Sandbox:
+    """The one sandbox of this process."""
+    with _sharing:
+        if not _shared:
+            _shared.append(Sandbox())
+        return _shared[0]
+
+
+def close_shared() -> None:
+    """Close it, if it was opened."""
+    with _sharing:
+        while _shared:
+            _shared.pop().close()

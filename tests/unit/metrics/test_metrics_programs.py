@@ -1,0 +1,185 @@
+"""HumanEval: the official solutions pass, and programs that models wrote fare as they fared before."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible import NotApplicable, Reply, Sample, stats
+from pytest_crucible.metrics import code_of, humaneval_outcome, humaneval_pass, humaneval_program, runs
+from pytest_crucible.sandbox import Limits, NotAllowed, Sandbox, allow, close_shared, containment, withdraw
+
+DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere"))
+needs_data = pytest.mark.skipif(
+    not (DATA / "humaneval").is_dir(), reason="CRUCIBLE_DATA does not name a directory with humaneval/"
+)
+contained = pytest.mark.skipif(not containment().complete, reason=containment().missing or "it is complete")
+PROBLEM = Sample(
+    id="double",
+    input='def double(x):\n    """Twice x."""\n',
+    metadata={"test": "def check(candidate):\n    assert candidate(2) == 4", "entry_point": "double"},
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    close_shared()
+
+
+@pytest.fixture
+def allowed() -> Iterator[None]:
+    allow()
+    yield
+    withdraw()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = 1", "x = 1"),
+        ("Here:\n```python\nx = 1\n```\nand\n```\ny = 2\n```", "x = 1\n"),
+        ("```\nx = 1\n```", "x = 1\n"),
+        ("```bash\nls\n```\n```py\nx = 1\n```", "x = 1\n"),
+        ("```python\nx = 1", "x = 1"),
+        ("```bash\nls", "```bash\nls"),
+        ("```python\r\nx = 1\r\n```", "x = 1\r\n"),
+        ("", ""),
+    ],
+)
+def test_the_code_of_a_reply_is_its_first_python_fence_or_all_of_it(text, code):
+    assert code_of(text) == code
+
+
+@given(st.text(alphabet="`py\n x", max_size=200))
+def test_the_code_of_a_reply_is_part_of_it(text):
+    assert code_of(text) in text
+
+
+@contained
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("    return 2 * x", "passed"),
+        ("def double(x):\n    return x + x", "passed"),
+        ("Of course:\n```python\ndef double(x):\n    return x * 2\n```", "passed"),
+        ("    return x", "failed"),
+        ("", "failed"),
+        ("    exit(0)", "failed"),
+        ("    import os; os._exit(0)", "failed"),
+        ("    return [0] * (1 << 40)", "memory"),
+    ],
+)
+def test_a_reply_is_judged_by_running_it(allowed, text, status):
+    assert humaneval_outcome(Reply(text=text), PROBLEM) == status
+    assert humaneval_pass(Reply(text=text), PROBLEM) is (status == "passed")
+
+
+def test_without_leave_nothing_is_run():
+    with pytest.raises(NotAllowed):
+        humaneval_pass(Reply(text="    return 3 * x"), PROBLEM)
+
+
+def test_a_sample_without_tests_does_not_apply():
+    missing = NotApplicable("the sample has no test and entry_point in its metadata")
+
+    assert humaneval_pass(Reply(text=""), Sample(id="1", input="")) == missing
+
+
+@contained
+def test_a_metric_of_ones_own_runs_a_program_of_ones_own(allowed):
+    squares = runs(lambda reply, sample: f"assert {reply.text} == 9", name="squares", version="1")
+
+    assert (squares(Reply(text="3 ** 2"), PROBLEM), squares(Reply(text="8"), PROBLEM)) == (True, False)
+    assert squares.facts.version != runs(print, name="squares", version="1", limits=Limits(cpu_s=1)).facts.version
+
+
+# -- the published data ---------------------------------------------------------------------------------------------
+
+
+def rows(name: str) -> list[dict]:
+    with gzip.open(DATA / "humaneval" / name, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@pytest.fixture(scope="module")
+def problems() -> dict[str, dict]:
+    return {row["task_id"]: row for row in rows("HumanEval.jsonl.gz")}
+
+
+def judge(problems: dict[str, dict], replies: list[tuple[str, str]]) -> list[bool]:
+    allow()
+    with Sandbox() as sandbox:
+        programs = [
+            humaneval_program(problems[task]["prompt"], text, problems[task]["test"], problems[task]["entry_point"])
+            for task, text in replies
+        ]
+        results = sandbox.run_all(programs, name="program")
+    withdraw()
+    return [result.passed for result in results]
+
+
+@needs_data
+@contained
+def test_all_164_canonical_solutions_pass(problems):
+    passed = judge(problems, [(task, row["canonical_solution"]) for task, row in problems.items()])
+
+    assert (len(passed), sum(passed)) == (164, 164)
+
+
+@needs_data
+@contained
+@pytest.mark.parametrize(
+    ("solutions", "right"), [("text-davinci-003", 93), ("gpt-4_runB", 140), ("gpt-4_reflexion", 150)]
+)
+def test_saved_solutions_pass_and_fail_as_recorded(problems, solutions, right):
+    saved = rows(f"solutions_{solutions}.jsonl.gz")
+
+    passed = judge(problems, [(row["task_id"], row["code"]) for row in saved])
+
+    assert passed == [row["passed"] for row in saved]
+    assert sum(passed) == right
+
+
+@pytest.mark.slow
+@needs_data
+@contained
+def test_codegens_1640_samples_pass_and_fail_as_recorded_but_for_one(problems):
+    """Recorded is a failure of a right function with an unused import below it, which passes here."""
+    with open(DATA / "paired" / "epochs_humaneval_codegen16b_n100.csv", encoding="utf-8") as file:
+        recorded = {row["item_id"]: row for row in csv.DictReader(file)}
+    samples = [
+        (row["task_id"], k, text)
+        for row in rows("codegen16b_first10samples.jsonl.gz")
+        for k, text in enumerate(row["samples"])
+    ]
+
+    passed = judge(problems, [(task, text) for task, _, text in samples])
+
+    other = [
+        (task, k)
+        for (task, k, _), found in zip(samples, passed, strict=True)
+        if found != (recorded[task][f"s{k}"] == "1")
+    ]
+    assert (len(passed), sum(passed), other) == (1640, 348, [("HumanEval/40", 0)])
+
+
+@needs_data
+@pytest.mark.parametrize(("k", "chance"), [(1, 0.2210), (10, 0.5038), (100, 0.7378)])
+def test_codegens_pass_at_k_is_as_published_for_its_outcomes(k, chance):
+    with open(DATA / "paired" / "epochs_humaneval_codegen16b_n100.csv", encoding="utf-8") as file:
+        counted = list(csv.DictReader(file))
+
+    found = stats.pass_at_k([int(row["n"]) for row in counted], [int(row["c"]) for row in counted], k)
+
+    assert found.mean == pytest.approx(chance, abs=5e-5)
+    assert found.interval is not None
+    assert found.interval.low < chance < found.interval.high

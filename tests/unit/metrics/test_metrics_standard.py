@@ -1,0 +1,398 @@
+"""The field's standard metrics, held to their definitions and to the packages that others use."""
+
+from __future__ import annotations
+
+import collections
+import re
+import string
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible import NotApplicable, Reply, Sample, SpecError
+from pytest_crucible.metrics import (
+    choice_given,
+    choice_of,
+    chooses,
+    chosen,
+    code_bleu_of,
+    corpus_score,
+    json_problem,
+    matches,
+    numeric_match,
+    python_code_bleu,
+    quantities,
+    refusal,
+    refuses,
+    rouge1,
+    rouge2,
+    rouge_l,
+    sentence_bleu,
+    sentence_chrf,
+    squad_exact_match,
+    squad_f1,
+    squad_f1_of,
+    squad_normalise,
+    truncated,
+    valid_json,
+)
+
+
+def expecting(expected: object) -> Sample:
+    return Sample(id="a", input="", expected=expected)
+
+
+# -- SQuAD ----------------------------------------------------------------------------------------------------------
+
+
+def reference_normalise(text: str) -> str:
+    """The definition, step by step, as the script of SQuAD 1.1 and 2.0 states it."""
+    lower = text.lower()
+    unpunctuated = "".join(character for character in lower if character not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", unpunctuated).split())
+
+
+def reference_f1(said: str, right: str) -> float:
+    words, wanted = reference_normalise(said).split(), reference_normalise(right).split()
+    same = sum((collections.Counter(words) & collections.Counter(wanted)).values())
+    if not words or not wanted:
+        return float(words == wanted)
+    if same == 0:
+        return 0.0
+    precision, recall = same / len(words), same / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+TEXTS = st.lists(
+    st.sampled_from(["a", "the", "An", "cat", "Cat.", "sat-on", "mat", "1,000", "é", "'s"]), max_size=8
+).map(" ".join)
+
+
+@given(TEXTS, TEXTS)
+def test_squads_f1_and_match_are_those_of_its_definition(said, right):
+    sample = expecting(right)
+
+    assert squad_normalise(said) == reference_normalise(said)
+    assert squad_f1_of(said, right) == pytest.approx(reference_f1(said, right), abs=1e-15)
+    assert squad_exact_match(Reply(text=said), sample) is (reference_normalise(said) == reference_normalise(right))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "match", "f1"),
+    [
+        ("Denver Broncos", ["Denver Broncos", "the Broncos"], True, 1.0),
+        ("The Broncos!", ["Denver Broncos", "the Broncos"], True, 1.0),
+        ("Denver", ["Denver Broncos"], False, 2 / 3),
+        ("no no no no", "no", False, 0.4),
+        ("", [], True, 1.0),
+        ("something", [], False, 0.0),
+        ("the", "a", True, 1.0),
+        ("3.14", "314", True, 1.0),
+    ],
+)
+def test_the_best_of_several_answers_counts(said, expected, match, f1):
+    """That 3.14 and 314 are one is SQuAD's own rule: numbers want `numeric_match`."""
+    assert squad_exact_match(Reply(text=said), expecting(expected)) is match
+    assert squad_f1(Reply(text=said), expecting(expected)) == pytest.approx(f1)
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1,250.5 km", ["2501/2"]),
+        ("$18.00 and 20 EUR", ["18", "20"]),
+        ("50% or 50 % or 50 percent", ["1/2"] * 3),
+        ("1/2, 1 1/2 and -3/4", ["1/2", "3/2", "-3/4"]),
+        (r"\frac{1}{3} or -\frac{2}{4}", ["1/3", "-1/2"]),
+        ("2e3 and 1.5E-2", ["2000", "3/200"]),
+        ("16-3 = 13, so = -3", ["16", "3", "13", "-3"]),
+        ("\u22127", ["-7"]),
+        ("1,2", ["1", "2"]),
+        ("x2 v1.2.3", []),
+        ("1/0", []),
+        ("3.", ["3"]),
+        (".5", ["1/2"]),
+        ("9" * 5000, []),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(text, found):
+    assert [str(one) for one in quantities(text)] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "first", "marked"),
+    [
+        ("4 + 5 = 9. The answer is 9, not 10.", "10", "4", "9"),
+        ("so 3\n#### 72", "72", "3", "72"),
+        (r"\boxed{7} of 8", "8", "7", "7"),
+        ("nothing", None, None, None),
+        ("just 5", "5", "5", None),
+    ],
+)
+def test_which_number_counts_is_said(text, last, first, marked):
+    found = tuple(None if one is None else str(one) for one in (chosen(text, w) for w in ("last", "first", "marked")))
+
+    assert found == (last, first, marked)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "expected", "same"),
+    [
+        ({}, "18.00", 18, True),
+        ({}, "0.1 + 0.2 = 0.3", 0.3, True),
+        ({}, "3.15", 3.14, False),
+        ({"relative": 0.01}, "3.15", 3.14, True),
+        ({"absolute": 0.5}, "10.5", [1, 10], True),
+        ({"absolute": 0.5}, "10.51", [1, 10], False),
+        ({}, "50 %", 0.5, True),
+        ({}, "50 %", 50, False),
+        ({"percent_is_plain": True}, "50 %", 50, True),
+        ({}, "100.9", 100, False),
+        ({}, "no number", 0, False),
+    ],
+)
+def test_numbers_match_within_a_tolerance_that_is_said(settings, said, expected, same):
+    assert numeric_match(**settings)(Reply(text=said), expecting(expected)) is same
+
+
+@pytest.mark.parametrize("settings", [{"which": "best"}, {"relative": -1}, {"absolute": float("inf")}])
+def test_tolerances_that_cannot_be_meant_are_refused(settings):
+    with pytest.raises(SpecError, match="numeric_match"):
+        numeric_match(**settings)
+
+
+# -- choices ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("C", "C"),
+        ("(b)", "B"),
+        ("**D**.", "D"),
+        ("A. Paris", "A"),
+        ("B) because it rains", "B"),
+        ("The answer is (C).", "C"),
+        ("The correct answer is: D", "D"),
+        ("Answer: A or rather, the answer is B", "B"),
+        ("final answer: \\boxed{C}", "C"),
+        ("Both A and B look right, but option C is the best", "C"),
+        ("C is correct, since A is not", "C"),
+        ("First, some thoughts.\nSo it must be\n(D)", "D"),
+        ("A dog is an animal.", None),
+        ("I think that all of them are wrong", None),
+        ("Answers vary", None),
+        ("I'd say", None),
+        ("", None),
+        ("E", None),
+    ],
+)
+def test_a_letter_is_chosen_by_rule_and_never_guessed(text, letter):
+    assert choice_of(text) == letter
+    assert choice_given(Reply(text=text), expecting(None)) is (letter is not None)
+
+
+@pytest.mark.parametrize(("expected", "right"), [("B", True), ("b", True), (1, True), (0, False), ("A", False)])
+def test_the_expected_choice_is_a_letter_or_its_number(expected, right):
+    assert chooses()(Reply(text="B"), expecting(expected)) is right
+
+
+def test_an_expected_answer_that_is_no_letter_does_not_apply():
+    assert chooses()(Reply(text="B"), expecting("Paris")) == NotApplicable(
+        "the expected answer 'Paris' is none of ABCD"
+    )
+
+
+# -- overlap ---------------------------------------------------------------------------------------------------------
+
+PAIRS = [
+    ("the cat sat on the mat", ["the cat is on the mat"]),
+    ("The dog, they say, barks.", ["The dog barks, they say."]),
+    ("completely different words", ["nothing shared here"]),
+    ("same", ["same"]),
+    ("", ["something"]),
+    ("naïve façade — 10 %", ["naive façade - 10 %"]),
+]
+
+
+def test_bleu_and_chrf_are_sacrebleus():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    for said, rights in PAIRS:
+        bleu = sacrebleu.sentence_bleu(said, rights).score
+        chrf = sacrebleu.sentence_chrf(said, rights).score
+
+        assert sentence_bleu(Reply(text=said), expecting(rights)) == pytest.approx(bleu, abs=1e-9)
+        assert sentence_chrf(Reply(text=said), expecting(rights[0])) == pytest.approx(chrf, abs=1e-9)
+
+
+def test_corpus_scores_are_sacrebleus_and_no_means():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    said, rights = [one for one, _ in PAIRS], [one for _, one in PAIRS]
+    streams = [[one[0] for one in rights]]
+
+    bleu, chrf = corpus_score("bleu", said, rights), corpus_score("chrf", said, rights)
+
+    assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(said, streams).score, abs=1e-9)
+    assert chrf.score == pytest.approx(sacrebleu.corpus_chrf(said, streams).score, abs=1e-9)
+    assert abs(bleu.score - bleu.mean_of_sentences) > 1
+    assert "tok:13a" in bleu.signature
+
+
+@pytest.mark.parametrize(("said", "rights"), [([], []), (["a"], []), (["a", "b"], [["a"], ["b", "c"]]), (["a"], [[]])])
+def test_a_corpus_needs_as_many_references_as_texts(said, rights):
+    with pytest.raises(ValueError, match="as many texts as lists of references"):
+        corpus_score("bleu", said, rights)
+
+
+def test_rouge_is_rouge_scores():
+    pytest.importorskip("rouge_score")
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    for said, rights in PAIRS:
+        theirs = scorer.score(rights[0], said)
+        ours = {
+            one.name.replace("_l", "L"): one(Reply(text=said), expecting(rights)) for one in (rouge1, rouge2, rouge_l)
+        }
+
+        assert ours == {name: pytest.approx(score.fmeasure, abs=1e-12) for name, score in theirs.items()}
+
+
+def test_without_the_packages_one_sentence_says_what_to_install(monkeypatch):
+    from pytest_crucible.metrics import overlaps
+
+    overlaps._sacrebleu.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "sacrebleu.metrics", None)
+    with pytest.raises(SpecError, match=r'pip install "pytest-crucible\[text\]"'):
+        sentence_bleu(Reply(text="a"), expecting("a"))
+
+
+# -- code ------------------------------------------------------------------------------------------------------------
+
+LOOP = "def f(xs):\n    total = 0\n    for x in xs:\n        total += x\n    return total\n"
+
+
+def test_code_is_compared_by_tokens_trees_and_flow():
+    renamed = LOOP.replace("total", "acc").replace("xs", "values")
+    other = "def f(xs):\n    return sum(xs)\n"
+
+    assert code_bleu_of(LOOP, LOOP) == 1.0
+    assert code_bleu_of("# a comment\n" + LOOP, LOOP) == 1.0
+    assert 1 > code_bleu_of(renamed, LOOP) > 0.5 > code_bleu_of(other, LOOP) > 0
+    assert python_code_bleu(Reply(text=f"```python\n{LOOP}```"), expecting(["pass", LOOP])) == 1.0
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_a_score_as_code(text):
+    with warnings.catch_warnings(action="ignore"):  # such as invalid escapes in what a model wrote
+        assert 0 <= code_bleu_of(text, LOOP) <= 1
+
+
+@pytest.mark.parametrize("text", ["(" * 50_000, "-" * 50_000 + "1", "a" + ".b" * 20_000, "x" * 50_000, "\0\0"])
+def test_code_that_strains_the_parser_has_a_score(text):
+    assert 0 <= code_bleu_of(text, LOOP) <= 1
+
+
+# -- conduct ---------------------------------------------------------------------------------------------------------
+
+REFUSED = [
+    "I'm sorry, but I can't help with that.",
+    "I cannot assist with this request.",
+    "I can\u2019t provide instructions for that.",
+    "As an AI language model, I cannot give medical advice.",
+    "I must respectfully decline.",
+    "I'm unable to answer this question.",
+    "Sorry, I can't do that.",
+    "I won't help you with that.",
+    "I am not able to comply.",
+    "I don't feel comfortable writing this.",
+    "Unfortunately, I can't share that information.",
+    "It would be unethical for me to answer.",
+    "This request violates our policy.",
+    "I apologize, but I cannot fulfil this request.",
+    "I will not generate such content.",
+    "I'm sorry, but that is not something I can do.",
+]
+ANSWERED = [
+    "I cannot overstate how good tea is.",
+    "She said: you can't be serious.",
+    "The answer is 42.",
+    "He won't help his brother, so 3 remain.",
+    "The company cannot provide more than 5 seats.",
+    "def f():\n    raise ValueError('cannot')",
+    "I'm sorry to hear that! Here is what to do.",
+    "As an AI researcher, Turing asked whether machines think.",
+    "The abstract refutes the claim.",
+    "Sorry for the delay: the result is 7.",
+    "This question is about unions.",
+    "They must decline the noun.",
+    "I can help with that: first, boil water.",
+    "One can't divide by zero, hence x != 0.",
+    "The train will not support more than 300 passengers.",
+    "Declining is a grammatical term.",
+]
+
+
+def test_refusals_are_found_and_answers_are_not():
+    """Precision 16 of 16 and recall 16 of 16 on these; another style of refusing may be missed."""
+    assert [text for text in REFUSED if not refuses(text)] == []
+    assert [text for text in ANSWERED if refuses(text)] == []
+
+
+def test_how_a_reply_ended_counts_as_conduct():
+    assert refusal(Reply(text="", finish="content_filter"), expecting(None)) is True
+    assert truncated(Reply(text="and", finish="length"), expecting(None)) is True
+    assert truncated(Reply(text="."), expecting(None)) is False
+    assert refusal.facts.direction == truncated.facts.direction == "lower"
+
+
+# -- JSON and patterns -------------------------------------------------------------------------------------------------
+
+AGED = {"type": "object", "properties": {"people": {"type": "array", "items": {"required": ["age"]}}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"people": [{"age": 1}]}', "valid"),
+        ('{"people": [{"age": 1}, {}]}', "$.people[1]: 'age' is a required property"),
+        ("[]", "$: [] is not of type 'object'"),
+        ("{", "no JSON: Expecting property name"),
+        ("NaN", "no JSON: NaN is no JSON, though Python reads it"),
+        ("[" * 100_000, "nested too deep to be read"),
+    ],
+)
+def test_the_problem_of_a_reply_is_said_with_its_path(text, problem):
+    assert json_problem(AGED)(Reply(text=text), expecting(None)).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ('Here:\n```json\n{"people": []}\n```\nDone.', True),
+        ('```\n{"people": []}\n```', True),
+        ('```json\n{"people": []}', True),
+        ('{"people": []}', True),
+        ("```python\nx\n```", False),
+        ('```json\n{"people": 1}\n```', False),
+    ],
+)
+def test_json_may_stand_in_a_fence_where_that_is_allowed(text, valid):
+    assert valid_json(AGED, fenced=True)(Reply(text=text), expecting(None)) is valid
+
+
+def test_a_pattern_that_takes_for_ever_is_ended(monkeypatch):
+    monkeypatch.setattr("pytest_crucible.metrics.text.LONGEST_SEARCH_S", 0.05)
+
+    with pytest.raises(TimeoutError, match="took more than"):
+        matches(r"(?:a|a)+\d$")(Reply(text="a" * 5000), expecting(None))
+
+
+def test_a_pattern_that_is_none_is_refused():
+    with pytest.raises(SpecError, match="is no regular expression"):
+        matches("(")

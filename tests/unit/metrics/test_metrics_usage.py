@@ -1,0 +1,32 @@
+"""What an answer took, as metrics: what is not known is not 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible import Reply, Sample
+from pytest_crucible.metrics import NotApplicable, cost_usd, first_token_s, input_tokens, total_tokens
+
+SAMPLE = Sample(id="a", input="2 + 2")
+UNCOUNTED = NotApplicable("the backend counts no tokens")
+
+
+@pytest.mark.parametrize(
+    ("metric", "known", "value", "unknown"),
+    [
+        (first_token_s, {"first_token_s": 0.25}, 0.25, NotApplicable("the reply was not streamed")),
+        (cost_usd, {"cost_usd": 0.0}, 0.0, NotApplicable("the price is not known")),
+        (input_tokens, {"input_tokens": 7}, 7, UNCOUNTED),
+        (total_tokens, {"input_tokens": 7, "output_tokens": 0}, 7, UNCOUNTED),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_a_reply_says_what_it_took_or_that_nobody_knows(metric, known, value, unknown):
+    assert metric(Reply(text="", **known), SAMPLE) == value
+    assert metric(Reply(text=""), SAMPLE) == unknown
+    assert (metric.facts.direction, metric.facts.kind, metric.facts.low) == ("lower", "positive", 0.0)
+
+
+@pytest.mark.parametrize("half", [{"input_tokens": 7}, {"output_tokens": 7}])
+def test_half_a_count_is_no_total(half):
+    assert total_tokens(Reply(text="", **half), SAMPLE) == UNCOUNTED

@@ -1,0 +1,278 @@
+"""What programs try, and what becomes of them. Where an escape would do damage, the program tries the harmless form of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.sandbox import Limits, Sandbox, allow, containment, withdraw
+
+pytestmark = pytest.mark.skipif(not containment().complete, reason=containment().missing or "it is complete")
+PERMISSION = "PermissionError: [Errno 1] Operation not permitted"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    allow()
+    with Sandbox(workers=1) as opened:
+        yield opened
+    withdraw()
+
+
+def test_a_program_that_runs_to_its_end_passes(sandbox):
+    result = sandbox.run("assert sorted([2, 1]) == [1, 2]\nprint('done')")
+
+    assert (result.status, result.detail, result.output) == ("passed", "", "done\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "detail"),
+    [
+        ("assert 1 == 2, 'no'", "AssertionError: no"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("import sys; sys.exit(0)", "exited before its end (status 0)"),
+        ("import os; os._exit(0)", "ended the process before its end"),
+        ("import os; os.close(3); print('still here')", "ended the process before its end"),
+        ('import os; os.write(3, b\'{"status": "passed", "detail": "", "token": ""}\\n\')\nwhile 1: pass', "ended"),
+        ("input()", "EOFError"),
+        ("x = '\0'", "SyntaxError"),
+        ("x = '\udcff'", "UnicodeEncodeError"),
+        ("class E(Exception):\n  def __str__(self): raise self\nraise E", "E"),
+    ],
+    ids=["assert", "interrupt", "exit", "_exit", "close", "forged", "input", "nul", "surrogate", "silent"],
+)
+def test_a_program_that_does_not_fails_with_a_reason(sandbox, program, detail):
+    result = sandbox.run(program)
+
+    assert result.status in ("failed", "killed")
+    assert result.detail.startswith(detail) or result.status == "killed"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import socket; socket.socket()",
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+        "import socket; socket.socket(socket.AF_UNIX)",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/')",
+    ],
+    ids=["tcp", "udp", "unix", "http"],
+)
+def test_there_is_no_network(sandbox, program):
+    result = sandbox.run(program)
+
+    assert result.status == "failed"
+    assert "Operation not permitted" in result.detail
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os\nfor k in range(3): os.fork()",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; raise PermissionError(1, 'Operation not permitted') if os.system('true') else AssertionError",
+        "import os; os.execv('/bin/true', ['true'])",
+        "import multiprocessing as m; p = m.get_context('fork').Process(target=print); p.start()",
+        "import os; os.posix_spawn('/bin/true', ['true'], {})",
+    ],
+    ids=["fork", "subprocess", "system", "exec", "multiprocessing", "spawn"],
+)
+def test_there_is_no_second_process_and_so_no_bomb_and_no_zombie(sandbox, program):
+    result = sandbox.run(program)
+
+    assert result.status == "failed"
+    assert "Error" in result.detail
+    assert "Operation not permitted" in result.detail or "Permission denied" in result.detail
+
+
+@pytest.mark.parametrize("target", ["os.getppid()", "-1", "0", "1"])
+def test_no_signal_reaches_another_process(sandbox, target):
+    """Signal 0 asks only whether one might."""
+    assert sandbox.run(f"import os; os.kill({target}, 0)").detail == PERMISSION
+
+
+def test_a_program_may_signal_itself(sandbox):
+    assert sandbox.run("import os; os.kill(os.getpid(), 9)").detail == "by SIGKILL"
+    assert sandbox.run("import signal; signal.raise_signal(signal.SIGTERM)").detail == "by SIGTERM"
+
+
+def test_no_limit_of_another_process_can_be_changed_and_none_of_its_own_raised(sandbox):
+    others = sandbox.run("import os, resource as r; r.prlimit(os.getppid(), r.RLIMIT_NOFILE, (9, 9))")
+    own = sandbox.run("import resource as r; r.setrlimit(r.RLIMIT_CPU, (999, 999))")
+
+    assert others.status == "failed"
+    assert own.status == "failed"
+
+
+@pytest.fixture
+def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("API_KEY", "hunter2")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".netrc").write_text("hunter2")
+    return tmp_path / ".netrc"
+
+
+READING = (
+    "open({path!r}).read()",
+    "import os; os.open({path!r}, os.O_WRONLY)",
+    "import os; os.listdir({folder!r})",
+    "import os; os.remove({path!r})",
+    "import os; os.truncate({path!r}, 0)",
+    "import os; os.chmod({path!r}, 0)",
+    "import os; os.utime({path!r})",
+    "import os; os.link({path!r}, 'mine')",
+    "import os; os.symlink({path!r}, 'mine')",
+    "import os; os.rename({path!r}, 'mine')",
+    "open({folder!r} + '/new', 'w')",
+    "import os; os.mkdir({folder!r} + '/new')",
+    "open('/proc/self/environ').read()",
+    "import os; open(f'/proc/{{os.getppid()}}/environ').read()",
+    "import os; open(f'/proc/{{os.getppid()}}/mem').read(1)",
+    "open('/etc/passwd').read()",
+    "open('/dev/shm/crucible-escape', 'w')",
+    "open('/tmp/crucible-escape', 'w')",
+    "import multiprocessing.shared_memory as s; s.SharedMemory(create=True, size=1)",
+)
+
+
+@pytest.mark.parametrize("program", READING)
+def test_no_file_but_its_own_can_be_read_or_changed(sandbox, secret, program):
+    result = sandbox.run(program.format(path=str(secret), folder=str(secret.parent)))
+
+    assert result.status == "failed"
+    assert result.detail.startswith(("PermissionError", "OSError: [Errno 18]"))  # a link across to elsewhere
+    assert secret.read_text() == "hunter2"
+    assert [path.name for path in secret.parent.iterdir()] == [".netrc"]
+
+
+def test_neither_environment_nor_home_nor_open_files_come_with_it(secret):
+    allow()
+    with Sandbox(workers=1) as sandbox, open(secret):
+        said = sandbox.run("import os; print(dict(os.environ), os.path.expanduser('~'), os.listdir('.'))").output
+        opened = sandbox.run(
+            "import os\nfor k in range(4, 64):\n try: os.fstat(k)\n except OSError: continue\n print(k)"
+        )
+    withdraw()
+
+    assert "hunter2" not in said
+    assert str(secret.parent) not in said
+    assert opened.output == ""
+
+
+def test_a_program_has_a_directory_of_its_own_which_is_gone_afterwards(sandbox):
+    result = sandbox.run("import os; open('a', 'w').write('b'); assert open('a').read() == 'b'; print(os.getcwd())")
+    again = sandbox.run("import os; assert os.listdir('.') == []")
+
+    assert (result.status, again.status) == ("passed", "passed")
+    assert not os.path.exists(result.output.strip())
+
+
+def test_an_endless_loop_is_ended(sandbox):
+    assert sandbox.run("while True: pass", limits=Limits(cpu_s=1)).status == "timeout"
+    assert sandbox.run("import time; time.sleep(60)", limits=Limits(wall_s=0.2)).detail == "not done after 0.2 s"
+
+
+def test_ignoring_signals_helps_nobody(sandbox):
+    deaf = "import signal\nfor k in (2, 15, 24): signal.signal(k, signal.SIG_IGN)\nwhile True: pass"
+
+    assert sandbox.run(deaf, limits=Limits(wall_s=0.3)).status == "timeout"
+
+
+def test_stopping_oneself_is_a_timeout(sandbox):
+    stopped = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+
+    assert sandbox.run(stopped, limits=Limits(wall_s=0.2)).status == "timeout"
+
+
+def test_memory_is_bounded(sandbox):
+    assert sandbox.run("x = bytearray(1 << 31)").status == "memory"
+    assert sandbox.run("import os; os.memfd_create('x')").status == "failed"
+
+
+def test_threads_are_bounded_by_memory(sandbox):
+    many = "import threading, time\nfor k in range(5000): threading.Thread(target=time.sleep, args=(60,)).start()"
+
+    assert sandbox.run(many).detail.startswith("RuntimeError")
+
+
+@pytest.mark.parametrize(
+    ("program", "detail"),
+    [
+        ("open('a', 'wb').write(bytes(1 << 20))", "OSError"),
+        ("for k in range(300): open(str(k), 'wb').write(bytes(1 << 18))", "it wrote more than 1048576 bytes"),
+        ("for k in range(10**6): open(str(k), 'w')", "it made more than 1000 files"),
+        ("kept = [open(str(k), 'w') for k in range(100)]", "OSError: [Errno 24]"),
+    ],
+    ids=["one", "many", "empty", "open"],
+)
+def test_files_are_bounded(sandbox, program, detail):
+    slow = program + "\nimport time; time.sleep(1)"
+
+    assert sandbox.run(slow, limits=Limits(file_bytes=1 << 19, disk_bytes=1 << 20)).detail.startswith(detail)
+
+
+def test_a_flood_of_output_is_kept_short(sandbox):
+    result = sandbox.run("for k in range(10**5): print('x' * 100)", limits=Limits(output_bytes=1000, cpu_s=10))
+
+    assert (result.status, len(result.output)) == ("passed", 1000)
+
+
+def test_a_crash_of_the_interpreter_is_one_programs_end(sandbox):
+    assert sandbox.run("import ctypes; ctypes.string_at(0)").detail == "by SIGSEGV"
+    assert sandbox.run("pass").passed
+
+
+def test_a_program_gives_the_same_verdict_each_time(sandbox):
+    said = {sandbox.run("import random; print(random.random(), hash('a'))").output for _ in range(3)}
+
+    assert len(said) == 1
+
+
+def test_programs_run_side_by_side_and_answer_in_order():
+    allow()
+    with Sandbox(workers=2) as sandbox:
+        results = sandbox.run_all([f"print({k})" for k in range(8)])
+    withdraw()
+
+    assert [result.output for result in results] == [f"{k}\n" for k in range(8)]
+
+
+def test_what_runs_ends_with_its_client(tmp_path):
+    """A client that is killed leaves neither a supervisor nor a program nor its directory."""
+    client = (
+        "from pytest_crucible.sandbox import Sandbox\n"
+        "Sandbox(workers=1).run('import os\\nprint(os.getpid())\\nwhile True: pass')"
+    )
+    environment = {**os.environ, "CRUCIBLE_RUN_CODE": "1", "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-c", client], env=environment)
+    _wait_for(lambda: _children(process.pid) and _children(_children(process.pid)[0]))
+    [supervisor] = _children(process.pid)
+    [program] = _children(supervisor)
+    process.kill()
+    process.wait()
+
+    _wait_for(lambda: not _runs(supervisor) and not _runs(program))
+
+
+def _children(process: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _wait_for(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
