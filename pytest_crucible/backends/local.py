@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.engine_thread import EngineThread
+from pytest_crucible.embedded.chat import rendered
 from pytest_crucible.embedded.checkpoints import load_sampler
 from pytest_crucible.embedded.engine import PACKAGED, Engine, Sampler
+from pytest_crucible.embedded.lineages import read_lineage
 from pytest_crucible.embedded.lora import Adapter
 from pytest_crucible.embedded.sampling import SamplingParams
 from pytest_crucible.errors import BackendError, Refused, SpecError
-from pytest_crucible.records import Reply, Request
+from pytest_crucible.records import Reply, Request, TrainingResult
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
 """What `parameters` of an adapter may say."""
@@ -33,7 +35,7 @@ _THREAD = EngineThread()
 
 
 class LocalBackend:
-    """Answers from one sampler. Prompts are texts, or messages whose contents are put one after another, a blank line between.
+    """Answers from one sampler. Prompts are texts, or messages, which `embedded.chat` makes one text of.
 
     A prompt that leaves no room in the context is answered with nothing, cut by length: that the model cannot read it is the
     model's own failure, not the world's, and asking again would change nothing.
@@ -41,8 +43,9 @@ class LocalBackend:
 
     simulated = False
 
-    def __init__(self, sampler: Sampler, *, identity: str, name: str) -> None:
+    def __init__(self, sampler: Sampler, *, identity: str, name: str, training: TrainingResult | None = None) -> None:
         self.identity = identity
+        self.training = training
         self._sampler = sampler
         self._name = name
 
@@ -72,7 +75,7 @@ class LocalBackend:
     def _prompt(self, request: Request) -> list[int]:
         tokenizer = self._sampler.engine.tokenizer
         try:
-            return tokenizer.encode(rendered(request.input)) or [tokenizer.eos]
+            return tokenizer.encode(prompt_of(request.input)) or [tokenizer.eos]
         except TypeError as error:
             raise Refused(f"adapter {self._name!r} cannot be asked sample {request.sample!r}: {error}") from None
         except ValueError as error:
@@ -97,7 +100,13 @@ def local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBackend
         adapter = load_sampler(checkpoint, engine.shape, engine.base_sha256)
     except (OSError, ValueError) as error:
         raise SpecError(f"adapter {name!r} cannot be opened: {error}") from error
-    return LocalBackend(Sampler(engine, adapter), identity=_identity(engine, adapter), name=name)
+    lineage = read_lineage(checkpoint)
+    return LocalBackend(
+        Sampler(engine, adapter),
+        identity=_identity(engine, adapter),
+        name=name,
+        training=None if lineage is None else lineage.result,
+    )
 
 
 def _identity(engine: Engine, adapter: Adapter) -> str:
@@ -127,24 +136,13 @@ def _engine(directory: Path, model_changed: int, tokenizer_changed: int) -> Engi
     return Engine.load(directory)
 
 
-def rendered(given: Any) -> str:
-    r"""A text as it is; messages as one text. Raises TypeError for anything else.
-
-    >>> rendered([{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}])
-    'Be short.\n\nWhy?'
-    """
+def prompt_of(given: Any) -> str:
+    """A text as it is; messages as one text. Raises TypeError for anything else."""
     if isinstance(given, str):
         return given
     if not isinstance(given, Sequence) or not given:
         raise TypeError(f"its input is a {type(given).__name__}, wanted a text or a list of messages")
-    return "\n\n".join(_content(message) for message in given)
-
-
-def _content(message: Any) -> str:
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(content, str):
-        raise TypeError("a message of its input has no text: write {'role': ..., 'content': ...}")
-    return content
+    return rendered(given)
 
 
 def sampling_params(parameters: Mapping[str, Any]) -> SamplingParams:

@@ -50,13 +50,24 @@ def open_local(adapter: Adapter, root: Path) -> Backend:
         raise SpecError(f"adapter {adapter.name!r} has parameters that mean nothing: {error}") from None
     if "recipe" in adapter.options:
         raise SpecError(f"adapter {adapter.name!r} has a recipe, which has to be trained before it is opened")
-    checkpoint = _path(adapter, "checkpoint", root)
-    return local(open_engine(base_of(adapter, root)), checkpoint, name=adapter.name)
+    return local(open_engine(base_of(adapter, root)), checkpoint_of(adapter, root), name=adapter.name)
+
+
+def open_openai(adapter: Adapter, root: Path) -> Backend:
+    """An OpenAI-shaped server: `base_url`, `model`, and what else docs/how-to/servers.md tells."""
+    from pytest_crucible.backends.openai import backend  # it opens asyncio, ssl and an HTTP parser
+
+    return backend.open_openai(adapter, root)
 
 
 def base_of(adapter: Adapter, root: Path) -> Path | None:
     """The directory of the base model that a local adapter names; None for the packaged one."""
     return _path(adapter, "base", root)
+
+
+def checkpoint_of(adapter: Adapter, root: Path) -> Path | None:
+    """The checkpoint that a local adapter names; None for its base alone."""
+    return _path(adapter, "checkpoint", root)
 
 
 def check_local(adapter: Adapter) -> None:
@@ -76,6 +87,7 @@ def _path(adapter: Adapter, name: str, root: Path) -> Path | None:
 
 BUILT_IN: dict[str, Callable[[Adapter, Path], Backend]] = {
     "local": open_local,
+    "openai": open_openai,
     "recorded": open_recorded,
     "scripted": open_scripted,
 }

@@ -11,8 +11,9 @@ from pytest_crucible.records import Reply, Request
 class Backend(Protocol):
     """Answers requests for one adapter.
 
-    `generate` raises `BackendError` when one answer cannot be had (the sample is lost) and `Refused` when none ever
-    will (the experiment stops). It runs on the sampling loop and must not block it.
+    `generate` makes one attempt. It raises `Retryable` when asking again may help, another `BackendError` when this answer
+    cannot be had (the sample is lost) and `Refused` when none ever will (the experiment stops). It runs on the sampling
+    loop and must not block it.
     """
 
     identity: str
@@ -21,6 +22,22 @@ class Backend(Protocol):
     """True when no model stands behind the answers; every verdict says so."""
 
     async def generate(self, request: Request) -> Reply: ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A backend that asks a server: what shares the server shares its limits, and its model has a price."""
+
+    server: str
+    """The base URL and a digest of the key, never the key: two backends of one server and one key share a limit."""
+    model: str
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A backend that holds connections; it is closed on the sampling loop when the session ends."""
+
+    async def close(self) -> None: ...
 
 
 @runtime_checkable

@@ -1,6 +1,7 @@
 """Answers that already exist, read as if they were a model.
 
-One JSON object a line: `sample_id` and `text`, and where known `output_tokens`, `input_tokens`, `latency_s`, `finish`.
+One JSON object a line: `sample_id` and `text`, and where known `output_tokens`, `input_tokens`, `latency_s`, `finish`,
+`logprobs`, `cost_usd`.
 Several lines with one sample_id are its repeats, in file order.
 """
 
@@ -76,6 +77,8 @@ def _reply(row: Mapping[str, Any]) -> Reply:
         output_tokens=row.get("output_tokens"),
         latency_s=row.get("latency_s"),
         finish=row.get("finish", "stop"),
+        logprobs=None if row.get("logprobs") is None else tuple(row["logprobs"]),
+        cost_usd=row.get("cost_usd"),
     )
 
 
@@ -85,3 +88,14 @@ def _check(where: str, row: Mapping[str, Any]) -> None:
             raise DatasetError(f"{where} has no {wanted!r}: recorded answers need 'sample_id' and 'text'")
     if not isinstance(row["text"], str):
         raise DatasetError(f"{where} has a 'text' of type {type(row['text']).__name__}: it must be a string")
+    if not (row.get("cost_usd") is None or _is_number(row["cost_usd"])):
+        raise DatasetError(f"{where} has cost_usd {row['cost_usd']!r}: write US dollars as a number, or leave it out")
+    logprobs = row.get("logprobs")
+    if not (logprobs is None or (isinstance(logprobs, list) and all(map(_is_number, logprobs)))):
+        raise DatasetError(
+            f"{where} has logprobs {logprobs!r:.60}: write a list of numbers, one a token, or leave it out"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

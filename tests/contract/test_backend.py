@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
+from memory_replies import MemoryReplies
+from openai_server import OpenAIServer
 
 from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
 from pytest_crucible.backends import Listed, recorded_rows
+from pytest_crucible.backends.cached import Cached
+from pytest_crucible.backends.caching import Caching
+from pytest_crucible.backends.ensembles.ensemble import Ensemble, ensemble
+from pytest_crucible.backends.ensembles.polling import Member
+from pytest_crucible.backends.ensembles.rules import read_rules
+from pytest_crucible.backends.openai.backend import OpenAIBackend
+from pytest_crucible.backends.openai.backend import open_openai as openai_backend
+from pytest_crucible.backends.sharing import Shared, untold
+from pytest_crucible.backends.stack import stacked
+from pytest_crucible.backends.wrapping import Wrapper
+from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}
 Opener = Callable[[Mapping[str, str]], Backend]
@@ -28,7 +44,52 @@ def open_scripted(answers: Mapping[str, str]) -> ScriptedBackend:
     return ScriptedBackend(script, latency_s=0.001, identity=repr(answers))
 
 
-OPENERS: dict[str, Opener] = {"recorded": open_recorded, "scripted": open_scripted}
+def open_ensemble(answers: Mapping[str, str]) -> Ensemble:
+    """Two that know the answers, and one that answers something else."""
+    alike = {name: Wrapper(open_recorded({**answers, "only": name})) for name in ("v1", "v2")}
+    members = {**alike, "v3": ScriptedBackend(lambda request: "else", identity="else")}
+    adapter = Adapter(name="trio", backend="ensemble", options={"ensemble": list(members)})
+    asked = [Member(name=name, backend=backend) for name, backend in members.items()]
+    return ensemble("trio", asked, read_rules(adapter), untold)
+
+
+def open_openai(answers: Mapping[str, str]) -> OpenAIBackend:
+    """A model of the scripted server that knows the answers, called by what it knows."""
+    (server,) = SERVERS
+    model = hashlib.sha256(json.dumps(dict(answers)).encode()).hexdigest()
+    server.behave(model, answers=dict(answers), latency_s=0.001)
+    options = {"base_url": server.url, "model": model}
+    return openai_backend(Adapter(name="v2", backend="openai", options=options), Path("."))
+
+
+def open_cached(answers: Mapping[str, str]) -> Cached:
+    return Cached(open_scripted(answers), Caching(replies=MemoryReplies()), untold)
+
+
+def open_stacked(answers: Mapping[str, str]) -> Backend:
+    """Through the whole stack, few at a time."""
+    asking = {"limit": {"concurrency": 2}, "timeout_s": 10}
+    adapter = Adapter(name="v2", backend="scripted", options={}, parameters={}, asking=asking)
+    return stacked(open_scripted(answers), adapter, Shared())
+
+
+OPENERS: dict[str, Opener] = {
+    "recorded": open_recorded,
+    "scripted": open_scripted,
+    "ensemble": open_ensemble,
+    "openai": open_openai,
+    "cached": open_cached,
+    "stacked": open_stacked,
+}
+SERVERS: list[OpenAIServer] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scripted_server() -> Iterator[None]:
+    with OpenAIServer.start() as server:
+        SERVERS.append(server)
+        yield
+        SERVERS.clear()
 
 
 @pytest.fixture(params=OPENERS.values(), ids=OPENERS.keys())
@@ -42,7 +103,7 @@ def backend(opener: Opener) -> Backend:
 
 
 def request_for(sample: str) -> Request:
-    return Request(input="?", sample=sample, epoch=0, parameters={"temperature": 0.0})
+    return Request(input=sample, sample=sample, epoch=0, parameters={"temperature": 0.0})
 
 
 def test_it_is_a_backend(backend):

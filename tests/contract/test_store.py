@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, func, select, update
+from sqlalchemy import Table, create_engine, func, select, update
 
 from pytest_crucible.errors import SpecError, StoreError
 from pytest_crucible.records import (
     Arm,
     Contrast,
+    Event,
     Fingerprint,
+    FromCache,
     Lost,
     MetricFacts,
     Observation,
@@ -28,8 +30,9 @@ from pytest_crucible.records import (
     Target,
     Verdict,
 )
-from pytest_crucible.store import schema
+from pytest_crucible.store import schema, tables
 from pytest_crucible.store.answers import (
+    cached_replies,
     copy_answers,
     find_arm,
     group_names,
@@ -38,6 +41,7 @@ from pytest_crucible.store.answers import (
     reused_answers,
     sample_ids,
 )
+from pytest_crucible.store.events import load_events
 from pytest_crucible.store.runs import RunStore
 
 POSTGRESQL = os.environ.get("CRUCIBLE_TEST_POSTGRESQL")
@@ -383,6 +387,71 @@ def test_four_threads_of_two_stores_lose_nothing_and_double_nothing(store, locat
     assert sorted(load_answers(store, experiment, 0).positions) == list(range(1250))
 
 
+# -- events -------------------------------------------------------------------------------------------------------
+
+
+def test_events_come_back_counted_and_in_order(store):
+    writer, told = store.writer(), {"input_tokens": 7, "output_tokens": 3, "cost_usd": 0.25, "first_token_s": 0.125}
+    for k in range(3):
+        facts = (
+            {**told, "finish": "stop"} if k else {"error": "429", "said": "half \ud83d, nul \0", "inf": float("inf")}
+        )
+        event = Event(
+            name="request.stop", at=10.0 + k, seconds=2.0, experiment="t", arm="v2", sample=str(k), facts=facts
+        )
+        writer.tell("run1", event)
+    writer.tell("run1", Event(name="limiter.wait", at=9.0, seconds=0.5, experiment="t", arm="v2"))
+    writer.tell("run2", Event(name="request.stop", at=9.0, seconds=0.5, experiment="t", arm="v2"))
+    writer.close()
+
+    found = load_events(store, "run1")
+    assert set(found) == {("t", "v2")}
+    counts = {(one.name, one.error): one for one in found["t", "v2"].counts}
+    answered = counts["request.stop", None]
+    assert (answered.n, answered.counted, answered.input_tokens, answered.output_tokens) == (2, 2, 14, 6)
+    assert (answered.priced, answered.cost_usd, answered.first, answered.last) == (2, 0.5, 9.0, 12.0)
+    assert counts["request.stop", "429"].n == 1
+    assert (list(found["t", "v2"].latencies), list(found["t", "v2"].waits)) == ([2.0, 2.0], [0.5])
+    table = tables.events(store, "run1")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["sample"] for row in rows] == ["0", "1", "2", ""]
+    assert [row["facts"] for row in rows[1:]] == [{"finish": "stop"}, {"finish": "stop"}, None]
+    assert rows[0]["facts"]["inf"] == "inf"
+
+
+def test_what_is_exported_is_what_was_stored(store):
+    _, arm = entered(store)
+    lost = (Outcome(0, 1, 0, lost="error"), [], [Lost(0, 1, 0, None, "error", "503")])
+    write(store, arm, answered(0), answered(0, 1, text="5"), lost)
+
+    observations, replies = tables.observations(store, "run1"), tables.replies(store, "run1")
+    place = ("run1", PLAN.nodeid, "v2")
+    assert list(observations.rows) == [
+        (*place, "q0", "a", 0, "exact", 1.0, None, None, None),
+        (*place, "q0", "a", 1, "exact", 1.0, None, None, None),
+        (*place, "q1", "b", 0, None, None, None, "503", "error"),
+    ]
+    assert list(replies.rows) == [
+        (*place, "q0", "a", epoch, {"question": 0}, 0, text, 3, None, 0.25, "stop", None, False, None, 1.5)
+        for epoch, text in ((0, "4"), (1, "5"))
+    ]
+
+
+def test_a_store_of_an_earlier_format_is_upgraded_where_it_is(store, location):
+    entered(store)
+    with store.engine.begin() as connection:
+        schema.events.drop(connection)
+        connection.execute(update(schema.store_format).values(version=1))
+    again = RunStore(location)
+    writer = again.writer()
+    writer.tell("run1", Event(name="vote", at=1.0))
+    writer.close()
+    found, status = list(tables.events(again, "run1").rows), again.run("run1")["status"]
+    again.close()
+
+    assert (len(found), status) == (1, "running")
+
+
 # -- stored answers that stand in ---------------------------------------------------------------------------------
 
 
@@ -416,6 +485,15 @@ def test_what_was_finished_since_is_not_resumed(store):
         store.end_run(run, finished="then", status=status)
 
     assert find_arm(store, "same", run="now", unfinished=True) is None
+
+
+@pytest.mark.parametrize(("metric", "resumed"), [(None, True), ("exact", False)], ids=["a reply", "a score"])
+def test_a_finished_run_that_lost_replies_is_resumed(store, metric, resumed):
+    _, arm = entered(store, "run0")
+    write(store, arm, answered(0), (Outcome(0, 1, 0, lost="error"), [], [Lost(0, 1, 0, metric, "error")]))
+    store.end_run("run0", finished="then", status="finished")
+
+    assert find_arm(store, "same", run="now", unfinished=True) == ((arm, "run0") if resumed else None)
 
 
 def test_copying_takes_answers_and_leaves_what_was_lost(store):
@@ -489,6 +567,28 @@ def test_a_run_that_cannot_be_meant_is_said(store, wanted, problem):
     )
 
 
+# -- the reply cache ----------------------------------------------------------------------------------------------
+
+
+def test_what_an_arm_had_from_the_reply_cache_is_the_sum_over_all_workers(store):
+    experiment, _ = entered(store)
+    other, _ = entered(store, "run2")
+    for requests, hits, since in ((5, 2, 1e9 + 60), (3, 3, 1e9), (4, 1, 1e9 + 30), (2, 0, None)):
+        store.add_requests("run1", PLAN.nodeid, "v2", requests=requests, hits=hits, since=since)
+
+    assert cached_replies(store, experiment) == {
+        "v2": FromCache(replies=6, requests=14, since="2001-09-09T01:46:40+00:00")
+    }
+    assert cached_replies(store, other) == {}
+
+
+def test_an_arm_that_had_nothing_from_the_reply_cache_says_nothing_of_it(store):
+    experiment, _ = entered(store)
+    store.add_requests("run1", PLAN.nodeid, "v2", requests=5, hits=0, since=None)
+
+    assert cached_replies(store, experiment) == {}
+
+
 # -- opening ------------------------------------------------------------------------------------------------------
 
 
@@ -502,6 +602,25 @@ def test_a_store_of_a_newer_version_is_left_alone(store, location):
         f"run store {location!r} has format {schema.FORMAT + 1}, this version writes format {schema.FORMAT}: "
         "upgrade pytest-crucible, or name another store with --crucible-store"
     )
+
+
+def test_a_store_of_an_earlier_version_gets_what_it_lacks(store, location):
+    experiment, _ = entered(store)
+    with store.engine.begin() as connection:
+        for one in (one for additions in schema.ADDED for one in additions):
+            if isinstance(one, Table):
+                one.drop(connection)
+            else:
+                connection.exec_driver_sql(f"ALTER TABLE {one.table.name} DROP COLUMN {one.name}")
+        connection.execute(update(schema.store_format).values(version=1))
+
+    again = RunStore(location)
+    again.add_requests("run1", PLAN.nodeid, "v2", requests=5, hits=4, since=1e9)
+    found = cached_replies(again, experiment)
+    with again.engine.connect() as connection:
+        formats = connection.execute(select(schema.store_format.c.version)).scalars().all()
+    again.close()
+    assert (formats, found["v2"].replies) == ([schema.FORMAT], 4)
 
 
 def test_a_store_whose_making_was_cut_short_is_completed(store, location):

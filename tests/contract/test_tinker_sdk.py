@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faulty_tinker import Faulty
 from tinker_http import WAIT_S
 
 
@@ -148,6 +150,12 @@ def test_the_sdks_losses_for_reinforcement(tinker, service, tokenizer):
     clipped = got(client.forward_backward([datum], "ppo", {"clip_low_threshold": 0.1, "clip_high_threshold": 0.5}))
 
     assert clipped.metrics["loss:sum"] == pytest.approx(-0.5 * count, rel=1e-4)
+    if "gspo" in tinker.types.loss_fn_type.LossFnType.__args__:
+        whole = tinker.Datum(model_input=prompt, loss_fn_inputs={**inputs, "sequence_ratio_mask": [1.0] * count})
+        config = {"clip_low_threshold": 0.1, "clip_high_threshold": 0.5}
+        of_sequence = got(client.forward_backward([whole], "gspo", config)).metrics["loss:sum"]
+
+        assert of_sequence == pytest.approx(-0.5 * count, rel=1e-4)
 
 
 def test_the_sdks_custom_loss(tinker, service, tokenizer):
@@ -258,3 +266,26 @@ def test_a_script_under_strict_warnings_leaves_nothing_open(tinker, server):
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")
+
+
+def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):
+    """A service may have the SDK watch all its requests at once, and number the copies of a sampler."""
+    config = {"sample_use_retrieve_futures": True, "sample_join_sampling_session": True}
+    prompt, params = (
+        tinker.ModelInput.from_ints(tokenizer.encode("claim")),
+        tinker.SamplingParams(max_tokens=3, stop=[]),
+    )
+    with Faulty(server.url, **config) as relay:
+        own = tinker.ServiceClient(base_url=relay.url, api_key=server.key)
+        sampler = got(own.create_sampling_client(base_model="crucible/tiny"))
+        copy = pickle.loads(pickle.dumps(sampler))
+        asked = [one.sample(prompt, 1, params) for one in (sampler, copy) for _ in range(8)]
+        replies = [got(one) for one in asked]
+        if hasattr(own, "close"):
+            got(own.close("success"))
+
+    assert [len(one.sequences[0].tokens) for one in replies] == [3] * 16
+    if "sample_use_retrieve_futures" in tinker.types.ClientConfigResponse.model_fields:
+        assert relay.seen["/api/v1/retrieve_futures"] > 0
+    if "sample_join_sampling_session" in tinker.types.ClientConfigResponse.model_fields:
+        assert relay.seen["/api/v1/join_sampling_session"] == 1

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -82,7 +83,6 @@ def test_what_is_not_there_is_404(http_client, method, path):
     [
         ("GET", "/"),
         ("POST", "/api/v1/forward"),
-        ("POST", "/api/v1/retrieve_futures"),
         ("POST", "/api/v1/copy_weights"),
         ("POST", "/api/v1/auth/token"),
         ("GET", "/api/v1/asample"),
@@ -218,11 +218,13 @@ def test_a_request_that_is_sent_twice_is_done_once(server, http_client, model):
 @pytest.mark.parametrize(
     ("loss", "inputs", "sentence"),
     [
-        ("gspo", {}, "there is no loss 'gspo' here; wanted one of cross_entropy, importance_sampling"),
+        ("grpo", {}, "there is no loss 'grpo' here; wanted one of cross_entropy, importance_sampling"),
         ("cross_entropy", {"target_tokens": np.full(6, 280)}, "target_tokens must be 0 to 279"),
         ("cross_entropy", {"weights": np.ones(5, np.float32)}, "weights has 5 entries for 6 tokens"),
         ("cross_entropy", {"weights": np.full(6, np.nan, np.float32)}, "weights is not finite"),
         ("ppo", {}, "ppo needs logprobs and advantages"),
+        ("gspo", {}, "gspo needs logprobs and advantages and sequence_ratio_mask"),
+        ("stable_reinforce", {}, "loss 'stable_reinforce' needs what only the hosted service records"),
     ],
 )
 def test_data_that_cannot_be_trained_on_fail_in_the_result(server, http_client, model, loss, inputs, sentence):
@@ -553,3 +555,89 @@ def test_a_request_can_be_cancelled(http_client, sampler):
     assert http_client.post("/cancel_future", request_id=last) == {}
     assert http_client.result(last) == {"error": "the request was cancelled", "category": "user"}
     assert http_client.post("/cancel_future", request_id="unknown") == {}
+
+
+# Many results at once, and copies of a sampler
+
+
+def watch(http_client, sampler, *, seen=0, timeout=5.0, clone=0, retrieved=()):
+    target = {"type": "sampling_session", "sampling_session_id": sampler, "cloned_sampler_id": clone}
+    body = {"target": target, "prev_cursor": seen, "timeout": timeout, "retrieved_request_ids": list(retrieved)}
+    return http_client.post("/retrieve_futures", **body)
+
+
+def test_a_client_hears_which_of_its_requests_are_done(http_client, sampler):
+    ids = [ask(http_client, number, sampler)["request_id"] for number in range(3)]
+    heard, cursor = {}, 0
+    while len(heard) < 3:
+        told = watch(http_client, sampler, seen=cursor)
+        cursor = told["cursor"]
+        heard |= {one["request_id"]: one for one in told["completions"]}
+
+    assert set(heard) == set(ids)
+    assert {one["state"] for one in heard.values()} == {"finished"}
+    size = heard[ids[0]]["response_payload_uncompressed_size"]
+    body = json.dumps({"request_id": ids[0]}).encode()
+    assert len(http_client.raw("POST", "/api/v1/retrieve_future", body)[2]) == size
+    assert watch(http_client, sampler, seen=cursor, timeout=0.0) == {"completions": [], "cursor": cursor}
+
+
+def test_what_fails_is_told_as_failed(http_client, sampler):
+    chunk = {"tokens": [1] * 200, "type": "encoded_text"}
+    asked = ask(http_client, 0, sampler, prompt={"chunks": [chunk]})
+
+    assert watch(http_client, sampler)["completions"] == [{"state": "failed", "request_id": asked["request_id"]}]
+
+
+def test_who_has_a_result_in_full_may_let_go_of_it(http_client, sampler):
+    (request_id, kept) = (ask(http_client, number, sampler)["request_id"] for number in range(2))
+    for one in (request_id, kept):
+        http_client.protobuf(one)
+    watch(http_client, sampler, timeout=0.0, retrieved=[request_id, "of-somebody-else:0"])
+
+    assert http_client.refused("/retrieve_future", request_id=request_id)[0] == 410
+    assert http_client.protobuf(kept)
+
+
+def test_waiting_for_nothing_ends_in_time(http_client, sampler):
+    started = time.monotonic()
+
+    assert watch(http_client, sampler, seen=7, timeout=0.2) == {"completions": [], "cursor": 7}
+    assert time.monotonic() - started < 5
+
+
+def test_a_copy_of_a_sampler_hears_of_its_own_requests_only(http_client, sampler):
+    counters = [
+        http_client.post("/join_sampling_session", sampling_session_id=sampler)["client_counter"] for _ in range(2)
+    ]
+    own = ask(http_client, 2_000_000_000, sampler)["request_id"]
+    ask(http_client, 0, sampler)
+
+    assert counters == [1, 2]
+    assert [one["request_id"] for one in watch(http_client, sampler, clone=2)["completions"]] == [own]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "sentence"),
+    [
+        ("/join_sampling_session", {"sampling_session_id": "none"}, 404, "there is no sampling session 'none'"),
+        ("/join_sampling_session", {}, 400, "sampling_session_id is missing"),
+        ("/retrieve_futures", {}, 400, "target is missing"),
+        ("/retrieve_futures", {"target": {"sampling_session_id": "none"}}, 404, "there is no sampling session 'none'"),
+        ("/retrieve_futures", {"target": 3}, 400, "target must be an object"),
+    ],
+)
+def test_a_watch_that_cannot_be_meant_is_refused(http_client, path, body, status, sentence):
+    got = http_client.refused(path, **body)
+
+    assert got[0] == status
+    assert sentence in got[1]
+
+
+def test_wrong_fields_of_a_watch_are_named(http_client, sampler):
+    target = {"sampling_session_id": sampler}
+
+    assert http_client.refused("/retrieve_futures", target=target, retrieved_request_ids=[3])[1].startswith(
+        "retrieved_request_ids must be a list of strings"
+    )
+    assert http_client.refused("/retrieve_futures", target=target, timeout=-1)[1].startswith("timeout must be at least")

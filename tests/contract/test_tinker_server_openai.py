@@ -38,7 +38,7 @@ def test_chat_completions(openai, tokenizer):
     assert status == 200
     assert choice["message"]["role"] == "assistant"
     assert len(choice["logprobs"]["content"][0]["top_logprobs"]) == 2
-    assert answer["usage"]["prompt_tokens"] == len(tokenizer.encode("claim\n\n7"))
+    assert answer["usage"]["prompt_tokens"] == len(tokenizer.encode("claim\n\nQuestion: 7\nAnswer:"))
 
 
 def test_a_stop_text_is_not_part_of_the_completion(openai):

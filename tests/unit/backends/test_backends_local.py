@@ -116,10 +116,11 @@ def test_two_adapters_are_asked_with_the_same_chance(engine, checkpoint):
     assert texts(same[0], request()) == texts(same[1], request())
 
 
-def test_messages_are_asked_one_after_another(backend):
+def test_a_conversation_is_asked_as_questions_and_answers(backend):
     messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}]
 
-    assert texts(backend, request(messages)) == texts(backend, request("Be short.\n\nWhy?"))
+    assert texts(backend, request(messages)) == texts(backend, request("Be short.\n\nQuestion: Why?\nAnswer:"))
+    assert texts(backend, request(messages[:1])) == texts(backend, request("Be short."))
 
 
 def test_an_empty_prompt_is_a_prompt(backend):
@@ -154,9 +155,9 @@ def test_the_last_place_of_the_context_is_used(backend):
         ),
         (
             request([{"role": "user"}]),
-            "adapter 'v2' cannot be asked sample 'a': a message of its input has no text: write",
+            "adapter 'v2' cannot be asked sample 'a': a message has no text: write",
         ),
-        (request(["Why?"]), "adapter 'v2' cannot be asked sample 'a': a message of its input has no text: write"),
+        (request(["Why?"]), "adapter 'v2' cannot be asked sample 'a': a message has no text: write"),
         (request(temprature=0), "adapter 'v2' cannot be asked like this: there is no parameter 'temprature', it takes"),
         (request(top_p=0), "adapter 'v2' cannot be asked like this: top_p must be above 0 and at most 1, not 0"),
     ],

@@ -1,0 +1,63 @@
+"""Where a server is: the parts of a base URL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+_UNFIT = re.compile(r"[\s\x00-\x20\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server, and the path below which it answers."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, the port only where it is not the usual one."""
+        return f"{self.scheme}://{self.netloc}"
+
+    @property
+    def netloc(self) -> str:
+        """As the header `host` has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Two spellings of one base URL are equal here."""
+        return self.origin + self.path
+
+
+def address_of(url: str) -> Address:
+    """Read a base URL. Raises ValueError with a sentence for one that cannot be meant.
+
+    >>> address_of("HTTP://127.0.0.1:8000/v1/").url
+    'http://127.0.0.1:8000/v1'
+    """
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ValueError(f"{url!r} is no URL ({error}): write http://HOST:PORT/v1 or https://HOST/v1") from None
+    if scheme not in _PORTS or not host or _UNFIT.search(url):
+        raise ValueError(f"{url!r} is no URL of a server: write http://HOST:PORT/v1 or https://HOST/v1")
+    if parts.username is not None:
+        raise ValueError("it has a user or a password in it: name an environment variable in api_key_env or headers")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{url!r} has a query or a fragment: write the URL up to /v1")
+    return Address(scheme, _ascii(host), port or _PORTS[scheme], parts.path.rstrip("/"))
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        raise ValueError(f"{host!r} is no name of a host") from None

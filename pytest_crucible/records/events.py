@@ -1,0 +1,32 @@
+"""What happens between a question and its answer, as it is told to whoever listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened, with the experiment, arm and sample that it happened to; empty where it belongs to none.
+
+    Names are `request.start`, `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
+    `checkpoint`, `train.step`, and where somebody listens `experiment.start`, `experiment.stop`, `sample.start` and
+    `sample.stop`; what each has in `facts` is in docs/reference/events.md.
+    """
+
+    name: str
+    at: float
+    """Seconds since 1970, when it was over."""
+    seconds: float | None = None
+    """How long it took; None for what takes no time."""
+    experiment: str = ""
+    arm: str = ""
+    sample: str = ""
+    epoch: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+Emit = Callable[[Event], None]
+"""Tells of an event. It is called on the sampling loop, and must be quick."""

@@ -1,0 +1,57 @@
+"""How a trained adapter came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingResult:
+    """What a training came to: numbers that quality targets name. Losses are nats per counted token."""
+
+    training_steps: int
+    first_loss: float
+    """Of the first step."""
+    final_loss: float
+    """Mean over the last tenth of the steps, since batches differ."""
+    loss_reduction: float | None
+    """1 - final / first; None where the first loss is not above 0, as that of a policy may be."""
+    convergence_steps: int | None
+    """The first step from which the loss stays near its end; None where it is not reduced, or still changes at the end."""
+    largest_gradient_norm: float
+    gradient_norms_finite: bool
+    """False when a loss, a gradient or the weights were not finite any more, which ends a training."""
+
+
+TRAINING_NUMBERS = tuple(field.name for field in fields(TrainingResult))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Where a trained adapter comes from: all that decided its weights, and how its training went."""
+
+    adapter_sha256: str
+    base: str
+    base_sha256: str
+    recipe: str
+    recipe_sha256: str
+    data: Mapping[str, str]
+    """SHA-256 of each file that the recipe read; names count from the recipe's folder."""
+    lora: Mapping[str, Any]
+    seed: int
+    hyperparameters: Mapping[str, Any]
+    """All values that steps used of the loss, its settings, the number of rows, and Adam's settings but the learning rate."""
+    git: Mapping[str, Any] | None
+    parent: str | None
+    """SHA-256 of the checkpoint that training went on from."""
+    result: TrainingResult
+    losses: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    learning_rates: tuple[float, ...]
+    seconds: float
+    stopped: str | None = None
+    """Why training ended before its recipe did; such an adapter is used only where its path is named."""
+    adapter: str = ""
+    """What the configuration called the adapter when it was trained."""

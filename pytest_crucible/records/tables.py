@@ -1,0 +1,18 @@
+"""A table on its way into a file: its columns, and rows that are read as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ColumnKind = Literal["text", "integer", "number", "flag", "json"]
+"""`json` is any JSON value: a text stays as it is in files that have no other way to say it, everything else becomes JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows are tuples in the order of the columns; what is unknown is None."""
+
+    columns: Mapping[str, ColumnKind]
+    rows: Iterable[tuple[Any, ...]]

@@ -1,0 +1,113 @@
+"""The OpenAI-shaped backend against a server that was not written for it: the local Tinker's own endpoint, with a real model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.backends.openai.backend import OpenAIBackend, open_openai
+from pytest_crucible.errors import Refused
+from pytest_crucible.records import Adapter, Reply, Request
+
+Ask = Callable[..., Reply]
+
+
+@pytest.fixture
+def opened(server, monkeypatch) -> Callable[..., OpenAIBackend]:
+    monkeypatch.setenv("TINKER_API_KEY", server.key)
+
+    def opened(**options: object) -> OpenAIBackend:
+        said = {
+            "base_url": f"{server.url}/oai/api/v1",
+            "model": "crucible/tiny",
+            "api_key_env": "TINKER_API_KEY",
+            **options,
+        }
+        return open_openai(Adapter(name="v2", backend="openai", options=said), Path("."))
+
+    return opened
+
+
+@pytest.fixture
+def ask(opened) -> Ask:
+    def ask(given: object = "claim 7", *, sample: str = "a", epoch: int = 0, **said: object) -> Reply:
+        parameters = {"max_tokens": 6, "seed": 1, **said.pop("parameters", {})}  # type: ignore[dict-item]
+        request = Request(input=given, sample=sample, epoch=epoch, parameters=parameters)
+        return asyncio.run(opened(**said).generate(request))
+
+    return ask
+
+
+def test_chat_and_completions_of_one_prompt_are_one_reply(ask, tokenizer):
+    chat, completed, of_tokens = ask(), ask(mode="completions"), ask(tokenizer.encode("claim 7"))
+
+    assert chat.text == completed.text == of_tokens.text
+    assert (chat.finish, chat.output_tokens, chat.model) == ("length", 6, "crucible/tiny")
+    assert chat.input_tokens == len(tokenizer.encode("claim 7"))
+
+
+def test_a_seed_gives_the_same_reply_and_each_sample_its_own(ask):
+    replies = [ask(sample=sample, epoch=epoch).text for sample, epoch in (("a", 0), ("a", 0), ("b", 0), ("a", 1))]
+
+    assert replies[0] == replies[1]
+    assert len(set(replies)) == 3
+
+
+@pytest.mark.parametrize("mode", ["chat", "completions"])
+def test_every_token_has_its_logprob(ask, mode):
+    reply = ask(mode=mode, parameters={"logprobs": True, "n": 3})
+
+    assert [len(one.logprobs) for one in (reply, *reply.alternatives)] == [6, 6, 6]
+    assert max(reply.logprobs) <= 0
+    assert reply.output_tokens == 18
+
+
+def test_a_stop_text_ends_the_reply(ask):
+    whole = ask(parameters={"max_tokens": 40}).text
+    letter = next(one for one in reversed(whole) if " " < one < "~")
+    reply = ask(parameters={"max_tokens": 40, "stop": [letter]})
+
+    assert (reply.text, reply.finish) == (whole[: whole.index(letter)], "stop")
+
+
+def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
+    reply = ask("a " * 500)
+
+    assert (reply.text, reply.finish) == ("", "length")
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"model": "gpt-4"}, "there is no model 'gpt-4'.*; is there a model 'gpt-4' at this server"),
+        ({"stream": True}, "does not take 'stream'.*stream is not supported here"),
+        ({"parameters": {"temperature": -1.0}}, "does not take 'temperature'"),
+        ({"extra_body": {"echo": True}}, "does not take 'echo'"),
+    ],
+    ids=["model", "stream", "temperature", "extra body"],
+)
+def test_what_it_refuses_is_told_in_its_own_words(ask, said, sentence):
+    with pytest.raises(Refused, match=sentence):
+        ask(**said)
+
+
+def test_a_wrong_key_is_refused_without_being_told(ask, monkeypatch):
+    monkeypatch.setenv("WRONG_KEY", "tml-hidden-1234")
+    with pytest.raises(Refused, match=r"status 401.*; the key is that of WRONG_KEY") as caught:
+        ask(api_key_env="WRONG_KEY")
+
+    assert "hidden" not in str(caught.value)
+
+
+def test_many_at_one_time(opened):
+    backend = opened()
+
+    async def asked() -> list[Reply]:
+        parameters = {"max_tokens": 4, "seed": 1}
+        requests = [Request(input=f"claim {k}", sample=str(k), epoch=0, parameters=parameters) for k in range(30)]
+        return await asyncio.gather(*map(backend.generate, requests))
+
+    assert {reply.output_tokens for reply in asyncio.run(asked())} == {4}

@@ -1,0 +1,223 @@
+"""What every ReplyCache keeps: in memory, in an SQLite file and, where CRUCIBLE_TEST_POSTGRESQL names one, in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memory_replies import MemoryReplies
+from sqlalchemy import create_engine, update
+
+from pytest_crucible.backends.caching import Kept, KnownAdapter, ReplyCache
+from pytest_crucible.records import Reply
+from pytest_crucible.store import schema
+from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.runs import RunStore
+
+POSTGRESQL = os.environ.get("CRUCIBLE_TEST_POSTGRESQL")
+KEY, OTHER = "a" * 64, "b" * 64
+WHOLE = Reply(
+    text="the \ud83d half, nul \0, Ω",
+    input_tokens=12,
+    output_tokens=3,
+    latency_s=0.25,
+    first_token_s=0.1,
+    finish="tool_calls",
+    value={"answer": [1, 2.5, None, True, "x"]},
+    logprobs=(-0.5, float("-inf")),
+    tool_calls=({"name": "add", "arguments": {"a": 1}},),
+    alternatives=(Reply(text="another"),),
+    model="v2",
+    cost_usd=0.00125,
+    members={"v1": Reply(text="4", logprobs=(-0.1,)), "v2": Reply(text="5")},
+    consensus=0.5,
+)
+Open = Callable[[], contextlib.AbstractContextManager[ReplyCache]]
+
+
+@pytest.fixture(
+    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.skipif(not POSTGRESQL, reason="no URL"))]
+)
+def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens the same cache again and again, as one session after another does."""
+    if request.param == "memory":
+        memory = MemoryReplies()
+        return lambda: contextlib.nullcontext(memory)
+    location = str(tmp_path / "runs.db")
+    if request.param == "postgresql":
+        location = str(POSTGRESQL)
+        engine = create_engine(location)
+        schema.metadata.drop_all(engine)
+        engine.dispose()
+    return lambda: stored(location)
+
+
+@contextlib.contextmanager
+def stored(location: str) -> Iterator[StoredReplies]:
+    store = RunStore(location)
+    writer = store.writer()
+    replies = StoredReplies(lambda: store, lambda: writer)
+    yield replies
+    replies.close()
+    writer.close()
+    store.close()
+
+
+def kept(text: str = "4", *, at: float = 1.5) -> Kept:
+    return Kept(reply=Reply(text=text), identity="v2", at=at)
+
+
+def unmarked(found: Kept | None) -> Kept | None:
+    """As it was put: what is found says that it is cached, and nothing else has changed."""
+    assert found is None or found.reply.cached
+    return found and replace(found, reply=replace(found.reply, cached=False))
+
+
+def got(cache: ReplyCache, key: str = KEY) -> Kept | None:
+    return unmarked(asyncio.run(cache.get(key)))
+
+
+def after(opening: Open, *puts: Kept, overwrite: bool = False) -> Kept | None:
+    """What a later session finds."""
+    for one in puts:
+        with opening() as cache:
+            cache.put(KEY, one, overwrite=overwrite)
+    with opening() as cache:
+        return got(cache)
+
+
+def test_what_is_not_there_is_none(opening):
+    with opening() as cache:
+        assert got(cache) is None
+
+
+def test_a_reply_comes_back_whole_with_whose_it_is_and_when_it_was_given(opening):
+    one = Kept(reply=WHOLE, identity="https://host/v1#v2 Ω", at=1_700_000_000.25)
+
+    assert after(opening, one) == one
+
+
+def test_a_reply_is_found_at_once_before_it_is_written(opening):
+    with opening() as cache:
+        cache.put(KEY, kept())
+
+        assert got(cache) == kept()
+        assert got(cache, OTHER) is None
+
+
+def test_the_first_of_several_is_the_one(opening):
+    with opening() as cache:
+        cache.put(KEY, kept("first"))
+        cache.put(KEY, kept("second"))
+        at_once = got(cache)
+
+    assert at_once == kept("first")
+    assert after(opening, kept("third")) == kept("first")
+
+
+def test_two_sessions_that_keep_one_key_at_a_time_agree_on_the_first(opening):
+    with opening() as one, opening() as other:
+        one.put(KEY, kept("one"))
+        other.put(KEY, kept("other"))
+
+    with opening() as later, opening() as again:
+        assert got(later) == got(again)
+        assert got(later) in (kept("one"), kept("other"))
+
+
+def test_overwriting_takes_the_place_of_what_is_there(opening):
+    assert after(opening, kept("old"), kept("older", at=1.0), kept("new", at=9.0), overwrite=True) == kept(
+        "new", at=9.0
+    )
+    with opening() as cache:
+        cache.put(KEY, kept("once more"), overwrite=True)
+        cache.put(KEY, kept("last"), overwrite=True)
+
+        assert got(cache) == kept("last")
+
+
+@pytest.mark.parametrize(
+    "value", [(1, 2), {1: "one"}, float("nan"), {2, 3}, object()], ids=lambda value: type(value).__name__
+)
+def test_a_reply_that_would_come_back_as_another_is_not_kept(opening, value):
+    assert after(opening, Kept(reply=Reply(text="4", value=value), identity="v2", at=1.0)) is None
+
+
+def test_many_are_found_at_a_time_each_its_own(opening):
+    keys = [f"{number:064d}" for number in range(1200)]
+
+    async def everything(cache: ReplyCache) -> list[Kept | None]:
+        return await asyncio.gather(*(cache.get(key) for key in keys))
+
+    with opening() as cache:
+        for number, key in enumerate(keys):
+            if number % 3:
+                cache.put(key, kept(str(number)))
+    with opening() as cache:
+        found = asyncio.run(everything(cache))
+    assert [unmarked(one) for one in found] == [kept(str(number)) if number % 3 else None for number in range(1200)]
+
+
+def test_who_stops_waiting_holds_nobody_up(opening):
+    async def patient_and_not(cache: ReplyCache) -> Kept | None:
+        impatient = asyncio.create_task(cache.get(KEY))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        return await cache.get(KEY)
+
+    after(opening, kept())
+    with opening() as cache:
+        assert unmarked(asyncio.run(patient_and_not(cache))) == kept()
+
+
+def test_an_adapter_that_was_introduced_is_recognised_by_its_settings_when_something_was_asked(opening):
+    v2 = KnownAdapter(settings="s" * 64, identity="v2", files={"train.jsonl": "f" * 64})
+    with opening() as cache:
+        cache.introduce(v2)
+    with opening() as cache:
+        unasked = cache.recognise(v2.settings)
+        cache.introduce(v2)
+        got(cache)
+    with opening() as cache:
+        recognised = cache.recognise(v2.settings)
+        cache.introduce(KnownAdapter(settings=v2.settings, identity="v2 trained again"))
+        got(cache)
+    with opening() as cache:
+        now = cache.recognise(v2.settings)
+        stranger = cache.recognise("t" * 64)
+
+    assert (recognised, stranger) == (v2, None)
+    assert now == KnownAdapter(settings=v2.settings, identity="v2 trained again")
+    assert unasked is None
+
+
+# -- in a database ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "not JSON", "[]", "null", '{"text":5}', '{"latency_s":1}', '{"text":"","latency_s":"x"}']
+)
+def test_a_reply_that_cannot_be_read_is_not_there_and_makes_room_for_a_new_one(opening, damage):
+    after(opening, kept())
+    with opening() as cache:
+        if isinstance(cache, MemoryReplies):
+            cache.rows[KEY] = (damage, "v2", 1.0)
+        else:
+            spoil(cache, damage)
+    with opening() as cache:
+        before = got(cache)
+        cache.put(KEY, kept("new"))
+
+    assert before is None
+    assert after(opening) == kept("new")
+
+
+def spoil(cache: Any, damage: str) -> None:
+    with cache._store().engine.begin() as connection:
+        connection.execute(update(schema.reply_cache).values(reply=damage))

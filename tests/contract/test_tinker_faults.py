@@ -1,0 +1,230 @@
+"""A service that is not ours and goes wrong, under the unmodified SDK: who waits, for how long, and what is said.
+
+A relay before a local server stands in for the hosted service. Skipped where the SDK is not installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from faulty_tinker import Fault, Faulty, in_time
+
+from pytest_crucible.backends.tinker import TinkerBackend
+from pytest_crucible.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.records import Request
+from pytest_crucible.tinkering import pulse as pulses
+from pytest_crucible.tinkering import waiting
+from pytest_crucible.tinkering.places import Place
+from pytest_crucible.tinkering.pulse import Pulse
+from pytest_crucible.tinkering.service import Service
+
+SUBMIT, FETCH = ("/asample",), ("/retrieve_future",)
+
+
+class Codes:
+    """A tokenizer of code points."""
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
+    def decode(self, token_ids: Any, *, skip_special_tokens: bool) -> str:
+        return " ".join(map(str, token_ids))
+
+
+@pytest.fixture
+def hosted(server, monkeypatch) -> Iterator[Faulty]:
+    pytest.importorskip("tinker")
+    monkeypatch.setenv("TINKER_TELEMETRY", "0")
+    monkeypatch.setattr(pulses, "GONE_S", 0.4)
+    monkeypatch.setattr(pulses, "BUSY_S", 0.8)
+    monkeypatch.setattr(pulses, "QUIET_S", 0.2)
+    with Faulty(server.url) as faulty:
+        yield faulty
+
+
+@pytest.fixture
+def opened(hosted, server) -> Iterator[Callable[[], Service]]:
+    import tinker
+
+    watching: list[Any] = []
+
+    def open_service() -> Service:
+        pulse = Pulse("Tinker", lambda: waiting.health(hosted.url, patience_s=0.4))
+        service = Service(
+            Place(hosted.url, server.key),
+            tinker,
+            name="Tinker",
+            wait_s=20,
+            seed=0,
+            check=pulse.check,
+            hide=lambda text: text.replace(server.key, "(key)"),
+            watched=pulse.listen,
+        )
+        watching.append((service, pulse))
+        return service
+
+    yield open_service
+    hosted.fault = None
+    for service, pulse in watching:
+        service.close(alive=True)
+        pulse.close()
+
+
+@pytest.fixture
+def backend(opened) -> TinkerBackend:
+    service = opened()
+    client = service.sampling_client(base_model="crucible/tiny")
+    return TinkerBackend(client, Codes(), identity="a", check=service.check, hide=service.hide)
+
+
+def request(max_tokens: int = 4) -> Request:
+    return Request(input="claim", sample="q", epoch=0, parameters={"max_tokens": max_tokens, "stop": []})
+
+
+async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:
+    asked = (backend.generate(request()) for _ in range(times))
+    return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 30)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (Fault("cut"), "connection", "does not answer any more: "),
+        (Fault("hang"), "connection", "does not answer any more: no answer within 0.4 s"),
+        (Fault("status", 429), "429", "has answered nothing but status 429 for 0.8 s"),
+        (Fault("status", 503), "503", "has answered nothing but status 503 for 0.8 s"),
+        (Fault("status", 503, FETCH), "503", "has answered nothing but status 503 for 0.8 s"),
+        (Fault("status", 429, SUBMIT), "429", "has answered nothing but status 429 for 0.8 s"),
+    ],
+    ids=["cut", "hang", "429", "503", "503 for results", "429 for requests"],
+)
+def test_trouble_in_the_middle_of_a_run_loses_samples_in_time(hosted, backend, fault, kind, said):
+    assert all(one.output_tokens == 4 for one in asyncio.run(ask(backend, 2)))
+
+    hosted.fault = fault
+    with in_time(10):
+        lost = asyncio.run(ask(backend, 3))
+
+    assert [(type(one), one.kind) for one in lost] == [(Retryable, kind)] * 3
+    assert all(said in str(one) for one in lost)
+
+
+@pytest.mark.parametrize("paths", [SUBMIT, FETCH], ids=["of requests", "of results"])
+def test_garbage_is_no_reply(hosted, backend, paths):
+    hosted.fault = Fault("garbage", paths=paths)
+    (lost,) = asyncio.run(ask(backend))
+
+    assert isinstance(lost, BackendError)
+    assert "Tinker gave no answer: " in str(lost)
+
+
+def test_an_unpaid_bill_stops_all(hosted, backend):
+    hosted.fault = Fault("status", 402, SUBMIT)
+    (stopped,) = asyncio.run(ask(backend))
+
+    assert isinstance(stopped, Refused)
+    assert "status 402: it wants to be paid first" in str(stopped)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_taken_back_stops_all(hosted, backend, status):
+    hosted.fault = Fault("status", status, SUBMIT)
+    (stopped,) = asyncio.run(ask(backend))
+
+    assert isinstance(stopped, Refused)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault("cut", times=1), Fault("status", 429, SUBMIT, times=1), Fault("status", 503, FETCH, times=20)],
+    ids=["cut", "429", "503"],
+)
+def test_what_passes_is_waited_for(hosted, backend, fault, monkeypatch):
+    monkeypatch.setattr(pulses, "BUSY_S", 30.0)
+    hosted.fault = fault
+    (reply,) = asyncio.run(ask(backend))
+
+    assert reply.output_tokens == 4
+
+
+def test_a_service_that_comes_back_is_asked_again(hosted, backend):
+    hosted.fault = Fault("cut")
+    (lost,) = asyncio.run(ask(backend))
+    hosted.fault = None
+
+    async def until_answered() -> Any:
+        while True:
+            (reply,) = await ask(backend)
+            if not isinstance(reply, Retryable):
+                return reply
+            await asyncio.sleep(0.05)
+
+    assert isinstance(lost, Retryable)
+    assert asyncio.run(asyncio.wait_for(until_answered(), 10)).output_tokens == 4
+
+
+def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
+    """Longer than a service may be silent; but it is asked after its health, and well."""
+    service = opened()
+    client = service.sampling_client(base_model="crucible/tiny")
+    backend = TinkerBackend(client, Codes(), identity="a", check=service.check)
+    hosted.fault = Fault("hang", paths=FETCH, times=1)
+
+    async def one() -> Any:
+        asked = asyncio.ensure_future(backend.generate(request()))
+        await asyncio.sleep(1.5)
+        assert not asked.done()
+        hosted.released.set()
+        return await asyncio.wait_for(asked, 30)
+
+    assert asyncio.run(one()).output_tokens == 4
+
+
+# Before anything is asked
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (Fault("hang"), "Tinker at {url} does not answer within 0.6 s"),
+        (Fault("cut"), "Tinker at {url} does not answer: .+"),
+        (Fault("status", 503), "Tinker at {url} answers nothing but status 503"),
+        (Fault("status", 429), "Tinker at {url} answers nothing but status 429"),
+    ],
+    ids=["hang", "cut", "503", "429"],
+)
+def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, sentence):
+    monkeypatch.setattr(waiting, "HEALTH_S", 0.6)
+    hosted.fault = fault
+
+    with in_time(5), pytest.raises(SpecError) as told:
+        waiting.check_answers(hosted.url)
+    assert re.fullmatch(sentence.format(url=re.escape(hosted.url)), str(told.value))
+
+
+@pytest.mark.parametrize("status", [200, 401, 404])
+def test_a_service_that_answers_anything_is_there(hosted, status):
+    hosted.fault = Fault("status", status)
+
+    waiting.check_answers(hosted.url)
+
+
+def test_a_login_page_is_no_tinker(hosted, opened):
+    hosted.fault = Fault("garbage")
+    service = opened()
+
+    with in_time(10), pytest.raises(SpecError, match="Tinker did not open a session: "):
+        _ = service.client
+
+
+def test_trouble_while_a_model_is_opened_is_told_in_time(hosted, opened):
+    service = opened()
+    _ = service.client
+    hosted.fault = Fault("hang")
+
+    with in_time(5), pytest.raises(SpecError, match=r"Tinker does not answer any more: no answer within 0.4 s"):
+        service.sampling_client(base_model="crucible/tiny")

@@ -1,0 +1,50 @@
+"""A scripted server for the tests of a file, and backends that ask it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai_server import OpenAIServer
+
+from pytest_crucible.backends.openai.backend import OpenAIBackend, open_openai
+from pytest_crucible.records import Adapter, Reply, Request
+
+Ask = Callable[..., Reply]
+
+
+@pytest.fixture(scope="module")
+def scripted_server() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def server(scripted_server: OpenAIServer) -> OpenAIServer:
+    scripted_server.reset()
+    return scripted_server
+
+
+@pytest.fixture
+def opened(server: OpenAIServer) -> Callable[..., OpenAIBackend]:
+    """A backend of the server; options, and `parameters`, as an adapter has them."""
+
+    def opened(*, parameters: dict[str, Any] | None = None, **options: Any) -> OpenAIBackend:
+        said = {"base_url": server.url, "model": "m", **options}
+        return open_openai(Adapter(name="v2", backend="openai", options=said, parameters=parameters or {}), Path("."))
+
+    return opened
+
+
+@pytest.fixture
+def ask(opened) -> Ask:
+    """The reply to one input; options of the adapter, and `parameters` of the request."""
+
+    def ask(given: Any = "one two three", *, sample: str = "a", epoch: int = 0, **said: Any) -> Reply:
+        request = Request(input=given, sample=sample, epoch=epoch, parameters=said.pop("parameters", {}))
+        return asyncio.run(opened(**said).generate(request))
+
+    return ask

@@ -1,0 +1,297 @@
+"""Turns: at once where there is room, in order where there is none, and given back whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from virtual_time import run
+
+from pytest_crucible.backends.limiting.limiter import Limiter
+from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.errors import BackendError, Retryable
+from pytest_crucible.records import Reply
+
+REPLY = Reply(text="4", input_tokens=60, output_tokens=40)
+
+
+@pytest.fixture(params=["private", "shared"])
+def opened(request: pytest.FixtureRequest) -> Iterator[Callable[..., Limiters]]:
+    """Limiters, of one process or of several of which the others do nothing."""
+    every: list[Limiters] = []
+
+    def open_limiters(ordinary: float = math.inf) -> Limiters:
+        workers = Workers(secrets.token_hex(6), 2) if request.param == "shared" else None
+        every.append(Limiters(ordinary=ordinary, workers=workers))
+        return every[-1]
+
+    yield open_limiters
+    for limiters in every:
+        limiters.close()
+
+
+@pytest.fixture
+def limiter(opened: Callable[..., Limiters]) -> Callable[..., Limiter]:
+    def open_limiter(ordinary: float = math.inf, **limits: float) -> Limiter:
+        return opened(ordinary).of("http://host/v1 key", Limits(**limits))
+
+    return open_limiter
+
+
+def within(work: Callable[[], Awaitable[None]]) -> None:
+    """Run to its end, and leave nothing behind: no task, and no timer."""
+
+    async def watched() -> None:
+        await work()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert not [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]
+
+    run(watched())
+
+
+def test_where_there_is_room_nobody_waits(limiter):
+    turns = limiter()
+
+    async def work() -> None:
+        leases = [turns.at_once("v2") for _ in range(1_000)]
+        assert all(leases)
+
+    within(work)
+
+
+def test_where_there_is_none_the_next_has_to_wait(limiter):
+    turns = limiter(concurrency=2)
+
+    async def work() -> None:
+        first, second, third = (turns.at_once("v2") for _ in range(3))
+        assert first
+        assert second
+        assert third is None
+        first.release(REPLY)
+        assert turns.at_once("v2")
+
+    within(work)
+
+
+def test_a_turn_comes_when_another_is_over(limiter):
+    turns = limiter(concurrency=1)
+
+    async def work() -> None:
+        held = turns.at_once("v2")
+        waiting = asyncio.create_task(turns.turn("v2"))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        held.release(REPLY)
+        lease = await waiting
+        assert turns.at_once("v2") is None
+        lease.release(REPLY)
+
+    within(work)
+
+
+def test_arms_take_turns_and_within_an_arm_the_first_comes_first(limiter):
+    turns, order = limiter(concurrency=1), []
+
+    async def ask(arm: str, number: int) -> None:
+        lease = await turns.turn(arm)
+        order.append(f"{arm}{number}")
+        await asyncio.sleep(0.1)
+        lease.release(REPLY)
+
+    async def work() -> None:
+        many = [asyncio.create_task(ask("a", number)) for number in range(4)]
+        few = [asyncio.create_task(ask("b", number)) for number in range(2)]
+        await asyncio.gather(*many, *few)
+
+    within(work)
+    assert order == ["a0", "a1", "b0", "a2", "b1", "a3"]
+
+
+def test_to_wait_no_longer_is_no_turn(limiter):
+    turns = limiter(concurrency=1)
+
+    async def work() -> None:
+        held = turns.at_once("v2")
+        impatient, patient = (asyncio.create_task(turns.turn("v2")) for _ in range(2))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.sleep(0)
+        held.release(REPLY)
+        lease = await patient
+        lease.release(REPLY)
+        assert turns.at_once("v2")
+
+    within(work)
+
+
+def test_a_turn_that_comes_in_the_moment_of_a_cancellation_is_given_on(limiter):
+    turns = limiter(concurrency=1)
+
+    async def work() -> None:
+        held = turns.at_once("v2")
+        waiting = asyncio.create_task(turns.turn("v2"))
+        await asyncio.sleep(0)
+        held.release(REPLY)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert turns.at_once("v2")
+
+    within(work)
+
+
+def test_who_was_cancelled_but_does_not_know_it_yet_is_passed_over(limiter):
+    turns = limiter(concurrency=1)
+
+    async def work() -> None:
+        held = turns.at_once("v2")
+        waiting, next_one = (asyncio.create_task(turns.turn("v2")) for _ in range(2))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        held.release(REPLY)
+        (await next_one).release(REPLY)
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    within(work)
+
+
+def test_a_lease_is_given_back_once(limiter):
+    turns = limiter(concurrency=1)
+
+    async def work() -> None:
+        lease = turns.at_once("v2")
+        lease.release(REPLY)
+        lease.release(REPLY)
+        assert turns.at_once("v2")
+        assert turns.at_once("v2") is None
+
+    within(work)
+
+
+@pytest.mark.parametrize(
+    "outcome", [REPLY, None, asyncio.CancelledError(), BackendError("no"), Retryable("no", kind="500"), ValueError()]
+)
+def test_room_comes_back_whatever_the_request_came_to(limiter, outcome):
+    turns = limiter(concurrency=1)
+
+    async def work() -> None:
+        turns.at_once("v2").release(outcome)
+        assert turns.at_once("v2")
+
+    within(work)
+
+
+def test_everybody_pauses_for_as_long_as_a_server_asks(limiter):
+    turns, started = limiter(), []
+
+    async def ask(arm: str) -> None:
+        lease = turns.at_once(arm) or await turns.turn(arm)
+        started.append(asyncio.get_running_loop().time())
+        lease.release(REPLY)
+
+    async def work() -> None:
+        turns.at_once("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
+        assert turns.at_once("v1") is None
+        await asyncio.gather(ask("v1"), ask("v2"))
+
+    within(work)
+    assert 3.0 <= min(started) < 3.5
+
+
+def test_turns_of_a_rate_come_evenly(limiter):
+    turns, started = limiter(requests_per_second=10), []
+
+    async def work() -> None:
+        for _ in range(11):
+            lease = turns.at_once("v2") or await turns.turn("v2")
+            started.append(asyncio.get_running_loop().time())
+            lease.release(REPLY)
+
+    within(work)
+    assert started == pytest.approx([number / 10 for number in range(11)])
+
+
+def test_all_adapters_of_a_server_share_its_limiter_and_the_strictest_limit_holds(opened):
+    limiters = opened()
+    first = limiters.of("http://host/v1 key", Limits(concurrency=8))
+    second = limiters.of("http://host/v1 key", Limits(concurrency=2))
+    other = limiters.of("http://host/v1 another key", Limits())
+
+    async def work() -> None:
+        assert [bool(first.at_once("v2")) for _ in range(3)] == [True, True, False]
+        assert other.at_once("v2")
+
+    assert first is second
+    within(work)
+
+
+# -- spare requests -------------------------------------------------------------------------------------------------
+
+
+def test_there_is_room_for_a_hedge_where_nothing_holds_back(limiter):
+    turns = limiter(ordinary=1)
+
+    async def work() -> None:
+        assert turns.at_once("v2")
+        assert turns.at_once("v2") is None
+        assert turns.spare()
+
+    within(work)
+
+
+def test_a_hedge_takes_no_ones_turn(limiter):
+    turns = limiter(ordinary=1)
+
+    async def work() -> None:
+        first = turns.at_once("v2")
+        spare = turns.spare()
+        first.release(REPLY)
+        assert turns.at_once("v2")
+        spare.release(REPLY)
+        assert turns.at_once("v2") is None
+
+    within(work)
+
+
+def test_there_is_none_above_what_the_user_allows(limiter):
+    turns = limiter(concurrency=2)
+
+    async def work() -> None:
+        assert turns.at_once("v2")
+        assert turns.spare()
+        assert turns.spare() is None
+
+    within(work)
+
+
+def test_there_is_none_while_others_wait(limiter):
+    turns = limiter(ordinary=1)
+
+    async def work() -> None:
+        held = turns.at_once("v2")
+        waiting = asyncio.create_task(turns.turn("v2"))
+        await asyncio.sleep(0)
+        assert turns.spare() is None
+        held.release(REPLY)
+        (await waiting).release(REPLY)
+
+    within(work)
+
+
+@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+def test_there_is_none_while_the_limiter_backs_off_and_for_some_time_after(limiter, retry_after_s):
+    turns = limiter()
+
+    async def work() -> None:
+        assert turns.spare()
+        turns.at_once("v2").release(Retryable("too much", kind="429", retry_after_s=retry_after_s))
+        assert turns.spare() is None
+        await asyncio.sleep(4)
+        assert turns.spare() is None
+        await asyncio.sleep(3)
+        assert turns.spare()
+
+    within(work)

@@ -1,0 +1,125 @@
+"""What users and servers say of limits."""
+
+from __future__ import annotations
+
+import math
+import re
+from types import SimpleNamespace
+
+import pytest
+import virtual_time
+from asking import adapter, request
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_servers import SimulatedServer
+
+from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limits import Limits, limits_of
+from pytest_crucible.backends.limiting.told import PERIODS_S, told_rate
+from pytest_crucible.backends.sharing import Shared
+from pytest_crucible.backends.stack import stacked
+from pytest_crucible.errors import SpecError
+from pytest_crucible.records import Reply, Request
+
+
+def test_a_limit_is_as_it_was_set_and_the_rest_is_not_limited():
+    assert limits_of(adapter()) == Limits()
+    assert limits_of(adapter(limit={"requests_per_second": 0.5})) == Limits(requests_per_second=0.5)
+    assert limits_of(adapter(limit={"concurrency": 8, "tokens_per_minute": 1000})) == Limits(
+        concurrency=8, tokens_per_minute=1000
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (50, "has limit = 50: write limit = { requests_per_second = 50 }"),
+        ({"rps": 50}, "has a limit of 'rps', which there is not: it takes concurrency, requests_per_second, tokens_"),
+        ({"concurrency": 0}, "has a limit of concurrency = 0: write a whole number from 1"),
+        ({"concurrency": 2.5}, "has a limit of concurrency = 2.5: write a whole number from 1"),
+        ({"concurrency": True}, "has a limit of concurrency = True: write a whole number from 1"),
+        ({"requests_per_second": -1}, "has a limit of requests_per_second = -1: write a number above 0"),
+        ({"requests_per_second": math.inf}, "has a limit of requests_per_second = inf: write a number above 0"),
+        ({"tokens_per_minute": "1000"}, "has a limit of tokens_per_minute = '1000': write a number above 0"),
+    ],
+)
+def test_a_limit_that_cannot_be_meant_is_told_in_a_sentence(wrong, sentence):
+    with pytest.raises(SpecError, match=f"^adapter 'v2' {re.escape(sentence)}"):
+        limits_of(adapter(limit=wrong))
+
+
+# -- told by the server ---------------------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(PERIODS_S), st.integers(100, 100_000), st.integers(3, 90))
+def test_what_agrees_on_a_period_is_believed(period, limit, used):
+    assert told_rate(limit, limit - used, used * period / limit) == limit / period
+
+
+@pytest.mark.parametrize(
+    ("limit", "remaining", "reset_s"),
+    [
+        (None, 10, 1.0),
+        (3000, None, 1.0),
+        (3000, 2990, None),
+        (3000, 2990, 0.0),
+        (3000, 2999, 0.02),  # so little was used that it may be chance
+        (3000, 0, 0.02),  # when one more is allowed, not when all are
+        (3000, 2990, 59.0),  # when the window ends
+        (50, 100, 1.0),
+    ],
+)
+def test_what_does_not_agree_is_not(limit, remaining, reset_s):
+    assert told_rate(limit, remaining, reset_s) is None
+
+
+class Telling(SimulatedServer):
+    """Says with each answer that it takes 600 requests a minute, and that 4 of them were used."""
+
+    limits_seen = SimpleNamespace(
+        limit_requests=600,
+        remaining_requests=596,
+        reset_requests_s=0.4,
+        limit_tokens=None,
+        remaining_tokens=None,
+        reset_tokens_s=None,
+    )
+
+
+def test_a_limit_that_is_told_is_kept_before_anything_is_refused():
+    server = Telling(latency_s=0.001, spread=0.0)
+    top = stacked(server, adapter(), Shared())
+
+    async def work() -> None:
+        for number in range(100):
+            await top.generate(request(str(number)))
+
+    virtual_time.run(work())
+
+    assert server.accepted(2, 8) == pytest.approx(10, rel=0.1)
+
+
+# -- where a limit applies ------------------------------------------------------------------------------------------
+
+
+class Function:
+    """A backend that asks no server."""
+
+    identity = "function"
+    simulated = True
+
+    async def generate(self, request: Request) -> Reply:
+        return Reply(text="4")
+
+
+@pytest.mark.parametrize(
+    ("backend", "asking", "limited"),
+    [(Function(), {}, False), (Function(), {"limit": {"concurrency": 1}}, True), (SimulatedServer(), {}, True)],
+    ids=["function", "function with a limit", "server"],
+)
+def test_servers_are_limited_and_functions_where_they_are_to_be(backend, asking, limited):
+    limiters = Limiters()
+
+    stacked(backend, adapter(**asking), Shared(limiters=limiters))
+
+    assert bool(limiters._limiters) is limited

@@ -1,0 +1,156 @@
+"""One limiter for several processes: they see each other's requests, and one that dies holds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from collections.abc import Iterator
+
+import pytest
+from limiter_process import COUNT, SERVER, LimiterProcess
+
+from pytest_crucible.backends.limiting import limiters as limiters_module
+from pytest_crucible.backends.limiting.limiter import Limiter
+from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.records import Reply
+
+MOST = 3
+REPLY = Reply(text="4")
+pytest.importorskip("fcntl")
+
+
+@pytest.fixture
+def name() -> str:
+    return f"test-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def limiters(name, monkeypatch) -> Iterator[Limiters]:
+    monkeypatch.setattr("pytest_crucible.backends.limiting.shared_memory.REAPS_S", 0.0)
+    limiters = Limiters(workers=Workers(name, COUNT))
+    yield limiters
+    limiters.close()
+    assert not limiters_module._path(name, SERVER).exists()
+
+
+@pytest.fixture
+def limiter(limiters) -> Limiter:
+    return limiters.of(SERVER, Limits(concurrency=MOST))
+
+
+def took(limiter: Limiter) -> int:
+    """How many turns there are at once."""
+
+    async def take() -> int:
+        return sum(limiter.at_once("v2") is not None for _ in range(MOST + 1))
+
+    return asyncio.run(take())
+
+
+def test_processes_share_what_is_allowed(name, limiter):
+    with LimiterProcess.start(name, MOST) as other:
+        assert other.do("take") == "True"
+        assert took(limiter) == MOST - 1
+        assert other.do("take") == "False"
+
+        other.do("give")
+
+        assert took(limiter) == 1
+
+
+def test_what_one_gives_back_another_gets_that_waits(name, limiter):
+    async def wait(other: LimiterProcess) -> None:
+        waiting = asyncio.create_task(limiter.turn("v2"))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        other.do("give")
+        async with asyncio.timeout(5):
+            (await waiting).release(REPLY)
+
+    with LimiterProcess.start(name, MOST) as other:
+        assert [other.do("take") for _ in range(MOST)] == ["True"] * MOST
+
+        asyncio.run(wait(other))
+
+
+def test_a_process_that_dies_holds_nothing(name, limiter):
+    async def wait() -> None:
+        async with asyncio.timeout(5):
+            (await limiter.turn("v2")).release(REPLY)
+
+    with LimiterProcess.start(name, MOST) as other:
+        assert [other.do("take") for _ in range(MOST)] == ["True"] * MOST
+        assert took(limiter) == 0
+
+        other.process.kill()
+        other.process.wait()
+        asyncio.run(wait())
+
+        assert took(limiter) == MOST
+
+
+def test_one_that_comes_later_takes_its_place(name, limiter):
+    with LimiterProcess.start(name, MOST) as other:
+        assert [other.do("take") for _ in range(MOST)] == ["True"] * MOST
+        other.process.kill()
+        other.process.wait()
+
+    with LimiterProcess.start(name, MOST) as another:
+        assert [another.do("take") for _ in range(MOST + 1)] == ["True"] * MOST + ["False"]
+        another.do("close")
+
+
+def test_a_pause_that_one_was_told_is_kept_by_all(name, limiter):
+    async def wait() -> float:
+        started = asyncio.get_running_loop().time()
+        (await limiter.turn("v2")).release(REPLY)
+        return asyncio.get_running_loop().time() - started
+
+    with LimiterProcess.start(name, MOST) as other:
+        other.do("take")
+        other.do("give", "429")
+
+        assert took(limiter) == 0
+        assert 0.05 < asyncio.run(wait()) < 5
+
+
+def test_who_closes_gives_everything_back(name, limiter):
+    with LimiterProcess.start(name, MOST) as other:
+        other.do("take")
+
+        other.do("close")
+
+        assert took(limiter) == MOST
+
+
+def test_none_gets_all_while_another_waits(name, limiters):
+    """Of four turns two processes get two each."""
+    limiter = limiters.of(SERVER, Limits(concurrency=4))
+
+    async def work(other: LimiterProcess) -> None:
+        mine = [limiter.at_once("v2") for _ in range(4)]
+        other.do("wait")
+        mine.pop().release(REPLY)
+        assert limiter.at_once("v2") is None
+        while other.do("count") == "0":
+            await asyncio.sleep(0.005)
+        other.do("wait")
+        for lease in mine:
+            lease.release(REPLY)
+        assert limiter.at_once("v2")
+
+    with LimiterProcess.start(name, 4) as other:
+        asyncio.run(work(other))
+
+
+@pytest.mark.parametrize("missing", ["no fcntl", "no file"])
+def test_where_nothing_can_be_shared_each_process_takes_its_part(missing, monkeypatch, name, tmp_path):
+    if missing == "no fcntl":
+        monkeypatch.setitem(sys.modules, "pytest_crucible.backends.limiting.shared_memory", None)
+    else:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    limiters = Limiters(ordinary=100, workers=Workers(name, 2))
+
+    assert took(limiters.of(SERVER, Limits(concurrency=MOST))) == MOST // 2

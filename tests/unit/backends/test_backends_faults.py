@@ -1,0 +1,56 @@
+"""A real server on which one request in ten fails, in every way: through the whole stack nothing is lost and nothing told twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer
+
+from pytest_crucible.backends import retried
+from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.openai.backend import open_openai
+from pytest_crucible.backends.sharing import Shared
+from pytest_crucible.backends.stack import stacked
+from pytest_crucible.records import Adapter, Event, Reply, Request
+
+FAULTS = "429,500,502,503,504,reset,close,half,stall,hang,garbage,no_choices,error_200"
+MANY = 600
+
+
+@pytest.mark.parametrize("retry_after", ["", "ms:10"], ids=["without retry-after", "with retry-after"])
+def test_what_a_retry_can_save_is_saved_and_every_request_is_told_once(retry_after, monkeypatch):
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
+    events: list[Event] = []
+
+    with OpenAIServer.start(fault=FAULTS, fault_share=0.1, retry_after=retry_after, quiet=True) as server:
+        replies = asyncio.run(ask_all(server, events))
+        counts = server.counts()
+
+    names = Counter(event.name for event in events)
+    timeouts = Counter(event.facts.get("error") for event in events)["timeout"]
+    hurried = timeouts - counts["faults"]["hang"] - counts["faults"]["stall"]
+    """Requests that a busy machine did not answer in time: the server may know of them or not, and may have answered."""
+    assert [reply.text for reply in replies] == [f"question {number}" for number in range(MANY)]
+    assert set(counts["faults"]) == set(FAULTS.split(","))
+    assert names["request.start"] == names["request.stop"] == names["request.retry"] + MANY
+    assert 0 <= names["request.start"] - counts["requests"] <= hurried
+    assert counts["distinct"] == MANY
+    assert counts["answered_again"] <= hurried
+
+
+async def ask_all(server: OpenAIServer, events: list[Event]) -> list[Reply]:
+    asking = {"timeout_s": 0.8, "retries": 8}
+    options = {"base_url": server.url, "model": "m"}
+    adapter = Adapter(name="v2", backend="openai", options=options, parameters={}, asking=asking)
+    backend, shared = open_openai(adapter, Path.cwd()), Shared(emit=events.append, limiters=Limiters(ordinary=64))
+    top = stacked(backend, adapter, shared)
+    try:
+        return await asyncio.gather(
+            *(top.generate(Request(input=f"question {number}", sample=f"{number}", epoch=0)) for number in range(MANY))
+        )
+    finally:
+        await backend.close()
+        shared.limiters.close()

@@ -1,0 +1,64 @@
+"""Every request on the wire is told twice: when it starts, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pytest_crucible.backends import ScriptedBackend
+from pytest_crucible.backends.metered import Metered
+from pytest_crucible.errors import Retryable
+from pytest_crucible.records import Event, Reply, Request
+
+REQUEST = Request(input="2 + 2", sample="a", epoch=1, experiment="test_sums.py::test_sums", arm="v2")
+
+
+def told(script) -> tuple[list[Event], BaseException | None]:
+    events: list[Event] = []
+    backend = Metered(ScriptedBackend(script, identity="sums"), events.append)
+    try:
+        asyncio.run(backend.generate(REQUEST))
+    except Exception as error:
+        return events, error
+    return events, None
+
+
+def test_a_request_is_told_with_whom_it_belongs_to():
+    events, _ = told(lambda request: "4")
+
+    assert [one.name for one in events] == ["request.start", "request.stop"]
+    assert {(one.experiment, one.arm, one.sample, one.epoch) for one in events} == {
+        ("test_sums.py::test_sums", "v2", "a", 1)
+    }
+
+
+def test_its_end_has_time_and_tokens():
+    events, _ = told(lambda request: Reply(text="4", input_tokens=5, output_tokens=1))
+
+    assert events[1].seconds >= 0
+    assert events[1].facts == {"input_tokens": 5, "output_tokens": 1, "finish": "stop", "cost_usd": None}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(Retryable("busy", kind="429"), "429"), (ValueError("x"), "ValueError"), (asyncio.CancelledError(), "cancelled")],
+)
+def test_a_failed_request_is_told_by_the_class_of_its_error(error, kind):
+    def fails(request):
+        raise error
+
+    events: list[Event] = []
+    backend = Metered(ScriptedBackend(fails, identity="sums"), events.append)
+    with pytest.raises(BaseException, match=str(error) or None):
+        asyncio.run(backend.generate(REQUEST))
+
+    assert events[1].facts == {"error": kind}
+
+
+def test_it_answers_as_the_backend_inside():
+    inner = ScriptedBackend(lambda request: "4", identity="sums")
+    wrapped = Metered(inner, lambda event: None)
+
+    assert (wrapped.identity, wrapped.simulated) == (inner.identity, inner.simulated)
+    assert asyncio.run(wrapped.generate(REQUEST)).text == "4"

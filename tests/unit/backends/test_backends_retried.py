@@ -1,0 +1,172 @@
+"""Asking again: what may be asked again, how often, after how long, and what is said when nothing helped."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+import virtual_time
+from asking import adapter, request
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.backends import ScriptedBackend
+from pytest_crucible.backends.retried import FIRST_S, LONGEST_S, RETRIES, Retried, retries_of
+from pytest_crucible.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.records import Event, Request
+
+Answer = str | Exception
+
+
+class Script:
+    """Says one thing after the other, the last one for ever, and remembers when it was asked."""
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self.answers = list(answers)
+        self.asked: list[float] = []
+
+    def __call__(self, request: Request) -> str:
+        self.asked.append(asyncio.get_running_loop().time())
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def busy(kind: str = "429", after: float | None = None) -> Retryable:
+    return Retryable("too much is asked", kind=kind, retry_after_s=after)
+
+
+def asked(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event], str | BaseException]:
+    """What became of one request: the script, the events, and the reply's text or the error."""
+    script, events = Script(answers), []
+    backend = Retried(ScriptedBackend(script, identity="script"), events.append, retries=retries)
+    try:
+        reply = virtual_time.run(backend.generate(request()))
+    except BaseException as error:
+        return script, events, error
+    return script, events, reply.text
+
+
+def test_an_answer_is_an_answer():
+    script, events, came = asked("4")
+
+    assert (len(script.asked), events, came) == (1, [], "4")
+
+
+@given(st.integers(0, 8), st.integers(0, 8))
+def test_what_fails_in_passing_is_asked_again_as_often_as_is_allowed(failures, retries):
+    script, events, came = asked(*[busy()] * failures, "4", retries=retries)
+
+    assert len(script.asked) == min(failures, retries) + 1
+    assert len(events) == min(failures, retries)
+    assert (came == "4") == (failures <= retries)
+
+
+@pytest.mark.parametrize("error", [BackendError("no such sample"), Refused("bad key"), ValueError("a mistake")])
+def test_anything_else_is_not(error):
+    script, events, came = asked(error)
+
+    assert (len(script.asked), events, came) == (1, [], error)
+
+
+def test_nor_when_it_comes_after_something_that_was():
+    script, _, came = asked(busy(), Refused("bad key"))
+
+    assert len(script.asked) == 2
+    assert isinstance(came, Refused)
+
+
+def test_waits_are_drawn_from_ever_longer_times():
+    waits = []
+    for _ in range(200):
+        script, _, _ = asked(busy(), retries=7)
+        waits.append([after - before for before, after in zip(script.asked, script.asked[1:], strict=False)])
+
+    for number, many in enumerate(zip(*waits, strict=True)):
+        longest = min(LONGEST_S, FIRST_S * 2**number)
+        assert 0 <= min(many) < 0.1 * longest
+        assert 0.9 * longest < max(many) <= longest
+
+
+def test_a_server_is_not_asked_before_it_wants_to_be():
+    script, _, came = asked(busy(after=20.0), "4")
+
+    assert 20.0 <= script.asked[1] <= 21.0
+    assert came == "4"
+
+
+def test_each_wait_is_told_with_its_reason():
+    _, events, _ = asked(busy("503"), busy("timeout"), "4")
+
+    assert [(one.name, one.facts["kind"], one.facts["attempt"]) for one in events] == [
+        ("request.retry", "503", 1),
+        ("request.retry", "timeout", 2),
+    ]
+    assert [one.facts["wait_s"] >= 0 for one in events] == [True, True]
+    assert {(one.experiment, one.arm, one.sample) for one in events} == {("test_sums.py::test_sums", "v2", "a")}
+
+
+def test_what_is_lost_says_what_happened_and_how_often():
+    _, _, came = asked(*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection"))
+
+    assert type(came) is BackendError
+    assert re.fullmatch(
+        r"lost after 6 attempts in \d+ s: 429 x 4, timeout x 1, connection x 1; the last: it hung up", str(came)
+    )
+
+
+def test_without_retries_it_says_so_too():
+    _, _, came = asked(busy(), retries=0)
+
+    assert str(came) == "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"
+
+
+def test_nobody_waits_for_a_day():
+    script, _, came = asked(busy(after=86_400.0))
+
+    assert len(script.asked) == 1
+    assert isinstance(came, Refused)
+    assert str(came) == (
+        "too much is asked: the server asks to come back in 1440 minutes; --crucible-resume goes on then"
+    )
+
+
+def test_to_wait_can_be_ended():
+    script = Script([busy(after=60.0)])
+    backend = Retried(ScriptedBackend(script, identity="script"), lambda event: None)
+
+    async def work() -> None:
+        task = asyncio.create_task(backend.generate(request()))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtual_time.run(work())
+
+
+def test_it_draws_from_nobody_elses_numbers():
+    random.seed(5)
+    expected = random.random()
+    random.seed(5)
+
+    asked(busy(), busy(), "4")
+
+    assert random.random() == expected
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, "3", True, None, [3]])
+def test_retries_are_a_count(wrong):
+    with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: write how often"):
+        retries_of(adapter(retries=wrong))
+
+
+def test_retries_are_as_they_were_set():
+    found: list[Callable[[], int] | int] = [retries_of(adapter()), retries_of(adapter(retries=0))]
+
+    assert found == [RETRIES, 0]

@@ -1,0 +1,57 @@
+"""Base URLs: read into their parts, and refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.backends.http.address import Address, address_of
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("HTTPS://API.Example.com:443/v1/", "https://api.example.com/v1"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        ("http://modèle.example/v1", "http://xn--modle-6ra.example/v1"),
+    ],
+)
+def test_spellings_of_one_server_are_one(url, same):
+    assert address_of(url).url == same
+
+
+@given(
+    st.sampled_from(["http", "https"]),
+    st.from_regex(r"[a-z][a-z0-9]{0,10}(\.[a-z]{2,5})?", fullmatch=True),
+    st.integers(1, 65535),
+    st.from_regex(r"(/[a-z0-9]{1,5}){0,3}", fullmatch=True),
+)
+def test_reading_what_is_written_changes_nothing(scheme, host, port, path):
+    address = Address(scheme, host, port, path)
+
+    assert address_of(address.url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("localhost:8000/v1", "'localhost:8000/v1' is no URL of a server: write http://HOST:PORT/v1"),
+        ("127.0.0.1", "is no URL of a server"),
+        ("ftp://host/v1", "is no URL of a server"),
+        ("http:///v1", "is no URL of a server"),
+        ("http://host /v1", "is no URL of a server"),
+        ("http://host\r\nx: y/v1", "is no URL"),
+        ("http://host:port/v1", "is no URL"),
+        ("http://[::1/v1", "is no URL"),
+        ("http://host/v1?key=1", "has a query or a fragment"),
+        ("http://user:hidden@host/v1", "it has a user or a password in it: name an environment variable"),
+    ],
+)
+def test_what_is_no_base_url_gets_a_sentence_without_a_password(url, sentence):
+    with pytest.raises(ValueError, match=r"is no URL|has a") as caught:
+        address_of(url)
+
+    assert sentence in str(caught.value)
+    assert "hidden" not in str(caught.value)

@@ -1,0 +1,106 @@
+"""Proxies of the environment: real ones, which see what is asked of them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator
+
+import pytest
+from forward_proxy import ForwardProxy, forward_proxy
+from openai_server import CERTIFICATE, OpenAIServer
+
+from pytest_crucible.backends.http.address import address_of
+from pytest_crucible.backends.http.client import Client
+from pytest_crucible.backends.http.proxies import Proxy, proxy_for, read_proxy
+from pytest_crucible.backends.http.tls import context_of
+from pytest_crucible.errors import Refused, Retryable, SpecError
+
+BODY = b'{"model": "m", "prompt": "2 + 2"}'
+
+
+@pytest.fixture
+def proxy() -> Iterator[ForwardProxy]:
+    with forward_proxy() as proxy:
+        yield proxy
+
+
+def statuses(server: OpenAIServer, times: int = 2) -> list[int]:
+    address = address_of(server.url)
+    client = Client(address, {}, context_of(ca_file=CERTIFICATE) if address.scheme == "https" else None)
+
+    async def asked() -> list[int]:
+        return [(await client.post("/completions", BODY)).status for _ in range(times)]
+
+    return asyncio.run(asked())
+
+
+def test_plain_requests_go_through_the_proxy(server, proxy, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+
+    assert statuses(server) == [200, 200]
+    assert proxy.asked == [f"POST {server.url}/completions HTTP/1.1"]  # the second on the same connection
+
+
+def test_over_tls_the_proxy_opens_a_tunnel(proxy, monkeypatch):
+    monkeypatch.setenv("https_proxy", proxy.url)
+    with OpenAIServer.start(tls=True) as server:
+        assert statuses(server) == [200, 200]
+
+    assert proxy.asked == [f"CONNECT 127.0.0.1:{address_of(server.url).port} HTTP/1.1"]
+
+
+def test_no_proxy_wins(server, proxy, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+
+    assert statuses(server) == [200, 200]
+    assert proxy.asked == []
+
+
+def test_the_proxy_of_everything_is_the_last_resort(server, proxy, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", proxy.url)
+
+    assert statuses(server) == [200, 200]
+    assert len(proxy.asked) == 1
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+def test_a_proxy_may_want_a_password(monkeypatch, tls):
+    secret = base64.b64encode(b"me:p@ss").decode()
+    with forward_proxy(f"Basic {secret}") as proxy, OpenAIServer.start(tls=tls) as server:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, proxy.url.replace("//", "//me:p%40ss@"))
+
+        assert statuses(server) == [200, 200]
+
+
+def test_a_tunnel_that_a_proxy_refuses_is_refused(monkeypatch):
+    with forward_proxy("Basic else") as proxy, OpenAIServer.start(tls=True) as server:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        with pytest.raises(
+            Refused, match=r"the proxy 127.0.0.1:\d+ does not let through to 127.0.0.1:\d+ \(status 407\)"
+        ):
+            statuses(server)
+
+
+def test_a_proxy_that_is_away_is_named(server, monkeypatch):
+    with forward_proxy() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    with pytest.raises(Retryable, match=r"nothing listens at the proxy 127.0.0.1:\d+"):
+        statuses(server)
+
+
+def test_a_proxy_needs_no_scheme():
+    assert read_proxy("proxy.example:3128") == Proxy("proxy.example", 3128)
+
+
+@pytest.mark.parametrize(
+    "url", ["socks5://me:hidden@proxy.example:1080", "https://proxy.example", "http://:3128", "http://a:b"]
+)
+def test_a_proxy_that_cannot_be_spoken_to_gets_a_sentence(monkeypatch, url):
+    monkeypatch.setenv("HTTP_PROXY", url)
+    with pytest.raises(SpecError, match=r"the environment names a proxy at .*, wanted http://HOST:PORT") as caught:
+        proxy_for(address_of("http://model.example/v1"))
+
+    assert "hidden" not in str(caught.value)

@@ -1,0 +1,181 @@
+"""The backend against a server that behaves, and misbehaves, as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from openai_server import OpenAIServer
+
+from pytest_crucible.backends.openai.limits import Limits
+from pytest_crucible.backends.protocol import Backend, Closing, Remote
+from pytest_crucible.errors import BackendError, Refused, Retryable
+from pytest_crucible.records import Request
+
+REQUEST = Request(input="2 + 2", sample="a", epoch=0)
+
+
+def test_it_is_a_backend_of_a_server_that_is_closed(opened, server):
+    backend = opened()
+
+    assert isinstance(backend, Backend)
+    assert isinstance(backend, Remote)
+    assert isinstance(backend, Closing)
+    assert (backend.server, backend.model) == (server.url, "m")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("mode", ["chat", "completions"])
+def test_a_reply_has_all_that_the_server_tells(ask, mode, stream):
+    reply = ask(mode=mode, stream=stream, parameters={"n": 2, "logprobs": True})
+
+    assert (reply.text, reply.finish, reply.model) == ("one two three", "stop", "m")
+    assert (reply.input_tokens, reply.output_tokens) == (3, 6)
+    assert [one.text for one in reply.alternatives] == ["one two three"]
+    assert len(reply.logprobs) == 3
+    assert (reply.first_token_s is not None) == stream
+
+
+def test_latency_is_the_servers_time_and_the_first_token_has_its_own(ask):
+    reply = ask(stream=True, model="m?latency_s=0.01&first_token_s=0.01&chunk_s=0.02")
+
+    assert 0.02 <= reply.first_token_s <= reply.latency_s - 0.04
+    assert ask(model="m?latency_s=0.03").latency_s >= 0.03
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("finish", "text"), [("length", "2"), ("content_filter", ""), ("tool_calls", ""), ("stop", "")]
+)
+def test_how_a_reply_ended_is_told(ask, finish, text, stream):
+    reply = ask(stream=stream, model=f"m?finish={finish}&text={text}")
+
+    assert (reply.text, reply.finish) == (text, finish)
+    assert len(reply.tool_calls) == (finish == "tool_calls")
+
+
+def test_an_answer_that_was_cut_says_so(ask):
+    reply = ask(parameters={"max_tokens": 2})
+
+    assert (reply.text, reply.finish, reply.output_tokens) == ("one two ", "length", 2)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("429", "429"),
+        ("500", "500"),
+        ("503", "503"),
+        ("reset", "connection"),
+        ("close", "connection"),
+        ("half", "half"),
+        ("garbage", "garbage"),
+        ("no_choices", "garbage"),
+        ("error_200", "500"),
+    ],
+)
+def test_every_fault_that_passes_can_be_asked_again(ask, server, fault, kind, stream):
+    with pytest.raises(Retryable) as caught:
+        ask(stream=stream, model=f"m?fault={fault}")
+
+    assert (caught.value.kind, caught.value.retry_after_s) == (kind, None)
+    assert server.counts()["requests"] == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("0.25", 0.25), ("ms:250", 0.25), ("reset:6m0s", 360.0), ("date:100", 100.0)]
+)
+def test_a_server_says_when_to_come_again(ask, said, seconds):
+    with pytest.raises(Retryable) as caught:
+        ask(model=f"m?fault=429&retry_after={said}")
+
+    assert caught.value.retry_after_s == pytest.approx(seconds, abs=3 if said.startswith("date") else 0)
+
+
+@pytest.mark.parametrize("fault", ["hang", "stall"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_who_hangs_is_left_and_hears_of_it(opened, server, fault, stream):
+    async def left() -> None:
+        async with asyncio.timeout(0.05):
+            await opened(stream=stream, model=f"m?fault={fault}").generate(REQUEST)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(left())
+    for _ in range(200):
+        if server.counts()["cancelled"]:
+            break
+        time.sleep(0.005)
+
+    assert server.counts()["cancelled"] == 1
+
+
+def test_a_slow_body_comes_whole(ask):
+    assert ask(model="m?fault=slow&chunk_s=0.001").text == "one two three"
+
+
+def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
+    reply = ask(model="m?context=2")
+
+    assert (reply.text, reply.finish) == ("", "length")
+
+
+def test_a_wrong_key_stops_and_names_where_it_came_from(ask, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "sk-hidden-12345")
+    with pytest.raises(Refused) as caught:
+        ask(model="m?key=right", api_key_env="MY_KEY")
+
+    assert str(caught.value).endswith("Incorrect API key provided: ***; the key is that of MY_KEY")
+
+
+def test_without_a_key_it_says_that_there_is_none(ask):
+    with pytest.raises(Refused, match="no key was sent, because OPENAI_API_KEY is not set"):
+        ask(model="m?key=right")
+
+
+def test_the_right_key_opens(ask, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+
+    assert ask(model="m?key=right").text == "one two three"
+
+
+def test_a_url_without_v1_is_refused_with_what_to_do(ask, server):
+    with pytest.raises(Refused, match="end as this server's base URL does, most often in /v1"):
+        ask(base_url=server.url.removesuffix("/v1"))
+
+
+def test_a_refused_parameter_stops_and_another_bad_request_does_not(ask):
+    with pytest.raises(Refused, match="does not take 'top_k'"):
+        ask(model="m?fault=400&message=unknown field top_k of `top_k`", parameters={"top_k": 5})
+    with pytest.raises(BackendError) as caught:
+        ask(model="m?fault=400&message=unreadable image")
+
+    assert type(caught.value) is BackendError
+
+
+def test_limits_that_were_seen_are_offered(opened):
+    backend = opened(model="m?rate=10")
+
+    assert backend.limits_seen is None
+
+    asyncio.run(backend.generate(REQUEST))
+
+    assert backend.limits_seen == Limits(limit_requests=600, remaining_requests=9, reset_requests_s=0.0)
+
+
+def test_many_at_one_time_get_each_their_own(opened):
+    backend = opened(model="m?latency_s=0.005&spread=1")
+
+    async def asked() -> list[str]:
+        requests = [Request(input=f"question {k}", sample=str(k), epoch=0) for k in range(200)]
+        return [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))]
+
+    assert asyncio.run(asked()) == [f"question {k}" for k in range(200)]
+
+
+def test_over_tls(opened):
+    with OpenAIServer.start(tls=True) as server:
+        reply = asyncio.run(opened(base_url=server.url, verify=False).generate(REQUEST))
+
+    assert reply.text == "2 + 2"
