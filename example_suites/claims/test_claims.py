@@ -1,4 +1,4 @@
-"""Claim extraction: are the lines in form, and does each cite the document that it comes from?"""
+"""Claim extraction: are the lines in form, does each cite the document that it comes from, and did training take?"""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def citation(reply, sample):
 @pytest.mark.crucible(dataset="held_out.jsonl", metrics=[schema, citation])
 @pytest.mark.quality_target("schema >= 0.80")
 @pytest.mark.quality_target("citation >= 0.80")
+@pytest.mark.quality_target("loss_reduction >= 0.95")
 @pytest.mark.ab_compare("schema")
 @pytest.mark.ab_compare("citation")
 async def test_claims(sample, sampler):

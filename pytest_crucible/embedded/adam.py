@@ -11,6 +11,10 @@ import numpy as np
 from pytest_crucible.embedded.shape import Floats
 
 
+class NotFinite(ValueError):
+    """A loss or gradients that left the finite numbers: training cannot go on from there."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdamParams:
     """What one step is made with: Tinker's names and defaults. A `grad_clip_norm` of 0 clips nothing."""
@@ -52,7 +56,7 @@ class Adam:
         """
         norm = math.sqrt(sum(float(np.vdot(one, one)) for one in gradients.values()))
         if not math.isfinite(norm):
-            raise ValueError("the gradients are not finite, so no step was made")
+            raise NotFinite("the gradients are not finite")
         scale = params.grad_clip_norm / norm if 0 < params.grad_clip_norm < norm else 1.0
         self.steps += 1
         for name, gradient in gradients.items():

@@ -7,17 +7,20 @@ All are sums over positions, with p = exp(logprobs), q = exp(inputs["logprobs"])
     ppo                  -sum(min(p / q * A, clip(p / q, low, high) * A))        low 0.8, high 1.2
     cispo                -sum(clip(p / q, low, high) * A * log p), clip constant  low 0.0, high 4.0
     dro                  -sum(A * log p - beta / 2 * (log p - log q)^2)           beta 0.05
+    gspo                 -sum(min(s * A, clip(s, low, high) * A))                 low and high must be given
 
-Inputs have one number per position, in arrays of the shape of `logprobs`. `clip_low_threshold` and `clip_high_threshold`
-may be given in the configuration, or as inputs, one per position. Schulman et al. 2017 (ppo); MiniMax 2025 (cispo);
-Richemond et al. 2024 (dro); https://tinker-docs.thinkingmachines.ai/tinker/losses.
+In gspo, s is one ratio for a whole sequence, exp of the mean of log p - log q where `sequence_ratio_mask` is not 0; each
+position has its value, and the gradient of its own log p (GSPO-token). Inputs have one number per position, in arrays of
+the shape of `logprobs`. `clip_low_threshold` and `clip_high_threshold` may be given in the configuration, or as inputs,
+one per position. Schulman et al. 2017 (ppo); MiniMax 2025 (cispo); Richemond et al. 2024 (dro); Zheng et al. 2025 (gspo);
+https://tinker-docs.thinkingmachines.ai/tinker/losses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +44,21 @@ class Loss:
     needs: tuple[str, ...]
     defaults: Mapping[str, float]
     formula: Callable[[Floats, Inputs, Settings], tuple[Floats, Floats]]
+    asked: tuple[str, ...] = ()
+    """Settings without a default."""
+    of_sequences: bool = False
+    """Whether the formula is one of whole sequences, not of each position by itself."""
 
     def __call__(
-        self, logprobs: Floats, inputs: Mapping[str, NDArray[np.number]], config: Config | None = None
+        self,
+        logprobs: Floats,
+        inputs: Mapping[str, NDArray[np.number]],
+        config: Config | None = None,
+        lengths: Sequence[int] | None = None,
     ) -> Judged:
-        """Loss and derivative. Missing, unknown or misshapen inputs and unknown settings raise ValueError.
+        """Loss and derivative, of several sequences one after another where `lengths` say so.
+
+        Missing, unknown or misshapen inputs and settings raise ValueError.
 
         >>> loss, derivative, outputs, metrics = LOSSES["cross_entropy"](np.log([0.5, 0.25]), {"weights": np.ones(2)})
         >>> round(loss, 4), derivative.tolist(), metrics == {"loss:sum": loss}
@@ -53,26 +66,42 @@ class Loss:
         """
         self._check(logprobs, inputs)
         given: Inputs = {name: one.astype(logprobs.dtype) for name, one in inputs.items() if name != "target_tokens"}
-        settings = {**self.defaults, **self._checked(config or {}), **self._thresholds(given)}
+        settings = self._settings(config or {}, given)
         # An infinite ratio makes the loss infinite; whoever trains is told so, not warned.
         with np.errstate(over="ignore", invalid="ignore"):
-            of_position, derivative = self.formula(logprobs, given, settings)
+            of_position, derivative = self._computed(logprobs, given, settings, lengths)
         loss = float(of_position.sum(dtype=np.float64))
         return loss, derivative, {"logprobs": logprobs, "elementwise_loss": of_position}, {"loss:sum": loss}
 
-    def _thresholds(self, inputs: Inputs) -> Settings:
-        return {name: inputs[name] for name in _CLIPS if name in inputs and name in self.defaults}
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return (*self.defaults, *self.asked)
 
-    def _checked(self, config: Config) -> Config:
-        if strange := sorted(set(config) - set(self.defaults)):
-            known = ", ".join(self.defaults) or "nothing"
+    def _settings(self, config: Config, inputs: Inputs) -> Settings:
+        if strange := sorted(set(config) - set(self._known)):
+            known = ", ".join(self._known) or "nothing"
             raise ValueError(f"{self.name} has no setting {', '.join(strange)}; it has {known}")
-        return config
+        thresholds = {name: inputs[name] for name in _CLIPS if name in inputs and name in self._known}
+        settings: dict[str, float | Floats] = {**self.defaults, **config, **thresholds}
+        if lacking := [name for name in self.asked if name not in settings]:
+            raise ValueError(f"{self.name} needs {' and '.join(lacking)}: there is no default here")
+        return settings
+
+    def _computed(
+        self, logprobs: Floats, inputs: Inputs, settings: Settings, lengths: Sequence[int] | None
+    ) -> tuple[Floats, Floats]:
+        if not self.of_sequences or lengths is None:
+            return self.formula(logprobs, inputs, settings)
+        ends = np.cumsum(lengths)
+        places = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+        parts = [self.formula(logprobs[at], _part(inputs, at), _part(settings, at)) for at in places]
+        of_position, derivative = (np.concatenate(one) for one in zip(*parts, strict=True))
+        return of_position, derivative
 
     def _check(self, logprobs: Floats, inputs: Mapping[str, NDArray[np.number]]) -> None:
         if missing := sorted(set(self.needs) - set(inputs)):
             raise ValueError(f"{self.name} needs {' and '.join(self.needs)}; {', '.join(missing)} is missing")
-        usable = {"target_tokens", *self.needs, *(name for name in _CLIPS if name in self.defaults)}
+        usable = {"target_tokens", *self.needs, *(name for name in _CLIPS if name in self._known)}
         if strange := sorted(set(inputs) - usable):
             raise ValueError(f"{self.name} does not use {', '.join(strange)}")
         for name in set(inputs) - {"target_tokens"}:
@@ -81,10 +110,16 @@ class Loss:
 
 
 def find_loss(name: str) -> Loss:
-    """The loss of that name; ValueError lists those that there are."""
+    """The loss of that name; ValueError lists those that there are, and says of one that only Tinker has why."""
     if name not in LOSSES:
-        raise ValueError(f"there is no loss {name!r} here; wanted one of {', '.join(LOSSES)}")
+        why = f"loss {name!r} {ELSEWHERE[name]}" if name in ELSEWHERE else f"there is no loss {name!r} here"
+        raise ValueError(f"{why}; wanted one of {', '.join(LOSSES)}")
     return LOSSES[name]
+
+
+def _part(named: Mapping[str, Any], at: slice) -> dict[str, Any]:
+    """What belongs to one sequence; numbers belong to all."""
+    return {name: one[at] if isinstance(one, np.ndarray) else one for name, one in named.items()}
 
 
 def _cross_entropy(logprobs: Floats, inputs: Inputs, _: Settings) -> tuple[Floats, Floats]:
@@ -115,6 +150,17 @@ def _dro(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, 
     return loss, settings["beta"] * moved - advantages
 
 
+def _gspo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
+    counted = inputs["sequence_ratio_mask"] != 0
+    if not counted.any():
+        raise ValueError("sequence_ratio_mask marks no token of a sequence, so that it has no ratio")
+    ratio = np.exp((logprobs - inputs["logprobs"])[counted].mean())
+    low, high = (settings[name] for name in _CLIPS)
+    free = ratio * inputs["advantages"]
+    clipped = np.clip(ratio, low, high) * inputs["advantages"]
+    return -np.minimum(free, clipped), np.where(free <= clipped, -free, 0)
+
+
 def _ratio(logprobs: Floats, inputs: Inputs) -> Floats:
     ratio: Floats = np.exp(logprobs - inputs["logprobs"])
     return ratio
@@ -134,5 +180,12 @@ LOSSES = {
         Loss("ppo", _OF_A_POLICY, dict(zip(_CLIPS, (0.8, 1.2), strict=True)), _ppo),
         Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo),
         Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro),
+        Loss("gspo", (*_OF_A_POLICY, "sequence_ratio_mask"), {}, _gspo, asked=_CLIPS, of_sequences=True),
     )
 }
+ELSEWHERE = {
+    "stable_reinforce": "needs what only the hosted service records while it samples (record_stability_info), "
+    "and its formula is not published",
+    "custom": "is one that was traced for the hosted service: forward_backward_custom with a function works here as well",
+}
+"""Losses that Tinker has and this model cannot have, and why."""

@@ -127,12 +127,18 @@ def sample(
     return [replies[place] for place in range(len(replies))]
 
 
+class PromptTooLong(ValueError):
+    """A prompt that fills the context, so that no reply has room."""
+
+
 def check_prompt(prompt: Sequence[int], shape: Shape, *, room: int = 1) -> None:
-    """Raise ValueError for a prompt that cannot be read with `room` more tokens after it."""
+    """Raise ValueError for a prompt that cannot be read with `room` more tokens after it, PromptTooLong for its length."""
     if not prompt:
         raise ValueError("the prompt is empty, wanted at least one token")
     if len(prompt) + room > shape.context:
-        raise ValueError(f"the prompt has {len(prompt)} tokens, which leaves no room in a context of {shape.context}")
+        raise PromptTooLong(
+            f"the prompt has {len(prompt)} tokens, which leaves no room in a context of {shape.context}"
+        )
     if wrong := [token for token in prompt if not 0 <= token < shape.vocabulary]:
         raise ValueError(f"token {wrong[0]} of the prompt does not exist, ids are 0 to {shape.vocabulary - 1}")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from pytest_crucible.embedded.chat import TEMPLATE
+
 PIECES = r" ?[A-Za-z\x{80}-\x{10FFFF}]+|[0-9]| ?[!-/:-@\[-`{-~]| +|[\x{00}-\x{1F}\x{7F}]+"
 """How text is cut, as `tokenizers` writes it (Oniguruma)."""
 PAD, EOS = "<|pad|>", "<|endoftext|>"
@@ -69,6 +71,7 @@ def configurations() -> dict[str, str]:
         "pad_token": PAD,
         "clean_up_tokenization_spaces": False,
         "split_special_tokens": True,
+        "chat_template": TEMPLATE,
     }
     contents = {"tokenizer_config.json": tokenizer, "config.json": {"model_type": "gpt2"}}
     return {name: json.dumps(content, indent=1) + "\n" for name, content in contents.items()}

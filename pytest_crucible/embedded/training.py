@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_crucible.embedded.adam import NotFinite
 from pytest_crucible.embedded.batches import Datum, padded
 from pytest_crucible.embedded.lora import Adapter, AdapterGradients
 from pytest_crucible.embedded.losses import Config, Loss
@@ -86,9 +87,9 @@ def _train_batch(
     trace = forward(folded, shape, tokens)
     predicted = predict(folded, trace.states, rows, _joined(data, "target_tokens").astype(np.int64))
     inputs = {name: _joined(data, name) for name in data[0].inputs if name != "target_tokens"}
-    total, d_logprobs, outputs, metrics = loss(predicted.logprobs, inputs, config)
+    total, d_logprobs, outputs, metrics = loss(predicted.logprobs, inputs, config, lengths)
     if not np.isfinite(total):
-        raise ValueError(f"the {loss.name} loss is {total}, so nothing was changed")
+        raise NotFinite(f"the {loss.name} loss is {total}")
     if collect is not None:
         d_logprobs = np.asarray(d_logprobs, trace.states.dtype)
         backward(folded, shape, trace, predict_backward(folded, trace, predicted, d_logprobs, collect), collect)

@@ -1,7 +1,8 @@
 """Tinker for one pytest session: opened when first asked for, closed with the session.
 
-Local is the default, and then nothing here can reach the hosted service: address and key are passed on, and stand in the
-environment for code that builds clients of its own. The hosted one is used when the options say so and there is a key.
+Local is the default, and then the session's own service cannot be the hosted one: address and key are passed on, and stand in
+the environment for code that builds clients of its own. The hosted one is used when the options say so and there is a key.
+Adapters may name further services, each of which is opened once.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import contextlib
 import functools
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_crucible.errors import CrucibleError, SpecError
+from pytest_crucible.errors import BackendError, CrucibleError, SpecError
 from pytest_crucible.options import read
-from pytest_crucible.tinkering.keys import HiddenKeys, hidden, hosted_secrets
+from pytest_crucible.tinkering.keys import HiddenKeys, hidden, hosted_key
+from pytest_crucible.tinkering.places import HOSTED_URL, KEY, OPTIONS, URL, Place, exempt_from_proxies, place_of
+from pytest_crucible.tinkering.service import HOSTED, LOCAL, Service
 
 if TYPE_CHECKING:
     from pytest_crucible.embedded.server.process import LocalServer
+    from pytest_crucible.tinkering.pulse import Pulse
 
-HOSTED_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 OPEN_S = 300.0
 """The longest wait for a client, where the options set none."""
 
@@ -37,6 +40,15 @@ def tinkering(config: pytest.Config) -> Tinkering:
     return config.stash[_TINKERING]
 
 
+def hider(config: pytest.Config) -> Callable[[str], str]:
+    """Takes keys out of texts, as soon as the session knows of any."""
+
+    def hide(text: str) -> str:
+        return config.stash[_TINKERING].hide(text) if _TINKERING in config.stash else text
+
+    return hide
+
+
 @contextlib.contextmanager
 def told() -> Iterator[None]:
     """Inside a fixture: what is wrong is told in one sentence, without a traceback."""
@@ -47,7 +59,7 @@ def told() -> Iterator[None]:
 
 
 class Tinkering:
-    """The service and its clients, each made when first asked for. What goes wrong is a SpecError."""
+    """The session's own service, further ones of its adapters, and the server on this machine. What goes wrong is a SpecError."""
 
     def __init__(self, config: pytest.Config) -> None:
         settings = read(config)
@@ -56,10 +68,14 @@ class Tinkering:
         self._base: str | None = getattr(settings, "tinker_base", None) or os.environ.get("CRUCIBLE_TINKER_BASE")
         self._wait_s = settings.timeout or OPEN_S
         self._root = config.rootpath
-        self._before: dict[str, str | None] = {}
-        self._secrets = {os.environ.get("TINKER_API_KEY", "")} - {""}
+        self._outside = dict(os.environ)
+        """The environment as the user has it."""
+        self._changed: set[str] = set()
+        self._secrets = {self._outside.get(KEY, "")} - {""}
+        self._services: dict[Place, Service] = {}
+        self._pulses: dict[str, Pulse] = {}
 
-    # -- the service ------------------------------------------------------------------------------------------------
+    # -- services ---------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def server(self) -> LocalServer:
@@ -73,24 +89,30 @@ class Tinkering:
             raise SpecError(f"the local Tinker server cannot be started: {_in_one_line(error)}") from None
         self._secrets.add(server.key)
         if self.is_local:
-            for name, value in server.environment().items():
-                self._before[name] = os.environ.get(name)
-                os.environ[name] = value
+            self._set(server.environment())
         return server
 
     @functools.cached_property
-    def service(self) -> Any:
-        """The SDK's ServiceClient, with its session open."""
-        client = self.sdk.ServiceClient(**self._address)
-        self.within("open a session", lambda: client.holder)
-        return client
+    def own(self) -> Service:
+        """The session's own service."""
+        if self.is_local:
+            _ = self.sdk  # before anything is started that would need it
+            return self._service(Place(self.server.url, self.server.key), name=LOCAL, check=self.check)
+        key, secrets = hosted_key(self.sdk)
+        self._secrets |= secrets
+        return self._remote(Place(self._hosted_url, key), name=HOSTED)
 
-    @functools.cached_property
-    def rest(self) -> Any:
-        """The SDK's RestClient."""
-        if not hasattr(self.sdk, "RestClient"):  # before SDK 0.38
-            return self.within("open a client", self.service.create_rest_client)
-        return self.within("open a client", lambda: self.sdk.RestClient(**self._address))
+    def of(self, adapter: str, options: Mapping[str, object]) -> Service:
+        """The service that an adapter names, opened once; the session's own where it names none."""
+        if not any(name in options for name in OPTIONS):
+            return self.own
+        place = place_of(adapter, options, self._outside, None if self.is_local else self._hosted_url)
+        if place.key:
+            self._secrets.add(place.key)
+        if place not in self._services:
+            _ = self.sdk
+            self._services[place] = self._remote(place, name=f"Tinker at {place.url}")
+        return self._services[place]
 
     @functools.cached_property
     def sdk(self) -> Any:
@@ -102,115 +124,115 @@ class Tinkering:
                 f'Tinker\'s clients need its SDK: pip install "pytest-crucible[tinker]" ({error})'
             ) from None
 
-    @functools.cached_property
-    def _address(self) -> dict[str, str]:
-        """Where the service is. The hosted one is asked for a sign of life before the SDK would begin to try."""
-        if self.is_local:
-            return {"base_url": self.server.url, "api_key": self.server.key}
-        from pytest_crucible.tinkering.waiting import check_answers
+    @property
+    def _hosted_url(self) -> str:
+        return (self._outside.get(URL) or HOSTED_URL).rstrip("/")
 
-        self._secrets |= hosted_secrets(self.sdk)
-        url = (os.environ.get("TINKER_BASE_URL") or HOSTED_URL).rstrip("/")
-        check_answers(url)
-        return {"base_url": url}
+    def _remote(self, place: Place, *, name: str) -> Service:
+        """A service that is not ours. It is asked for a sign of life before the SDK would begin to try."""
+        from pytest_crucible.tinkering.pulse import GONE_S, Pulse
+        from pytest_crucible.tinkering.waiting import check_answers, health
 
-    def check(self) -> None:
-        """Raise SpecError when the local server is gone."""
+        nearer = dict(os.environ)
+        exempt_from_proxies(place.url, nearer)
+        self._set({one: nearer[one] for one in nearer if nearer[one] != os.environ.get(one)})
+        if place.url not in self._pulses:
+            check_answers(place.url)
+            self._pulses[place.url] = Pulse(name, lambda: health(place.url, patience_s=GONE_S))
+        pulse = self._pulses[place.url]
+        return self._service(place, name=name, check=pulse.check, watched=pulse.listen)
+
+    def _service(self, place: Place, *, name: str, check: Callable[[float], None], **named: Any) -> Service:
+        return Service(
+            place, self.sdk, name=name, wait_s=self._wait_s, seed=self.seed, check=check, hide=self.hide, **named
+        )
+
+    def check(self, waited_s: float = 0.0) -> None:
+        """Raise BackendError when the local server is gone."""
         if self.is_local and "server" in self.__dict__:
             from pytest_crucible.embedded.server.process import ServerFailed
 
             try:
                 self.server.check()
             except ServerFailed as error:
-                raise SpecError(self.hide(_in_one_line(error))) from None
+                raise BackendError(self.hide(_in_one_line(error))) from None
 
     def hide(self, text: str) -> str:
         """The text without keys."""
         return hidden(text, self._secrets)
 
-    # -- clients ----------------------------------------------------------------------------------------------------
+    # -- clients of the session's own service -------------------------------------------------------------------------
 
     @functools.cached_property
     def base_model(self) -> str:
         """The model that is meant where none is named."""
         if self.is_local:
-            return self._local_models[0]
+            for name in self.own.contexts:
+                return name
+            raise SpecError("the local Tinker server does not tell its models")
         if self._base is None:
             raise SpecError(
                 "the hosted Tinker service has many models: say which with crucible_tinker_base, or with base_model"
             )
         return self._base
 
-    @functools.cached_property
-    def _local_models(self) -> list[str]:
-        from pytest_crucible.tinkering.waiting import models
-
-        return models(self.server.url, self.server.key)
-
     def training_client(self, **options: Any) -> Any:
         """The SDK's TrainingClient of a new adapter; options are those of `create_lora_training_client`."""
-        create = self.service.create_lora_training_client
-        options = {"seed": self.seed, **options, "base_model": self.model(options.get("base_model"))}
-        return self.within("make an adapter to train", lambda: create(**options))
+        return self.own.training_client(**{**options, "base_model": self.model(options.get("base_model"))})
 
     def sampling_client(self, *, model_path: str | None = None, base_model: str | None = None) -> Any:
         """The SDK's SamplingClient of a checkpoint or a base model."""
-        create = self.service.create_sampling_client
-        named = {"model_path": model_path} if model_path else {"base_model": self.model(base_model)}
-        return self.within("open a model to sample from", lambda: create(**named))
+        if model_path:
+            return self.own.sampling_client(model_path=model_path)
+        return self.own.sampling_client(base_model=self.model(base_model))
 
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The base model's, as the SDK loads it."""
-        return self.within("load the tokenizer", self.sampling_client().get_tokenizer)
+        return self.own.within("load the tokenizer", self.sampling_client().get_tokenizer)
 
     def model(self, named: str | None) -> str:
         """The full name of a base model: under the local one's short name transformers would find no tokenizer."""
-        if named is None or (self.is_local and named in self._local_models):
+        if named is None or (self.is_local and named in self.own.contexts):
             return self.base_model
         return named
 
-    # -- waiting and closing ----------------------------------------------------------------------------------------
-
-    def within(self, doing: str, call: Callable[[], Any]) -> Any:
-        """What a call of the SDK gives, in time and with the local server alive."""
-        from pytest_crucible.backends.tinker import sentence
-        from pytest_crucible.tinkering.waiting import got, within
-
-        where = "the local Tinker server" if self.is_local else "Tinker"
-        self.check()
-        try:
-            return within(self._wait_s, lambda: got(call()), self.check)
-        except CrucibleError:
-            raise
-        except TimeoutError:
-            raise SpecError(f"{where} did not {doing} within {self._wait_s:g} s") from None
-        except Exception as error:
-            raise SpecError(self.hide(f"{where} did not {doing}: {sentence(error)}")) from None
+    # -- closing ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the session, close connections, stop the server and put the environment back. Idempotent."""
-        from pytest_crucible.tinkering.waiting import close_holder, close_service
-
-        opened = self.__dict__
-        rest, service, server = (opened.pop(name, None) for name in ("rest", "service", "server"))
+        """End the sessions, close connections, stop the server and put the environment back. Idempotent."""
+        own, server = (self.__dict__.pop(name, None) for name in ("own", "server"))
+        services = [*([own] if own is not None else []), *self._services.values()]
+        self._services.clear()
         try:
-            if rest is not None and self.is_local:  # a hosted one's connections are the whole process's
-                close_holder(rest.holder)
-            if service is not None:
-                close_service(service, alive=server is None or server.process.poll() is None)
+            for service in services:
+                service.close(alive=_is_alive(service) and (server is None or server.process.poll() is None))
         finally:
+            while self._pulses:
+                self._pulses.popitem()[1].close()
             if server is not None:
                 server.stop()
             self._restore_environment()
 
+    def _set(self, variables: Mapping[str, str]) -> None:
+        self._changed |= set(variables)
+        os.environ.update(variables)
+
     def _restore_environment(self) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
+        for name in self._changed:
+            if name in self._outside:
+                os.environ[name] = self._outside[name]
             else:
-                os.environ[name] = value
-        self._before.clear()
+                os.environ.pop(name, None)
+        self._changed.clear()
+
+
+def _is_alive(service: Service) -> bool:
+    try:
+        service.check(0.0)
+    except BackendError:
+        return False
+    return True
 
 
 def _in_one_line(error: Exception) -> str:

@@ -10,7 +10,17 @@ What a recipe returns does not matter: the trainer writes down what it does.
 """
 
 from pytest_crucible.training.recipe import Recipe, find_recipe
-from pytest_crucible.training.trained import Trained, find_trained, obtain
+from pytest_crucible.training.trained import Trained, find_trained, obtain, trained_adapters
 from pytest_crucible.training.trainer import Log, RecipeTrainer, TrainingStopped
 
-__all__ = ["Log", "Recipe", "RecipeTrainer", "Trained", "TrainingStopped", "find_recipe", "find_trained", "obtain"]
+__all__ = [
+    "Log",
+    "Recipe",
+    "RecipeTrainer",
+    "Trained",
+    "TrainingStopped",
+    "find_recipe",
+    "find_trained",
+    "obtain",
+    "trained_adapters",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.embedded.batches import Datum
+from pytest_crucible.embedded.chat import finished
 from pytest_crucible.embedded.tokens import Tokenizer
 from pytest_crucible.errors import DatasetError
 
@@ -45,16 +46,11 @@ def _texts(where: str, row: Any) -> tuple[str, str]:
 
 
 def _conversation(messages: Any) -> tuple[str | None, str | None]:
-    """Prompt and completion, rendered as the backend renders a question: contents with a blank line between."""
-    given = [one.get("content") if isinstance(one, Mapping) else None for one in _sequence(messages)]
-    contents = [one for one in given if isinstance(one, str)]
-    if len(contents) < max(2, len(given)):
+    """Prompt and completion, rendered as the backend renders a question."""
+    try:
+        return finished(messages)
+    except TypeError:
         return None, None
-    return "\n\n".join(contents[:-1]), contents[-1]
-
-
-def _sequence(given: Any) -> Sequence[Any]:
-    return given if isinstance(given, Sequence) and not isinstance(given, str) else ()
 
 
 def _datum(where: str, prompt: str, completion: str, tokenizer: Tokenizer, context: int) -> Datum:

@@ -3,6 +3,7 @@
     KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
     KEY-stopped/    the last good weights of a training that could not go on
     KEY.lock        held by the process that trains
+    KEY.failed      why a training failed, for the other workers of its session
 
 Who looks for an adapter gets one whose base, recipe, settings and data files are what they are now.
 """
@@ -22,15 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.embedded.checkpoints import SAMPLER_FILE
+from pytest_crucible.embedded.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.errors import CrucibleError, SpecError
-from pytest_crucible.records import Lineage, TrainingResult
+from pytest_crucible.records import Lineage
 from pytest_crucible.training.locks import alone
 from pytest_crucible.training.reading import files_read, sha256_of
 from pytest_crucible.training.recipe import Recipe
+from pytest_crucible.training.results import result_of
 from pytest_crucible.training.trainer import Log, RecipeTrainer, TrainingStopped
-from pytest_crucible.wire import from_plain, to_plain
 
-LINEAGE_FILE = "lineage.json"
 _STOPPED, _DRAFT = "stopped", ".training-"
 
 
@@ -44,8 +45,17 @@ class Trained:
 
 def find_trained(recipe: Recipe, folder: Path) -> Trained | None:
     """The adapter that the recipe has made, where base, recipe, settings and data are still what they were."""
-    found = (_read(path) for path in sorted(folder.glob(f"{recipe.key}-*")))
-    return next((one for one in found if one is not None and _is_valid(one)), None)
+    for path in sorted(folder.glob(f"{recipe.key}-*")):
+        lineage = read_lineage(path)
+        if lineage is not None and _is_valid(lineage, recipe.folder):
+            return Trained(path, lineage)
+    return None
+
+
+def trained_adapters(folder: Path) -> list[Trained]:
+    """All adapters that were trained here, the newest first, whatever their recipes say by now."""
+    found = [Trained(path, lineage) for path in folder.glob("*") if (lineage := read_lineage(path)) is not None]
+    return sorted(found, key=lambda one: (one.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
 
 
 def obtain(
@@ -56,10 +66,12 @@ def obtain(
     begin: Callable[[], None],
     waiting: Callable[[], None],
     watch: Callable[[Log], None],
+    session: str | None = None,
 ) -> tuple[Trained, bool]:
     """The recipe's adapter, and whether it was trained just now. One process trains, others wait and take what it made.
 
-    Raises SpecError when the recipe raises, makes no step, or cannot go on.
+    Raises SpecError when the recipe raises, makes no step, or cannot go on. `session` is what the workers of one session have
+    in common: what has failed for one of them is not tried again by the others.
     """
     found = find_trained(recipe, folder)
     if found is not None:
@@ -68,10 +80,27 @@ def obtain(
         found = find_trained(recipe, folder)
         if found is not None:
             return found, False
+        failed = folder / f"{recipe.key}.failed"
+        _fail_again(failed, session)
         for left in folder.glob(f"{_DRAFT}{recipe.key}-*"):  # by a process that was killed: nobody else holds the lock
             shutil.rmtree(left, ignore_errors=True)
         begin()
-        return _train(recipe, folder, git, watch), True
+        try:
+            return _train(recipe, folder, git, watch), True
+        except SpecError as error:
+            if session is not None:
+                failed.write_text(json.dumps([session, str(error)]), encoding="utf-8")
+            raise
+
+
+def _fail_again(failed: Path, session: str | None) -> None:
+    """Raise what a training of this session has raised; what others have left is swept away."""
+    if not failed.exists():
+        return
+    told, sentence = json.loads(failed.read_text(encoding="utf-8"))
+    if told == session:
+        raise SpecError(sentence)
+    failed.unlink()
 
 
 def _train(recipe: Recipe, folder: Path, git: Mapping[str, Any] | None, watch: Callable[[Log], None]) -> Trained:
@@ -113,7 +142,7 @@ def _keep(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineage
     try:
         trainer.save_sampler(draft / SAMPLER_FILE)
         told = replace(lineage, adapter_sha256=sha256_of(draft / SAMPLER_FILE))
-        (draft / LINEAGE_FILE).write_text(json.dumps(to_plain(told), indent=1) + "\n", encoding="utf-8")
+        write_lineage(draft, told)
         draft.chmod(0o755)
         shutil.rmtree(place, ignore_errors=True)  # of an older training, or damaged: else it would have been found
         os.rename(draft, place)
@@ -123,19 +152,10 @@ def _keep(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineage
     return Trained(place, told)
 
 
-def _read(path: Path) -> Trained | None:
+def _is_valid(lineage: Lineage, folder: Path) -> bool:
+    """Complete, and of data that are still the same."""
     try:
-        plain = json.loads((path / LINEAGE_FILE).read_text(encoding="utf-8"))
-        return Trained(path, from_plain(Lineage, plain))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def _is_valid(one: Trained) -> bool:
-    """Complete, unharmed, and of data that are still the same."""
-    wanted = {**one.lineage.data, str(one.path / SAMPLER_FILE): one.lineage.adapter_sha256}
-    try:
-        return one.lineage.stopped is None and all(sha256_of(Path(name)) == told for name, told in wanted.items())
+        return lineage.stopped is None and all(sha256_of(folder / name) == told for name, told in lineage.data.items())
     except OSError:
         return False
 
@@ -148,15 +168,16 @@ def _lineage(
         adapter_sha256="",
         base=recipe.base,
         base_sha256=recipe.engine.base_sha256,
+        adapter=recipe.adapter,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256,
-        data={str(path): sha256_of(path) for path in sorted(files) if path.is_file()},
+        data={_named(path, recipe.folder): sha256_of(path) for path in sorted(files) if path.is_file()},
         lora=asdict(trainer.adapter.spec),
         seed=trainer.seed,
         hyperparameters={name: sorted(values) for name, values in sorted(log.settings.items())},
         git=git,
         parent=_parent_sha256(trainer.parent),
-        result=result_of(log),
+        result=result_of(log.losses, log.gradient_norms, finite=log.finite),
         losses=tuple(log.losses),
         gradient_norms=tuple(log.gradient_norms),
         learning_rates=tuple(log.learning_rates),
@@ -164,18 +185,9 @@ def _lineage(
     )
 
 
-def result_of(log: Log) -> TrainingResult:
-    """The numbers of a training of at least one step."""
-    last = log.losses[-max(1, len(log.losses) // 10) :]
-    first, final = log.losses[0], sum(last) / len(last)
-    return TrainingResult(
-        steps=len(log.losses),
-        first_loss=first,
-        final_loss=final,
-        loss_reduction=1 - final / first if first > 0 else None,
-        gradient_norms_finite=True,  # the optimiser makes no step with others
-        largest_gradient_norm=max(log.gradient_norms),
-    )
+def _named(path: Path, folder: Path) -> str:
+    """Below the recipe's folder as seen from there, so that a project may be moved."""
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
 def _parent_sha256(parent: Path | None) -> str | None:
@@ -189,5 +201,5 @@ def _raised(recipe: Recipe, error: BaseException) -> str:
     said = " ".join(traceback.format_exception_only(error)[-1].split())
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if Path(one.filename).parent == recipe.folder] or frames[-1:]
-    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno}; -v shows all of it)" if own else ""
     return f"recipe {recipe.name!r} of adapter {recipe.adapter!r} raised {said}{where}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.embedded.adam import AdamParams
+from pytest_crucible.embedded.adam import AdamParams, NotFinite
 from pytest_crucible.embedded.batches import Datum
 from pytest_crucible.embedded.checkpoints import load_sampler
 from pytest_crucible.embedded.engine import Engine, Trainer
@@ -30,7 +31,13 @@ class Log:
     losses: list[float] = field(default_factory=list)
     gradient_norms: list[float] = field(default_factory=list)
     learning_rates: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    """Read by each step, prompts included."""
+    seconds: list[float] = field(default_factory=list)
+    """That each step took, from its first batch on."""
     settings: dict[str, set[Any]] = field(default_factory=dict)
+    finite: bool = True
+    """False once a loss, a gradient or the weights were not."""
 
     def note(self, name: str, value: Any) -> None:
         """A setting that was used; steps may use different ones."""
@@ -61,6 +68,8 @@ class RecipeTrainer(Trainer):
         self._watch = watch
         self._good = _copy(self.adapter)
         self._sums = [0.0, 0.0]
+        self._tokens = 0
+        self._began: float | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -96,8 +105,11 @@ class RecipeTrainer(Trainer):
     ) -> float:
         """One step: the gradients of a batch and Adam's move along them. Returns the loss per counted token.
 
-        `config` is the loss's, further keywords are those of `AdamParams`.
+        `config` is the loss's, further keywords are those of `AdamParams`. Raises TypeError for others.
         """
+        if unknown := sorted(set(adam) - set(AdamParams.__dataclass_fields__)):
+            taken = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config"))
+            raise TypeError(f"step has no argument {unknown[0]!r}: it takes {taken}")
         self.forward_backward(batch, loss, config)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
@@ -106,15 +118,18 @@ class RecipeTrainer(Trainer):
         self, data: Sequence[Datum], loss: str, config: Mapping[str, float] | None = None, *, forward_only: bool = False
     ) -> Trained:
         """As the engine's; gradients of several calls add up to one step."""
+        if not forward_only:
+            self._began = self._began or time.perf_counter()
         try:
             found = super().forward_backward(data, loss, config, forward_only=forward_only)
         except ValueError as error:
             self.adapter, self._folded = self._good, None
-            raise TrainingStopped(str(error)) from None
+            raise self._stopped(error) from None
         if not forward_only:
             self._good = _copy(self.adapter)
             self._sums[0] += float(found.loss)
             self._sums[1] += _counted(data)
+            self._tokens += sum(len(one.tokens) for one in data)
             self.log.note("loss", loss)
             self.log.note("rows", len(data))
             for name, value in (config or {}).items():
@@ -128,19 +143,29 @@ class RecipeTrainer(Trainer):
             with np.errstate(all="ignore"):  # what is not finite is told below
                 metrics = super().optim_step(used)
         except ValueError as error:
-            raise TrainingStopped(str(error)) from None
+            raise self._stopped(error) from None
         if not all(np.isfinite(one).all() for one in self.adapter.factors.values()):
             self.adapter = self._good
-            raise TrainingStopped("the step made weights that are not finite")
+            raise self._stopped(NotFinite("the step made weights that are not finite"))
         self._write_down(metrics["grad_norm:mean"], used)
         self._watch(self.log)
         return metrics
+
+    def _stopped(self, error: ValueError) -> TrainingStopped:
+        if not isinstance(error, NotFinite):
+            return TrainingStopped(str(error))
+        self.log.finite = False
+        return TrainingStopped(f"{error} (a lower learning rate may help, or grad_clip_norm)")
 
     def _write_down(self, norm: float, params: AdamParams) -> None:
         total, counted = self._sums
         self._sums = [0.0, 0.0]
         self.log.losses.append(total / counted if counted else total)
         self.log.gradient_norms.append(float(norm))
+        self.log.tokens.append(self._tokens)
+        now = time.perf_counter()
+        self.log.seconds.append(now - (self._began or now))
+        self._tokens, self._began = 0, None
         settings = asdict(params)
         self.log.learning_rates.append(float(settings.pop("learning_rate")))
         for name, value in settings.items():

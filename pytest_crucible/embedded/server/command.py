@@ -1,4 +1,4 @@
-"""The server's process: `python -m pytest_crucible tinker-server`.
+"""The server's process: `crucible tinker-server`.
 
 When it is ready it prints one line, `TINKER_BASE_URL=... TINKER_API_KEY=...`, as `export` and `env` of a shell take it, and
 runs until Ctrl-C or SIGTERM. For programs: `--ready-file` gets the same as JSON, readable for the owner alone, and with
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pytest_crucible tinker-server",
+        prog="crucible tinker-server",
         description="A Tinker service on this machine, with a small model that trains and samples on the CPU.",
     )
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")

@@ -84,6 +84,16 @@ def inner(body: Body, name: str, default: Body | EllipsisType = ...) -> Body:
     return value
 
 
+def texts(body: Body, name: str) -> list[str]:
+    """A list of strings, empty when there is none."""
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise _wrong(name, "a list of strings", value)
+    return [one for one in value if isinstance(one, str)]
+
+
 def texts_by_name(body: Body, name: str) -> dict[str, str] | None:
     """An object whose values are strings, as metadata is; other scalars become strings."""
     if body.get(name) is None:

@@ -66,6 +66,12 @@ class Futures:
         if (result := self._results.get(request_id)) and not result.done():
             result.set_result(failure("the request was cancelled", "user"))
 
+    def forget(self, request_id: str) -> None:
+        """Let go of a result that its client has in full."""
+        if (result := self._results.get(request_id)) and result.done() and request_id in self._fetched:
+            self._fetched.take(request_id)
+            self._drop([request_id])
+
     def fail_all(self, sentence: str) -> None:
         """End everything unfinished: nobody works on it any more."""
         for result in tuple(self._results.values()):

@@ -17,10 +17,10 @@ PROTOBUF = "application/x-protobuf"
 class Refusal(Exception):
     """Ends a request with a status and a sentence: what was given, what was wanted."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+    def __init__(self, status: HTTPStatus, sentence: str, code: str | None = None) -> None:
+        """`code` is the word for it in OpenAI's form, where there is a special one."""
         super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
+        self.status, self.sentence, self.code = status, sentence, code
 
 
 def bad_request(sentence: str) -> Refusal:

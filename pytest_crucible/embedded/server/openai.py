@@ -3,17 +3,17 @@
     POST /oai/api/v1/completions         {"model": "tinker://RUN/sampler_weights/NAME", "prompt": "...", "max_tokens": 60}
 
 A model is the base (`crucible/tiny`), a `tinker://` path, or the bare name of sampler weights (the newest of that name). Chat
-messages are put one after another with a blank line between them, nothing else: a single message is the prompt as it stands.
-Answers come in one piece, not streamed.
+messages become a prompt as `embedded.chat` says: a single one is the prompt as it stands. Answers come in one piece.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 
-from pytest_crucible.embedded.sampling import Sampled, SamplingParams
+from pytest_crucible.embedded.chat import rendered
+from pytest_crucible.embedded.sampling import PromptTooLong, Sampled, SamplingParams
 from pytest_crucible.embedded.server import fields
 from pytest_crucible.embedded.server.archive import SAMPLER, SCHEME
 from pytest_crucible.embedded.server.fields import Body
@@ -64,7 +64,7 @@ async def completions(service: Service, request: Request) -> Response:
 async def chat_completions(service: Service, request: Request) -> Response:
     """Answer a conversation."""
     body = _checked(request)
-    prompt = service.engine.tokenizer.encode(rendered(body.get("messages")))
+    prompt = _chat_prompt(service, body.get("messages"))
     top = fields.whole(body, "top_logprobs", 0, most=MOST_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
     wish = _wish(service, body, prompt, limit, None, top)
@@ -96,18 +96,7 @@ def models(service: Service, request: Request) -> Response:
 def error(refusal: Refusal) -> Json:
     """A refusal in OpenAI's form."""
     kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
-    return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": code}}
-
-
-def rendered(messages: Json) -> str:
-    r"""Messages as one prompt.
-
-    >>> rendered([{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}])
-    'Be short.\n\nWhy?'
-    """
-    if not isinstance(messages, list) or not messages:
-        raise bad_request("messages must be a list of at least one message")
-    return "\n\n".join(_content(message) for message in messages)
+    return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}
 
 
 def _completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
@@ -159,17 +148,15 @@ def _prompts(given: Json) -> list[Json]:
 
 def _encoded(service: Service, prompt: Json) -> list[int]:
     if isinstance(prompt, str):
-        return service.engine.tokenizer.encode(prompt)
+        return service.engine.tokenizer.encode(prompt) or [service.engine.tokenizer.eos]
     return fields.whole_numbers(prompt, "prompt")
 
 
-def _content(message: Json) -> str:
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(isinstance(part, Mapping) and part.get("type") == "text" for part in content):
-        return "".join(fields.text(part, "text") for part in content if isinstance(part, Mapping))
-    raise bad_request("the content of a message must be text; this model reads nothing else")
+def _chat_prompt(service: Service, messages: Json) -> list[int]:
+    try:
+        return service.engine.tokenizer.encode(rendered(messages)) or [service.engine.tokenizer.eos]
+    except TypeError as error:
+        raise bad_request(f"messages cannot be read: {error}") from None
 
 
 def _stops(body: Body) -> list[str]:
@@ -198,6 +185,9 @@ async def _replies(service: Service, body: Body, wishes: Sequence[Wish]) -> list
     asked = [sample(service, weights, wish) for wish in wishes]
     try:
         return [reply for answer in await asyncio.gather(*asked) for reply in answer.replies]
+    except PromptTooLong as error:
+        most = f"this model's maximum context length is {service.engine.shape.context} tokens"
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded") from None
     finally:
         for one in asked:
             one.cancel()

@@ -11,10 +11,11 @@ import numpy as np
 
 from pytest_crucible.embedded.sampling import SamplingParams, check_prompt
 from pytest_crucible.embedded.server import fields, tensors
+from pytest_crucible.embedded.server.completions import Completion
 from pytest_crucible.embedded.server.fields import Body
 from pytest_crucible.embedded.server.messages import PROTOBUF, Json, Request, Response, bad_request, json_response
 from pytest_crucible.embedded.server.replies import Answer, Scoring, Weights, Wish
-from pytest_crucible.embedded.server.state import Endpoints, Sampling, Service, seed_of
+from pytest_crucible.embedded.server.state import FETCH_S, Endpoints, Sampling, Service, seed_of
 from pytest_crucible.embedded.server.tinker_messages import (
     SampledSequence,
     SampleResponse,
@@ -25,6 +26,8 @@ from pytest_crucible.embedded.server.work import Group
 from pytest_crucible.embedded.shape import Floats, Integers
 from pytest_crucible.embedded.stops import Stop
 
+CLONE = 1_000_000_000
+"""Requests of the n-th copy of a sampling client are numbered from n times this."""
 MOST_SAMPLES, MOST_ALTERNATIVES = 1024, 1024
 
 
@@ -55,9 +58,31 @@ def asample(service: Service, request: Request) -> Response:
     number = fields.whole(body, "seq_id") if sampling else next(service.numbers)
     request_id = f"{sampling.id if sampling else 'sample'}:{number}"
     wish = _wish_in(service, body, _place(service, sampling, number))
-    service.submit(request_id, lambda: sample(service, weights, wish), partial(_told, wish))
+    watched = _clone(sampling.id, number // CLONE) if sampling else None
+    service.submit(request_id, lambda: sample(service, weights, wish), partial(_told, wish), watched)
     sequences: list[Json] = [f"{request_id}:{place}" for place in range(wish.params.num_samples)]
     return json_response({"request_id": request_id, "sample_sequence_ids": sequences})
+
+
+def join(service: Service, request: Request) -> Response:
+    """A copy of a sampling client, in another process, gets a number of its own; the original is 0."""
+    sampling = service.sampling(fields.text(request.object(), "sampling_session_id"))
+    service.clones[sampling.id] += 1
+    return json_response({"type": "join_sampling_session", "client_counter": service.clones[sampling.id]})
+
+
+async def retrieve_futures(service: Service, request: Request) -> Response:
+    """Which requests of one sampling client are done since it asked last; waits for the first where there is none."""
+    body = request.object()
+    target = fields.inner(body, "target")
+    sampling = service.sampling(fields.text(target, "sampling_session_id"))
+    watched = _clone(sampling.id, fields.whole(target, "cloned_sampler_id", 0))
+    for request_id in fields.texts(body, "retrieved_request_ids"):
+        if request_id.startswith(f"{sampling.id}:"):
+            service.futures.forget(request_id)
+    patience_s = min(fields.number(body, "timeout", FETCH_S, least=0.0), FETCH_S)
+    done, cursor = await service.completions.after(watched, fields.whole(body, "prev_cursor", 0), patience_s)
+    return json_response({"completions": [_completion(one) for one in done], "cursor": cursor})
 
 
 def sample(service: Service, weights: Weights, wish: Wish) -> asyncio.Future[Answer]:
@@ -70,6 +95,16 @@ def sample(service: Service, weights: Weights, wish: Wish) -> asyncio.Future[Ans
         return failed
     group: Group[Wish, Answer] = Group((weights, wish.topk), lambda wishes: service.samplers.answers(weights, wishes))
     return service.work.share(group, wish, rows=wish.params.num_samples)
+
+
+def _clone(sampling: str, number: int) -> str:
+    return f"{sampling}/{number}"
+
+
+def _completion(one: Completion) -> Json:
+    if one.size is None:
+        return {"state": "failed", "request_id": one.request_id}
+    return {"state": "finished", "request_id": one.request_id, "response_payload_uncompressed_size": one.size}
 
 
 def _top(tokens: Integers | None, logprobs: Floats | None) -> TopLogprobs | None:
@@ -187,5 +222,7 @@ def _targets_told(scoring: Scoring, logprobs: Floats | None) -> bytes | None:
 ENDPOINTS: Endpoints = {
     ("POST", "/create_sampling_session"): create_sampling_session,
     ("GET", "/samplers/{sampler}"): get_sampler,
+    ("POST", "/join_sampling_session"): join,
     ("POST", "/asample"): asample,
+    ("POST", "/retrieve_futures"): retrieve_futures,
 }

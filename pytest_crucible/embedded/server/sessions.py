@@ -7,10 +7,7 @@ from collections.abc import Mapping
 
 from pytest_crucible.embedded.server import fields
 from pytest_crucible.embedded.server.messages import Json, Request, Response, json_response, not_found
-from pytest_crucible.embedded.server.state import BASE_MODEL, Endpoints, Service, Session
-
-FETCH_S = 20.0
-"""How long a client that fetches a result is kept waiting; it gives up itself after 45 s."""
+from pytest_crucible.embedded.server.state import BASE_MODEL, FETCH_S, Endpoints, Service, Session
 
 CLIENT_CONFIG: Mapping[str, Json] = {
     "sample_max_concurrent_requests": 32,

@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 import hashlib
 import itertools
+import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,8 +23,9 @@ from typing import TypeAlias, TypeVar
 from pytest_crucible.embedded.engine import Engine, Trainer
 from pytest_crucible.embedded.lora import LoraSpec
 from pytest_crucible.embedded.server.archive import Archive, CheckpointPath
+from pytest_crucible.embedded.server.completions import Completions
 from pytest_crucible.embedded.server.futures import Futures
-from pytest_crucible.embedded.server.messages import Refusal, Request, Response, bad_request, not_found
+from pytest_crucible.embedded.server.messages import PROTOBUF, Refusal, Request, Response, bad_request, not_found
 from pytest_crucible.embedded.server.outcomes import answer_of
 from pytest_crucible.embedded.server.replies import Samplers, Weights
 from pytest_crucible.embedded.server.work import Work
@@ -31,6 +34,8 @@ T = TypeVar("T")
 
 BASE_MODEL = "crucible/tiny"
 """The short name of the model. Its long name is a directory from which transformers loads its tokenizer."""
+FETCH_S = 20.0
+"""How long a client that fetches a result is kept waiting; it gives up itself after 45 s."""
 SILENT_S = 3600.0
 """After this long without a request or heartbeat a session is over."""
 
@@ -88,6 +93,9 @@ class Service:
     runs: dict[str, Run] = field(default_factory=dict)
     samplings: dict[str, Sampling] = field(default_factory=dict)
     futures: Futures = field(default_factory=Futures)
+    completions: Completions = field(default_factory=Completions)
+    clones: Counter[str] = field(default_factory=Counter)
+    """How many copies of a sampler have joined it, by sampling session."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
     """For what has no number of its own."""
     work: Work = field(init=False)
@@ -154,6 +162,7 @@ class Service:
         for run in self.runs.values():
             if run.session == session.id:
                 run.trainer = None
+        self.completions.forget(f"{session.id}:")
         shutil.rmtree(self.snapshots / session.id, ignore_errors=True)
 
     def finish_silent_sessions(self) -> None:
@@ -176,11 +185,24 @@ class Service:
             raise bad_request(f"{model_path} belongs to another base model than the one here, {BASE_MODEL}")
         return Weights(checkpoint.directory, model_path, checkpoint.about.created)
 
-    def submit(self, request_id: str, compute: Callable[[], asyncio.Future[T]], told: Callable[[T], Response]) -> None:
-        """Have a request computed and keep what is told of it under the id; a repeated request is not computed again."""
-        if request_id not in self.futures:
-            self.futures.check_room()
-            self.futures.add(request_id, answer_of(compute(), told))
+    def submit(
+        self,
+        request_id: str,
+        compute: Callable[[], asyncio.Future[T]],
+        told: Callable[[T], Response],
+        sampler: str | None = None,
+    ) -> None:
+        """Have a request computed and keep what is told of it under the id; a repeated request is not computed again.
+
+        Whoever watches a `sampler` hears when it is done.
+        """
+        if request_id in self.futures:
+            return
+        self.futures.check_room()
+        result = answer_of(compute(), told)
+        if sampler is not None:
+            result.add_done_callback(lambda done: self.completions.note(sampler, request_id, _size(done.result())))
+        self.futures.add(request_id, result)
 
 
 Endpoint: TypeAlias = Callable[[Service, Request], Response | Awaitable[Response]]
@@ -189,16 +211,22 @@ Endpoints: TypeAlias = Mapping[tuple[str, str], Endpoint]
 """By method and path."""
 
 
+def _size(response: Response) -> int | None:
+    """Of a sampled result; a failure has none."""
+    return len(response.body) if response.kind == PROTOBUF else None
+
+
 def _home_of_tokenizer(engine: Engine, directory: Path) -> Path:
     """A directory that transformers loads; it appears whole, and another base has another one."""
     home = directory / "models" / f"{BASE_MODEL}-{engine.base_sha256[:8]}"
-    if not home.exists():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=home.parent))
-        engine.tokenizer.save_for_transformers(draft)
-        with contextlib.suppress(OSError):  # another server was quicker
-            draft.rename(home)
-        shutil.rmtree(draft, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=home.parent))
+    engine.tokenizer.save_for_transformers(draft)
+    with contextlib.suppress(OSError):  # it is there already, maybe from an older version
+        draft.rename(home)
+    for file in draft.iterdir() if draft.exists() else ():
+        os.replace(file, home / file.name)
+    shutil.rmtree(draft, ignore_errors=True)
     return home
 
 

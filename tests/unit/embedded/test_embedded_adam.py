@@ -81,7 +81,7 @@ def test_gradients_that_are_not_finite_move_nothing(value):
     adam.step(values, {"a": np.ones(2), "b": np.ones(1)}, AdamParams())
     before = [one.copy() for one in (*values.values(), *adam.first.values(), *adam.second.values())]
 
-    with pytest.raises(ValueError, match="the gradients are not finite, so no step was made"):
+    with pytest.raises(ValueError, match="the gradients are not finite"):
         adam.step(values, {"a": np.ones(2), "b": np.array([value])}, AdamParams())
 
     after = (*values.values(), *adam.first.values(), *adam.second.values())

@@ -184,7 +184,7 @@ def test_a_loss_that_is_not_finite_is_refused_and_changes_nothing(trainer):
     waiting = trainer.forward_backward(tiny_data(), "cross_entropy").gradients
     far = {"target_tokens": np.array([2, 3]), "logprobs": np.full(2, -1e4), "advantages": np.ones(2)}
 
-    with pytest.raises(ValueError, match="the importance_sampling loss is -inf, so nothing was changed"):
+    with pytest.raises(ValueError, match="the importance_sampling loss is -inf"):
         trainer.forward_backward([Datum([1, 2], far)], "importance_sampling")
 
     assert same(trainer.adapter, before)

@@ -17,10 +17,9 @@ from pytest_crucible.embedded.engine import Engine
 from pytest_crucible.embedded.lora import LoraSpec
 from pytest_crucible.errors import DatasetError, SpecError
 from pytest_crucible.records import Lineage
-from pytest_crucible.training import Log, Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, obtain
+from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, obtain
 from pytest_crucible.training.locks import alone
 from pytest_crucible.training.reading import files_read
-from pytest_crucible.training.trained import result_of
 from pytest_crucible.wire import from_plain, to_plain
 
 ROWS = [{"prompt": f"{number}?", "completion": "five"} for number in range(8)]
@@ -64,11 +63,19 @@ def test_a_completion_and_its_end_count_and_the_prompt_does_not(trainer):
 
 
 def test_messages_are_a_prompt_and_the_last_one_the_completion(trainer):
-    contents = ["Be short.", "Sum?", "five"]
+    system, user, answer = (
+        {"role": role, "content": content}
+        for role, content in (("system", "Be short."), ("user", "Sum?"), ("assistant", "five"))
+    )
+    chats = trainer.datums([{"messages": [system, user, answer]}, {"messages": [user, answer]}])
+    plain = trainer.datums(
+        [
+            {"prompt": "Be short.\n\nQuestion: Sum?\nAnswer:", "completion": " five"},
+            {"prompt": "Sum?", "completion": "five"},
+        ]
+    )
 
-    (chat,) = trainer.datums([{"messages": [{"role": "user", "content": one} for one in contents]}])
-    (plain,) = trainer.datums([{"prompt": "Be short.\n\nSum?", "completion": "five"}])
-    assert chat.tokens == plain.tokens
+    assert [one.tokens for one in chats] == [one.tokens for one in plain]
 
 
 def test_rows_may_be_a_file_beside_the_recipe(trainer, tmp_path):
@@ -235,7 +242,11 @@ def test_its_lineage_says_where_it_comes_from(engine, tmp_path):
     assert lineage.seed == 5
     assert lineage.hyperparameters["loss"] == ["cross_entropy"]
     assert (
-        lineage.result.steps == len(lineage.losses) == len(lineage.gradient_norms) == len(lineage.learning_rates) == 20
+        lineage.result.training_steps
+        == len(lineage.losses)
+        == len(lineage.gradient_norms)
+        == len(lineage.learning_rates)
+        == 20
     )
     assert lineage.result.first_loss == lineage.losses[0]
     assert lineage.result.final_loss == pytest.approx(sum(lineage.losses[-2:]) / 2)
@@ -268,7 +279,7 @@ def test_changed_data_train_anew(engine, tmp_path, by):
 
     folder = tmp_path / "adapters"
     first = trained(made(engine, recipe), folder)[0]
-    assert list(first.lineage.data) == [str(path)]
+    assert list(first.lineage.data) == [str(path)]  # not below the recipe's own folder, which is that of this test
     path.write_text(f"{json.dumps(ROWS[1])}\n")
     second, now = trained(made(engine, recipe), folder)
     path.write_text(f"{json.dumps(ROWS[0])}\n")
@@ -327,7 +338,8 @@ def test_a_recipe_that_raises(engine, tmp_path):
 
     line = recipe.__code__.co_firstlineno + 2
     assert said == (
-        f"recipe 'recipes:train' of adapter 'v2' raised KeyError: 'prompt' ({Path(__file__).name}, line {line})"
+        f"recipe 'recipes:train' of adapter 'v2' raised KeyError: 'prompt' ({Path(__file__).name}, line {line}; "
+        "-v shows all of it)"
     )
 
 
@@ -358,11 +370,14 @@ def test_a_training_that_cannot_go_on_keeps_its_last_good_adapter(engine, tmp_pa
 
     (kept,) = tmp_path.glob("*-stopped")
     assert said == (
-        "training of 'v2' stopped at step 4: the step made weights that are not finite; "
+        "training of 'v2' stopped at step 4: the step made weights that are not finite (a lower learning rate may help, or "
+        "grad_clip_norm); "
         f"the last good adapter is kept in {str(kept)!r}"
     )
     assert engine.sampler(kept) is not None
-    assert json.loads((kept / "lineage.json").read_text())["stopped"] == "the step made weights that are not finite"
+    assert json.loads((kept / "lineage.json").read_text())["stopped"].startswith(
+        "the step made weights that are not finite"
+    )
 
 
 def test_ctrl_c_leaves_nothing_half(engine, tmp_path):
@@ -431,13 +446,3 @@ def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
     (tmp_path / "unread.txt").read_text()
 
     assert found == {tmp_path / "data.txt"}
-
-
-@pytest.mark.parametrize(
-    ("losses", "final", "reduction"),
-    [([2.0], 2.0, 0.0), ([2.0, 1.0], 1.0, 0.5), ([4.0, *[3.0] * 17, 2.0, 0.0], 1.0, 0.75), ([-1.0, -2.0], -2.0, None)],
-)
-def test_the_result_of_a_training(losses, final, reduction):
-    result = result_of(Log(losses=losses, gradient_norms=[1.0] * len(losses)))
-
-    assert (result.final_loss, result.loss_reduction) == (final, reduction)

@@ -1,0 +1,33 @@
+"""Where trained weights come from: `lineage.json` beside them, which names them by their SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from pytest_crucible.embedded.checkpoints import SAMPLER_FILE
+from pytest_crucible.records import Lineage
+from pytest_crucible.wire import from_plain, to_plain
+
+LINEAGE_FILE = "lineage.json"
+
+
+def write_lineage(folder: Path, lineage: Lineage) -> None:
+    """Write it beside the weights."""
+    (folder / LINEAGE_FILE).write_text(json.dumps(to_plain(lineage), indent=1) + "\n", encoding="utf-8")
+
+
+def read_lineage(place: Path) -> Lineage | None:
+    """The lineage of the weights in a file, or in the directory of a trained adapter.
+
+    None where there is none, and where it is that of other weights.
+    """
+    weights = place / SAMPLER_FILE if place.is_dir() else place
+    try:
+        lineage = from_plain(Lineage, json.loads((weights.parent / LINEAGE_FILE).read_text(encoding="utf-8")))
+        with weights.open("rb") as file:
+            same = hashlib.file_digest(file, "sha256").hexdigest() == lineage.adapter_sha256
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return lineage if same else None
