@@ -9,9 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import metrics, stats
+    from pytest_crucible import cns3, metrics, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
-    from pytest_crucible.errors import BackendError, CrucibleError, DatasetError, Refused, SpecError, StoreError
+    from pytest_crucible.errors import (
+        BackendError,
+        CrucibleError,
+        DatasetError,
+        Refused,
+        Retryable,
+        SpecError,
+        StoreError,
+    )
     from pytest_crucible.metrics import Metric, NotApplicable, metric
     from pytest_crucible.records import Adapter, Reply, Request, Run, Sample, Verdict
 
@@ -27,12 +35,14 @@ _HOME = {
     "Refused": "errors",
     "Reply": "records",
     "Request": "records",
+    "Retryable": "errors",
     "Run": "records",
     "Sample": "records",
     "ScriptedBackend": "backends",
     "SpecError": "errors",
     "StoreError": "errors",
     "Verdict": "records",
+    "cns3": "",
     "metric": "metrics",
     "metrics": "",
     "stats": "",
@@ -50,12 +60,14 @@ __all__ = [
     "Refused",
     "Reply",
     "Request",
+    "Retryable",
     "Run",
     "Sample",
     "ScriptedBackend",
     "SpecError",
     "StoreError",
     "Verdict",
+    "cns3",
     "metric",
     "metrics",
     "stats",

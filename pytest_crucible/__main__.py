@@ -1,4 +1,4 @@
-"""`python -m pytest_crucible`: the `crucible` command, and the local Tinker server."""
+"""`crucible`, and `python -m pytest_crucible`, which is the same: the command, and the local Tinker server."""
 
 from __future__ import annotations
 

@@ -5,25 +5,28 @@ from __future__ import annotations
 import contextlib
 import importlib
 import unittest
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pytest_crucible import preset_tables
 from pytest_crucible.conclusion import now
-from pytest_crucible.contenders import Contender, contenders
+from pytest_crucible.contenders import Contender, Opener, backends_of, contenders, names_of, trained
 from pytest_crucible.environment import environment, git_commit
 from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.experiment import CrucibleWarning, Experiment, Library
 from pytest_crucible.joining import Joined, function_nodeid, gather, joins, unique_ids
-from pytest_crucible.markers import is_experiment, is_judged
+from pytest_crucible.markers import experiment_mark, is_experiment, is_judged
 from pytest_crucible.options import Settings
 from pytest_crucible.outputs import check_outputs
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.foresee import foresee
-from pytest_crucible.records import Plan, Sample
+from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.report.announce import announcement
 from pytest_crucible.resources import Resources
+from pytest_crucible.untrained import untrained
 
 
 class Agenda:
@@ -66,7 +69,10 @@ class Agenda:
             return
         with self._mistakes():
             check_outputs(self._config, self._settings)
-            self.contenders = contenders(self._config, self._settings)
+            preset_tables.configure(self._config.rootpath)
+            opener = Opener(self._config, self._settings, self._resources.shared)
+            self.contenders = contenders(opener, self._settings)
+            self._resources.backends = backends_of(self.contenders)
             library = Library(self._config, self._settings, self.contenders)
             for item in items:
                 if item.nodeid in self._functions and isinstance(item, pytest.Function):
@@ -76,6 +82,8 @@ class Agenda:
                 with self._mistakes(nodeid):
                     self._plan_joined(nodeid, group, library)
             self._announce()
+            if untrained(self.contenders) and not self.problems:
+                self._train(opener)
 
     def enter(self, run: str) -> bool:
         """Enter the run and all plans into the run store, unless nothing will be asked; whether something will."""
@@ -101,6 +109,9 @@ class Agenda:
 
     def _plan_experiment(self, item: pytest.Function, library: Library) -> None:
         experiment = library.experiment(item, self._functions[item.nodeid])
+        budget = experiment_mark(item).budget
+        if budget is not None:
+            self._resources.shared.spending.allow(item.nodeid, budget, names_of(experiment.contenders))
         for warning in experiment.warnings:
             item.warn(CrucibleWarning(warning))
         for arm in experiment.plan.arms:
@@ -123,6 +134,19 @@ class Agenda:
                 "measure the baseline again with --compare=ADAPTER"
             )
 
+    def _train(self, opener: Opener) -> None:
+        """Train what has yet to be trained, now that nothing else is wrong; the plans then have what came of it."""
+        asked = {arm.name for plan in self._plans() for arm in plan.arms}
+        self.contenders = trained(opener, self.contenders, asked)
+        self._resources.backends = backends_of(self.contenders)
+        known = {one.arm.name: one for one in self.contenders}
+        arms = {name: one.arm for name, one in known.items()}
+        for nodeid, one in self.experiments.items():
+            asking = tuple(known[arm.name] for arm in one.plan.arms)
+            self.experiments[nodeid] = replace(one, plan=_with(one.plan, arms), contenders=asking)
+        for joined in self.joined.values():
+            joined.plan = _with(joined.plan, arms)
+
     def _announce(self) -> None:
         """One line an experiment: what it will ask, and what it can show."""
         plans = self._plans()
@@ -130,7 +154,8 @@ class Agenda:
         for plan in plans:
             foresight = foresee(plan, alpha=self._settings.alpha, questions=questions)
             unasked = [one.arm.name for one in self.contenders[len(plan.arms) :]]
-            self.lines[plan.nodeid] = announcement(plan, foresight, unasked)
+            replayed = self._settings.cache == "only"
+            self.lines[plan.nodeid] = announcement(plan, foresight, unasked, replayed=replayed)
         wanted = self._settings.sample
         if wanted is not None and not any(one.position(wanted) is not None for one in self.experiments.values()):
             raise SpecError(f"--crucible-sample={wanted}: no selected experiment has a sample of that id")
@@ -144,6 +169,11 @@ class Agenda:
             yield
         except CrucibleError as error:
             self.problems.append(f"{where}: {error}" if where else str(error))
+
+
+def _with(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
+    """The plan with its arms as they are now."""
+    return replace(plan, arms=tuple(arms[one.name] for one in plan.arms))
 
 
 def _check_joins(item: pytest.Item) -> None:

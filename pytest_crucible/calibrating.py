@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 from typing import Any
 
 from pytest_crucible.analyse.analysis import Given
 from pytest_crucible.analyse.self_tests import self_tests
+from pytest_crucible.cli_store import add_run_and_store, existing_store
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Plan
 from pytest_crucible.report.self_test import self_test_lines
 from pytest_crucible.store.answers import group_names, load_answers
 from pytest_crucible.store.runs import RunStore
-
-DEFAULT_STORE = ".crucible/crucible.db"
 
 
 def add_command(commands: Any) -> None:
@@ -26,13 +23,7 @@ def add_command(commands: Any) -> None:
         description="Deal the answers of a stored run to two arms at random, again and again, and count false alarms. "
         "Repeats of one arm are dealt to two; the answers of two arms are swapped.",
     )
-    parser.add_argument("run", nargs="?", default="", help="id of the run, or its beginning (default: the latest run)")
-    parser.add_argument(
-        "--store",
-        default=os.environ.get("CRUCIBLE_STORE", DEFAULT_STORE),
-        metavar="WHERE",
-        help=f"run store: a path or a database URL (default: CRUCIBLE_STORE, or {DEFAULT_STORE})",
-    )
+    add_run_and_store(parser)
     parser.add_argument("--replicates", type=int, default=2000, metavar="N", help="default: 2000")
     parser.add_argument("--alpha", type=float, metavar="A", help="error rate of the claims (default: the run's)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
@@ -41,7 +32,7 @@ def add_command(commands: Any) -> None:
 
 def calibrate(given: argparse.Namespace) -> int:
     """Print the self-test; 1 when a comparison cries wolf too often, otherwise 0. Raises CrucibleError."""
-    store = _existing(given.store)
+    store = existing_store(given.store)
     try:
         run = store.find_run(given.run)
         alpha = store.run(run)["alpha"] if given.alpha is None else given.alpha
@@ -60,13 +51,6 @@ def calibrate(given: argparse.Namespace) -> int:
         )
     print("\n".join(self_test_lines(run, tried)))
     return int(any(one.holds is False for tests in tried.values() for one in tests))
-
-
-def _existing(where: str) -> RunStore:
-    """Opening a path that does not exist would make an empty store."""
-    if "://" not in where and not Path(where).is_file():
-        raise SpecError(f"there is no run store at {where!r}: run a suite first, or name another one with --store")
-    return RunStore(where)
 
 
 def _given(store: RunStore, key: int, plan: Plan) -> Given:

@@ -14,6 +14,7 @@ from pytest_crucible.errors import StoreError
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.records import MetricFacts, Outcome, Reply, Value
 from pytest_crucible.sample.asking import Judgement, ask_async, ask_in_thread, needs_reply
+from pytest_crucible.sample.deadline import Deadline, ask_before
 from pytest_crucible.sample.engine import Unit
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
@@ -54,6 +55,10 @@ class Scorer:
                 raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
 
 
+def unheard(sample: str, epoch: int, arm: str) -> None:
+    """Where nobody wants to know that a unit is over."""
+
+
 @dataclass
 class Call:
     """One call of an experiment's function for one unit."""
@@ -65,9 +70,20 @@ class Call:
     facts: Mapping[str, MetricFacts]
     loop: BackgroundLoop
     threads: DaemonThreads
+    deadline: Deadline | None = None
+    over: Callable[[str, int, str], None] = unheard
+    """Told of sample, repeat and arm when a unit is over."""
 
     @classmethod
-    def of(cls, item: pytest.Function, experiment: Experiment, loop: BackgroundLoop, threads: DaemonThreads) -> Call:
+    def of(
+        cls,
+        item: pytest.Function,
+        experiment: Experiment,
+        loop: BackgroundLoop,
+        threads: DaemonThreads,
+        deadline: Deadline | None = None,
+        over: Callable[[str, int, str], None] | None = None,
+    ) -> Call:
         return cls(
             experiment=experiment,
             function=experiment.bound(item),
@@ -76,6 +92,8 @@ class Call:
             facts={one.name: one for one in experiment.plan.metrics},
             loop=loop,
             threads=threads,
+            deadline=deadline,
+            over=over or unheard,
         )
 
     def arguments(self, outcome: Outcome) -> dict[str, Any]:
@@ -93,23 +111,37 @@ class Call:
     def _sampler(self, contender: Contender, sample: str, epoch: int) -> Sampler | BlockingSampler:
         if contender.backend is None:
             raise RuntimeError(f"arm {contender.arm.name!r} has no backend")  # planning refuses such an experiment
-        sampler = Sampler(contender.backend, contender.arm, sample, epoch)
+        sampler = Sampler(contender.backend, contender.arm, sample, epoch, self.experiment.plan.nodeid)
         return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
 
     async def __call__(self, unit: Unit) -> Outcome:
         position, arm, epoch = unit
-        outcome = Outcome(arm, position, epoch)
+        try:
+            return await ask_before(self.deadline, Outcome(arm, position, epoch), self._ask)
+        finally:
+            self.over(self.experiment.dataset.samples[position].id, epoch, self.experiment.plan.arms[arm].name)
+
+    async def _ask(self, outcome: Outcome) -> Outcome:
         arguments = self.arguments(outcome)
         timeout_s = self.experiment.timeout_s
         if self.experiment.is_async:
             await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify)
         else:
-            await ask_in_thread(
-                self.function, arguments, outcome, timeout_s=timeout_s, classify=classify, threads=self.threads
-            )
+            try:
+                await ask_in_thread(
+                    self.function, arguments, outcome, timeout_s=timeout_s, classify=classify, threads=self.threads
+                )
+            finally:
+                _close(arguments.get("sampler"))
         if self.experiment.metrics:
-            needs_reply(outcome, self.experiment.dataset.samples[position], self.function.__name__)
+            needs_reply(outcome, self.experiment.dataset.samples[outcome.position], self.function.__name__)
         return outcome
+
+
+def _close(sampler: Sampler | BlockingSampler | None) -> None:
+    """A thread that was left behind asks nothing more."""
+    if isinstance(sampler, BlockingSampler):
+        sampler.close()
 
 
 def alone(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:

@@ -12,9 +12,19 @@ import pytest
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import Given, analyse
-from pytest_crucible.records import Analysis, Plan, Run, Verdict, Worst
+from pytest_crucible.analyse.usage import usages
+from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Plan, Run, Verdict, Worst
 from pytest_crucible.report.sentences import sentence
-from pytest_crucible.store.answers import group_names, load_answers, reply_texts, reused_answers, sample_ids
+from pytest_crucible.store.answers import (
+    cached_replies,
+    group_names,
+    inapplicable_reasons,
+    load_answers,
+    reply_texts,
+    reused_answers,
+    sample_ids,
+)
+from pytest_crucible.store.events import Place, load_events
 from pytest_crucible.store.runs import RunStore
 
 
@@ -31,8 +41,9 @@ def conclude(
     entered = store.experiments(run)
     questions = sum(len(plan.contrasts) for _, plan, _ in entered)
     begun = [(key, plan, finished) for key, plan, finished in entered if store.has_arms(key)]
+    told = load_events(store, run)
     analyses = [
-        _analysis(store, key, plan, finished or (plan.by_item and not interrupted), alpha, questions)
+        _analysis(store, key, plan, finished or (plan.by_item and not interrupted), alpha, questions, told)
         for key, plan, finished in begun
     ]
     adjusted = gate.adjust(analyses, questions=questions)
@@ -42,7 +53,8 @@ def conclude(
         store.set_kinds(key, analysis.kinds)
         store.add_verdicts(key, [one for one in amended if one.nodeid == plan.nodeid])
     finished_at = now()
-    store.end_run(run, finished=finished_at, status="interrupted" if interrupted else "finished")
+    is_whole = not interrupted and all(one.finished for one in adjusted)
+    store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
     return _run(store, run, finished_at, questions, adjusted, amended)
 
 
@@ -50,16 +62,32 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
-def _analysis(store: RunStore, key: int, plan: Plan, finished: bool, alpha: float, questions: int) -> Analysis:
+def _analysis(
+    store: RunStore, key: int, plan: Plan, finished: bool, alpha: float, questions: int, told: Mapping[Place, ArmEvents]
+) -> Analysis:
+    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
     given = Given(
         plan=plan,
-        answers=tuple(load_answers(store, key, number) for number in range(len(plan.arms))),
+        answers=answers,
         groups=group_names(store, plan.dataset_sha256),
-        finished=finished,
+        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
         known_kinds=store.known_kinds(plan, key),
     )
     analysis, worst = analyse(given, alpha=alpha, questions=questions)
-    return dataclasses.replace(analysis, reused=reused_answers(store, key), worst=_told(store, key, plan, worst))
+    return dataclasses.replace(
+        analysis,
+        reused=reused_answers(store, key),
+        from_cache=cached_replies(store, key),
+        worst=_told(store, key, plan, worst),
+        inapplicable=_reasons(store, key, analysis),
+        usage=usages(plan, told, level=1 - alpha),
+    )
+
+
+def _reasons(store: RunStore, key: int, analysis: Analysis) -> Mapping[str, str]:
+    """Why metrics do not apply, looked up where some do not."""
+    some = any(one.inapplicable for one in analysis.estimates)
+    return inapplicable_reasons(store, key, 0) if some else {}
 
 
 def _told(store: RunStore, key: int, plan: Plan, worst: Mapping[int, Worst]) -> tuple[Worst, ...]:

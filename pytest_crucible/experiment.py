@@ -19,6 +19,7 @@ from pytest_crucible.errors import SpecError
 from pytest_crucible.markers import ExperimentMark, comparisons, experiment_mark, targets
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
+from pytest_crucible.metrics.members import facts_of_ensemble
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.design import contrasts, group_count, judged_facts
 from pytest_crucible.plan.fingerprint import fingerprint
@@ -72,7 +73,7 @@ class Library:
     config: pytest.Config
     settings: Settings
     contenders: tuple[Contender, ...]
-    _datasets: dict[Any, list[Sample]] = field(default_factory=dict)
+    _datasets: dict[Any, Sequence[Sample]] = field(default_factory=dict)
 
     def experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Plan a marked item. Raises SpecError for anything that cannot be meant."""
@@ -87,7 +88,9 @@ class Library:
         asked = comparisons(item)
         wanted = targets(item)
         asking = self._asking(asked)
-        facts = judged_facts([one.facts for one in metrics], wanted, asked, open_metrics=open_metrics)
+        declared = [one.facts for one in metrics]
+        further = facts_of_ensemble(declared, dict.fromkeys(name for one in asking for name in one.arm.members))
+        facts = judged_facts(declared, wanted, asked, open_metrics=open_metrics, further=further)
         timeout_s = (self.settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = Plan(
             **_place(item),
@@ -138,7 +141,7 @@ class Library:
             by_item=True,
         )
 
-    def samples(self, item: pytest.Item, mark: ExperimentMark) -> list[Sample]:
+    def samples(self, item: pytest.Item, mark: ExperimentMark) -> Sequence[Sample]:
         """All samples of the dataset that a mark names."""
         given, fields = mark.dataset, mark.fields or {}
         if isinstance(given, str | Path):
@@ -158,14 +161,14 @@ class Library:
             if isinstance(one, str) and one not in known:
                 near = difflib.get_close_matches(one, known, n=1)
                 hint = f"did you mean {near[0]!r}? " if near else ""
-                raise SpecError(f"metric {one!r} is not registered: {hint}known are {', '.join(sorted(known))}")
+                raise SpecError(f"metric {one!r} is not registered: {hint}`crucible metrics` lists what is")
             metric = load(known[one]) if isinstance(one, str) else as_metric(one)
             if metric.name in found:
                 raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
             found[metric.name] = metric
         return tuple(found.values())
 
-    def _named(self, name: str, item: pytest.Item, fields: Mapping[str, str]) -> list[Sample]:
+    def _named(self, name: str, item: pytest.Item, fields: Mapping[str, str]) -> Sequence[Sample]:
         rows = self.config.hook.pytest_crucible_dataset(config=self.config, name=name)
         if rows is not None:
             return load_rows(rows, name=name, fields=fields)
@@ -203,12 +206,26 @@ def _check_fixtures(item: pytest.Function) -> None:
             )
 
 
+def _members_coverage(ensemble: Contender, dataset: Dataset) -> Iterable[str]:
+    """Members that lack answers which the others give without them."""
+    asked = [sample.id for sample in dataset.samples]
+    for one in ensemble.members:
+        answered = one.backend.samples() if isinstance(one.backend, Listed) else frozenset(asked)
+        missing = [name for name in asked if name not in answered]
+        if missing:
+            yield (
+                f"member {one.arm.name!r} of adapter {ensemble.arm.name!r} lacks answers to {len(missing)} of {len(asked)} "
+                f"samples (first: {missing[0]}): there the others answer without it"
+            )
+
+
 def _coverage(contenders: Sequence[Contender], everything: Sequence[Sample], dataset: Dataset) -> Iterable[str]:
     """Where recorded answers and samples do not match, with counts and the first name."""
-    known = {sample.id for sample in everything}
     for one in contenders:
+        yield from _members_coverage(one, dataset)
         if not isinstance(one.backend, Listed):
             continue
+        known = {sample.id for sample in everything}
         answered = one.backend.samples()
         missing = [sample.id for sample in dataset.samples if sample.id not in answered]
         extra = sorted(answered - known)

@@ -59,7 +59,7 @@ def service_client(request: pytest.FixtureRequest) -> Any:
     from pytest_crucible.tinkering.session import tinkering, told
 
     with told():
-        return tinkering(request.config).service
+        return tinkering(request.config).own.client
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def rest_client(request: pytest.FixtureRequest) -> Any:
     from pytest_crucible.tinkering.session import tinkering, told
 
     with told():
-        return tinkering(request.config).rest
+        return tinkering(request.config).own.rest
 
 
 @pytest.fixture(scope="session")

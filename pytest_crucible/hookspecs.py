@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Observation, Run, Sample, Verdict
+    from pytest_crucible.records import Adapter, Event, Observation, Run, Sample, Verdict
 
 
 @pytest.hookspec
@@ -40,8 +40,8 @@ def pytest_crucible_dataset(config: pytest.Config, name: str) -> Iterable[Sample
 @pytest.hookspec
 def pytest_crucible_reporters(  # type: ignore[empty-body]
     config: pytest.Config,
-) -> Mapping[str, Callable[[Run], str] | str]:
-    """Report formats by file extension (without the dot): a function from a Run to the file's text, or "module:function"."""
+) -> Mapping[str, Callable[[Run], str | bytes] | str]:
+    """Report formats by file extension (without the dot): a function from a Run to text or bytes, or "module:function"."""
 
 
 @pytest.hookspec
@@ -49,6 +49,14 @@ def pytest_crucible_observed(
     config: pytest.Config, nodeid: str, arm: str, sample: str, observation: Observation
 ) -> None:
     """Called for each observation as it is made, on the sampling thread (under xdist: in the worker). Be quick."""
+
+
+@pytest.hookspec
+def pytest_crucible_event(config: pytest.Config, event: Event) -> None:
+    """Called for each thing that happens between a question and its answer, on the sampling thread (under xdist: in the worker).
+
+    Be quick. An implementation that raises is called no more, and the run goes on.
+    """
 
 
 @pytest.hookspec(firstresult=True)

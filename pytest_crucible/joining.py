@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pytest_crucible.calling import Scorer, classify
 from pytest_crucible.contenders import Contender
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import MetricFacts, Outcome, Plan, Sample
+from pytest_crucible.sample.asking import lost_reason
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.score.judge import judge
@@ -21,22 +23,26 @@ from pytest_crucible.store.writer import Writer
 class Crucible:
     """What the `crucible` fixture gives: the arm of this item, a sampler for it, and `score`."""
 
-    def __init__(self, contender: Contender, sample: str, outcome: Outcome, loop: Callable[[], BackgroundLoop]) -> None:
+    def __init__(
+        self, contender: Contender, sample: str, outcome: Outcome, loop: Callable[[], BackgroundLoop], experiment: str
+    ) -> None:
         self.arm = contender.arm
         self.outcome = outcome
         self.sample_id = sample
         self._contender = contender
         self._loop = loop
+        self._experiment = experiment
         self._facts: dict[str, MetricFacts] = {}
 
-    @property
+    @cached_property  # one for the item: it counts what it is asked
     def sampler(self) -> BlockingSampler:
         """Asks this item's arm: `crucible.sampler.generate(...)`."""
         if self._contender.backend is None:
             raise SpecError(
                 "no adapter to ask: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
             )
-        return BlockingSampler(Sampler(self._contender.backend, self.arm, self.sample_id, 0), self._loop().loop)
+        sampler = Sampler(self._contender.backend, self.arm, self.sample_id, 0, self._experiment)
+        return BlockingSampler(sampler, self._loop().loop)
 
     def score(self, **scores: Any) -> None:
         """Record one value a name for this item: bool, a number, None where it does not apply, or a str as a label."""
@@ -99,7 +105,7 @@ def unique_ids(items: Sequence[pytest.Item]) -> list[str]:
 
 def settle(outcome: Outcome, error: BaseException | None) -> Outcome:
     """What the end of a test item means for its sample: the same as inside an experiment."""
-    if error is None:
+    if error is None or outcome.lost:
         return outcome
     judgement = classify(error)
     if judgement == "skipped":
@@ -107,7 +113,7 @@ def settle(outcome: Outcome, error: BaseException | None) -> Outcome:
     elif judgement == "failed":
         outcome.failure, outcome.detail = "assertion", (str(error) or type(error).__name__).splitlines()[0]
     else:
-        outcome.lost, outcome.detail = "error", f"{type(error).__name__}: {error}"
+        outcome.lost, outcome.detail = lost_reason(error), f"{type(error).__name__}: {error}"
     return outcome
 
 

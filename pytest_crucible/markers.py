@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Contrast, Target
 
 MARKERS = (
-    "crucible(dataset, metrics=(), limit=None, epochs=1, timeout=None, fields=None): "
+    "crucible(dataset, metrics=(), limit=None, epochs=1, timeout=None, fields=None, budget=None): "
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide='point'): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None): compare the candidate with every --compare adapter",
@@ -31,6 +31,7 @@ class ExperimentMark:
     epochs: int = 1
     timeout: float | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    budget: str | None = None
 
 
 def is_experiment(item: pytest.Item) -> bool:
@@ -46,7 +47,9 @@ def is_judged(item: pytest.Item) -> bool:
 def experiment_mark(item: pytest.Item) -> ExperimentMark:
     """Read `@pytest.mark.crucible(...)`. Raises SpecError."""
     mark = item.get_closest_marker("crucible")
-    given = _arguments(mark, ("dataset", "metrics", "limit", "epochs", "timeout", "fields"), positional=("dataset",))
+    given = _arguments(
+        mark, ("dataset", "metrics", "limit", "epochs", "timeout", "fields", "budget"), positional=("dataset",)
+    )
     if "dataset" not in given:
         raise _spec_error("@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function")
     metrics = given.get("metrics", ())

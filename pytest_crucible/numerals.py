@@ -10,11 +10,13 @@ from pytest_crucible.records import Interval
 def number(value: float | None, interval: Interval | None = None, *, sign: bool = False) -> str:
     """A value with as many decimals as its interval has precision for (three where there is none).
 
-    >>> number(0.56254738, Interval(low=0.5356, high=0.5891, level=0.95, method="wilson"))
-    '0.563'
+    >>> number(0.56254738, Interval(low=0.5356, high=0.5891, level=0.95, method="wilson")), number(0.5), number(7)
+    ('0.563', '0.500', '7')
     """
     if value is None:
         return "unknown"
+    if interval is None and isinstance(value, int):  # a number of things, not an estimate
+        return f"{value:{'+' if sign else ''},}"
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
     if abs(value) >= 1e15 or (interval is None and 0 < abs(value) < 1e-6):

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
+from pytest_crucible.durations import seconds_of
+
 
 @dataclass(frozen=True)
 class Option:
@@ -29,7 +31,12 @@ class Option:
 
 
 OPTIONS = (
-    Option("adapter", "adapter to judge: a configured name, recorded:PATH or local:PATH", key="string", metavar="NAME"),
+    Option(
+        "adapter",
+        "adapter to judge: a configured name, recorded:PATH, local:PATH, local:NAME, tinker://... or openai+URL#MODEL",
+        key="string",
+        metavar="NAME",
+    ),
     Option(
         "compare",
         "adapter to compare with, or run:ID for stored answers; may be repeated",
@@ -39,6 +46,19 @@ OPTIONS = (
     ),
     Option("concurrency", "samples asked at a time", 64, key="int", type=int, metavar="N"),
     Option("timeout", "seconds until a sample is failed (0: never)", 300.0, key="float", type=float, metavar="S"),
+    Option(
+        "deadline",
+        "when the run asks nothing more: a time after its begin, such as '30 min'",
+        key="string",
+        metavar="TIME",
+    ),
+    Option(
+        "budget",
+        "what the run may spend: '5 USD', '200k tokens' or '1000 requests'; may be repeated",
+        key="string",
+        metavar="AMOUNT",
+        repeats=True,
+    ),
     Option("seed", "seed of everything that is drawn", 0, key="int", type=int, metavar="N"),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
     Option(
@@ -51,11 +71,22 @@ OPTIONS = (
     ),
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
     Option("fresh", "ask the baselines anew, even where stored answers would do", False, flag=True),
-    Option("resume", "go on with a run that was cut short", False, flag=True),
-    Option("train", "train the adapters that have a recipe and are not trained yet", False, flag=True),
+    Option(
+        "cache",
+        "replies that were paid for before: auto (use and keep), only (ask nobody), off, refresh (ask anew and keep)",
+        "auto",
+        key="string",
+        metavar="MODE",
+        choices=("auto", "only", "off", "refresh"),
+        environment="CRUCIBLE_CACHE",
+    ),
+    Option("resume", "go on with a run that was cut short or has lost samples", False, flag=True),
+    Option("train", "train the adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
+    Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
     Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
     Option("json", "write the whole run as JSON", metavar="PATH"),
     Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
+    Option("otel", "tell OpenTelemetry what happens, as spans and metrics", False, key="bool", flag=True),
     Option(
         "tinker",
         "where the Tinker fixtures and adapters go: local (a small model on this machine) or hosted (needs a key)",
@@ -90,19 +121,29 @@ class Settings:
     compare: tuple[str, ...]
     concurrency: int
     timeout: float
+    deadline: str | None
+    budget: tuple[str, ...]
     seed: int
     alpha: float
     store: str
     strict: bool
     fresh: bool
+    cache: str
     resume: bool
     train: bool
+    run_code: bool
     sample: str | None
     json: str | None
     report: tuple[str, ...]
+    otel: bool
     undecided: str
     tinker: str
     tinker_base: str | None
+
+    @property
+    def deadline_s(self) -> float | None:
+        """Seconds from the run's begin; None where it may take as long as it takes."""
+        return None if self.deadline is None else seconds_of(self.deadline)
 
 
 def declare(parser: pytest.Parser) -> None:
@@ -148,7 +189,7 @@ def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
         shape["action"] = "store_true"
     else:
         shape |= {"metavar": option.metavar, "type": option.type, "action": "append" if option.repeats else "store"}
-    group.addoption(f"--crucible-{option.name}", **shape)
+    group.addoption(f"--crucible-{option.name.replace('_', '-')}", **shape)
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
@@ -159,6 +200,8 @@ def _value(config: pytest.Config, option: Option) -> Any:
         given = _key(config, option)
     if given is None:
         given = [] if option.repeats else option.default
+    if option.repeats and isinstance(given, str):  # a key says it once
+        given = [given]
     if option.choices and given not in option.choices:
         raise pytest.UsageError(f"crucible_{option.name} = {given!r}: write one of {', '.join(option.choices)}")
     return tuple(given) if option.repeats else given
@@ -179,6 +222,14 @@ def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
         (
             not 0 < settings.alpha < 0.5,
             f"crucible_alpha is {settings.alpha:g}: an error rate above 0 and below 0.5, such as 0.05",
+        ),
+        (
+            settings.deadline is not None and not settings.deadline_s,
+            f"crucible_deadline is {settings.deadline!r}: write a time such as '30 min'",
+        ),
+        (
+            settings.fresh and settings.cache == "only",
+            "--crucible-fresh asks the baselines anew, and --crucible-cache=only asks nobody: give one of them",
         ),
         (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
     )

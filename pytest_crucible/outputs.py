@@ -24,12 +24,13 @@ def write_outputs(config: pytest.Config, settings: Settings, run: Run) -> Iterat
     """Write each file; a line for each that could not be written after all."""
     for path, render in _outputs(config, settings):
         try:
-            path.write_text(render(run), encoding="utf-8")
+            rendered = render(run)
+            path.write_bytes(rendered.encode() if isinstance(rendered, str) else rendered)
         except OSError as error:
             yield f"report {str(path)!r} was not written: {error}"
 
 
-def _outputs(config: pytest.Config, settings: Settings) -> Iterator[tuple[Path, Callable[[Run], str]]]:
+def _outputs(config: pytest.Config, settings: Settings) -> Iterator[tuple[Path, Callable[[Run], str | bytes]]]:
     """Each file with what renders it. Raises SpecError for a format that nobody writes."""
     known = builtin.reporters(config)
     wanted = [(settings.json, "json")] if settings.json else []

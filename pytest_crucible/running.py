@@ -7,14 +7,19 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
+from pytest_crucible.backends.caching import Caching
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.calling import Call
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.arms import interleaved
-from pytest_crucible.records import Outcome, Plan
+from pytest_crucible.records import Emit, Outcome, Plan
+from pytest_crucible.replaying import check_complete
+from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, Unit, run_units
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.threads import DaemonThreads
@@ -22,6 +27,7 @@ from pytest_crucible.score.judge import judge
 from pytest_crucible.store.answers import copy_answers, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
+from pytest_crucible.telling import experiment_told, samples_told
 
 TICK_S = 0.2
 """How often the main thread shows the progress, and can be interrupted."""
@@ -38,21 +44,32 @@ class Runner:
     loop: BackgroundLoop
     observed: Callable[..., None] | None
     """Told of each observation, where some plugin wants to know."""
+    cache: Caching | None
+    deadline: Deadline | None = None
+    spending: Spending | None = None
+    tell: Emit | None = None
+    """Told of experiments and samples, likewise."""
 
     def __call__(self, item: pytest.Function, experiment: Experiment, show: Callable[[Progress | None], None]) -> None:
         """Ask everything that is not answered yet.
 
-        Raises CrucibleError (an arm that answers nothing, a backend that refuses, a store that fails) and
-        KeyboardInterrupt; what was answered until then is stored.
+        Raises CrucibleError (an arm that answers nothing, a backend that refuses, replies that cannot be replayed, a store
+        that fails) and KeyboardInterrupt; what was answered until then is stored.
         """
         key, arms, done = self._enter(experiment)
         threads = DaemonThreads(self.settings.concurrency)
         try:
-            self._ask(Call.of(item, experiment, self.loop, threads), arms, done, show)
+            over = self._begin_spending(experiment, done)
+            call = Call.of(item, experiment, self.loop, threads, self.deadline, over)
+            with experiment_told(self.tell, experiment.plan):
+                progress = self._ask(call, arms, done, show)
         finally:
             threads.shutdown()
             self.writer.flush()
-        self.store.finish_experiment(key)
+        if self.cache is not None:
+            check_complete(self.cache, experiment.plan, experiment.dataset.samples)
+        if not progress.is_cut_short:
+            self.store.finish_experiment(key)
 
     # -- what is known already ----------------------------------------------------------------------------------
 
@@ -67,24 +84,41 @@ class Runner:
         return key, arms, done
 
     def _reuse(self, plan: Plan, number: int, target: int) -> set[tuple[int, int]]:
-        """Let stored answers stand in: a baseline's, unless --crucible-fresh; with --crucible-resume any arm's."""
+        """Let stored answers stand in: a baseline's, unless all is asked anew; with --crucible-resume any arm's."""
         arm = plan.arms[number]
         source = None
         if arm.stored_run is not None:
             source = self.store.stored_candidate(arm.stored_run, plan.nodeid)[:2]
         elif self.settings.resume:
             source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=True)
-        if source is None and arm.role == "baseline" and not self.settings.fresh:
+        fresh = self.settings.fresh or self.settings.cache == "refresh"
+        if source is None and arm.role == "baseline" and not fresh:
             source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=False)
         if source is None:
             return set()
         return copy_answers(self.store, source[0], target, source_run=source[1], epochs=plan.epochs)
 
+    def _begin_spending(
+        self, experiment: Experiment, done: list[set[tuple[int, int]]]
+    ) -> Callable[[str, int, str], None] | None:
+        """Say who will ask for which sample; whom to tell when one is over, where anything limits what is spent."""
+        nodeid, plan = experiment.plan.nodeid, experiment.plan
+        if self.spending is None or self.spending.account(nodeid) is None:
+            return None
+        samples = experiment.dataset.samples
+        settled = [{(samples[position].id, epoch) for position, epoch in units} for units in done]
+        asking = [(number, arm.name) for number, arm in enumerate(plan.arms) if arm.stored_run is None]
+        self.spending.begin(
+            nodeid,
+            lambda sample, epoch: [name for number, name in asking if (sample, epoch) not in settled[number]],
+        )
+        return partial(self.spending.leave, nodeid)
+
     # -- asking -------------------------------------------------------------------------------------------------
 
     def _ask(
         self, call: Call, arms: list[int], done: list[set[tuple[int, int]]], show: Callable[[Progress | None], None]
-    ) -> None:
+    ) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
         open_arms = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
         planned = [0] * len(plan.arms)
@@ -92,10 +126,11 @@ class Runner:
             planned[number] = plan.selected * plan.epochs - len(done[number])
         progress = Progress(total=sum(planned))
         keep = self._keeper(experiment, arms)
+        samples = experiment.dataset.samples
         future = self.loop.submit(
             run_units(
                 _open_units(plan, open_arms, done, self.settings.seed),
-                call,
+                samples_told(self.tell, call, plan, lambda position: samples[position].id),
                 keep,
                 concurrency=self.settings.concurrency,
                 arms=tuple(arm.name for arm in plan.arms),
@@ -107,6 +142,7 @@ class Runner:
         )
         _wait(future, lambda: show(progress))
         show(None)
+        return progress
 
     def _keeper(self, experiment: Experiment, arms: list[int]) -> Callable[[Outcome], None]:
         """Judge an outcome and hand it to the writer."""

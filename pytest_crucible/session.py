@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.accounts import of_experiment, of_run, spending
 from pytest_crucible.agenda import Agenda
+from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.sharing import untold
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError
@@ -20,15 +24,20 @@ from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid,
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
 from pytest_crucible.outputs import write_outputs
-from pytest_crucible.records import Outcome, Run
+from pytest_crucible.records import Emit, Outcome, Run
+from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.resources import Resources
 from pytest_crucible.running import Runner
+from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.screen import progress_shower
+from pytest_crucible.telling import SampleTold, Telling
+from pytest_crucible.tinkering.session import hider
 
 SESSION = pytest.StashKey["CrucibleSession"]()
 JOINED_OUTCOME = pytest.StashKey[Outcome]()
 # What an item of a joined test has shown so far.
+JOINED_TOLD = pytest.StashKey[SampleTold]()
 
 
 def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSession:
@@ -60,11 +69,26 @@ class CrucibleSession:
         self.is_worker = worker is not None
         self.run = run or (worker["crucible_run"] if worker else new_run_id())
         self.concluded: Run | None = None
-        self._resources = Resources(self._location())
+        self._telling = Telling(config, self.settings, self.run)
+        self._resources = Resources(
+            self._location(),
+            cache=self.settings.cache,
+            fresh=self.settings.compare if self.settings.fresh else (),
+            limiters=self._limiters,
+            spending=self._spending,
+            hide=hider(config),
+            seed=self.settings.seed,
+            emit=self._emit,
+            run_code=self.settings.run_code,
+        )
+        seconds, text = self.settings.deadline_s, self.settings.deadline or ""
+        self._deadline = None if seconds is None else Deadline.after(seconds, text)
         self._agenda = Agenda(config, self.settings, self._resources)
         self._begun = False
         self._problems = self._agenda.problems
         self._told: list[str] = []
+        self._complaints: dict[str, None] = {}
+        """Of listeners: what every worker says is said once."""
         self._items: dict[str, list[str]] = {}
         """Nodeids of the items that ran, by the experiment that they belong to."""
 
@@ -72,6 +96,16 @@ class CrucibleSession:
         """The run store: paths count from pytest's root directory, so that every way to call pytest finds the same one."""
         where = self.settings.store
         return where if "://" in where else str(self.config.rootpath / where)
+
+    def _limiters(self) -> Limiters:
+        """Of all processes of this run together: `--crucible-concurrency` is a number for the run, not for each worker."""
+        worker = getattr(self.config, "workerinput", None)
+        workers = Workers(self.run, worker["workercount"]) if worker else None
+        return Limiters(ordinary=self.settings.concurrency, workers=workers)
+
+    def _spending(self) -> Spending:
+        """Prices are a project's, and the budget is the run's, of all its workers together."""
+        return spending(self.config, self.settings.budget, self.run)
 
     # -- collection ---------------------------------------------------------------------------------------------
 
@@ -84,6 +118,8 @@ class CrucibleSession:
         """Plan what was selected. Mistakes end the session here, before anything is asked."""
         self._agenda.plan(session.items)
         self._begun = self._agenda.enter(self.run)
+        if self._begun and not self._problems:
+            self._telling.recorder.open(self._resources.writer)
         if self._problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist
             raise pytest.UsageError("\n".join(self._problems))
 
@@ -107,6 +143,8 @@ class CrucibleSession:
             self._runner()(pyfuncitem, experiment, progress_shower(self.config, pyfuncitem.nodeid))
         except CrucibleError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
+        finally:
+            self._told += of_experiment(self._resources.shared.spending, pyfuncitem.nodeid)
         return True
 
     def crucible(self, item: pytest.Item) -> Crucible:
@@ -114,11 +152,34 @@ class CrucibleSession:
         if self._problems:
             pytest.skip("the configuration is wrong: nothing is asked")
         outcome = self._outcome(item)
-        return Crucible(self._agenda.contenders[outcome.arm], sample_id(item), outcome, lambda: self._resources.loop)
+        if self._deadline is not None and self._deadline.has_passed():
+            cut_off = self._deadline.lose(outcome)
+            outcome.lost, outcome.detail = cut_off.lost, cut_off.detail
+            pytest.skip(cut_off.detail)
+        contender, experiment = self._agenda.contenders[outcome.arm], function_nodeid(item)
+        if self._telling.samples is not None:
+            plan = self._agenda.joined[experiment].plan
+            item.stash[JOINED_TOLD] = SampleTold(self._telling.samples, plan, contender.arm, sample_id(item))
+        return Crucible(contender, sample_id(item), outcome, lambda: self._resources.loop, experiment)
+
+    def _emit(self) -> Emit:
+        """A controller of workers asks nothing, and so has nothing to tell."""
+        return untold if self.config.pluginmanager.hasplugin("dsession") else self._telling.emit
 
     def _runner(self) -> Runner:
         resources = self._resources
-        return Runner(self.run, self.settings, resources.store, resources.writer, resources.loop, self._observed())
+        return Runner(
+            self.run,
+            self.settings,
+            resources.store,
+            resources.writer,
+            resources.loop,
+            self._observed(),
+            cache=resources.shared.cache,
+            deadline=self._deadline,
+            spending=resources.shared.spending,
+            tell=self._telling.samples,
+        )
 
     def _observed(self) -> Callable[..., None] | None:
         """Whom to tell of each observation, if anybody."""
@@ -129,7 +190,7 @@ class CrucibleSession:
         position = experiment.position(wanted)
         if position is None:
             pytest.skip(f"no sample {wanted!r} here")
-        self._told += alone(item, experiment, position, self._resources.loop)
+        self._told += map(hider(self.config), alone(item, experiment, position, self._resources.loop))
 
     def _outcome(self, item: pytest.Item) -> Outcome:
         """What a joined item has shown so far."""
@@ -162,7 +223,15 @@ class CrucibleSession:
         told = self._told.copy()
         self._told.clear()
         line = self._agenda.lines.pop(owner, None)
-        return {"run": self.run, "owner": owner, "item": item, "line": line, "problems": self._problems, "told": told}
+        return {
+            "run": self.run,
+            "owner": owner,
+            "item": item,
+            "line": line,
+            "problems": self._problems,
+            "told": told,
+            "complaints": self._telling.complaints(),
+        }
 
     def _observe(
         self, item: pytest.Item, joined: Joined, call: pytest.CallInfo[Any], report: pytest.TestReport
@@ -176,6 +245,8 @@ class CrucibleSession:
                 report.wasxfail = f"one wrong answer: {outcome.detail}"
         if call.when == "teardown":
             record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
+            if JOINED_TOLD in item.stash:
+                item.stash[JOINED_TOLD].stop(outcome)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -184,6 +255,7 @@ class CrucibleSession:
         self._begun = True
         self._items.setdefault(message["owner"], []).append(message["item"])
         self._told += message["told"]
+        self._complaints |= dict.fromkeys(message["complaints"])
         self._problems = message["problems"] or self._problems
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
@@ -197,7 +269,9 @@ class CrucibleSession:
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
+            self._telling.recorder.close()
             self._resources.close_writer()
+            self._resources.enter_requests(self.run)
             self.concluded = conclude(
                 self._resources.store,
                 self.run,
@@ -230,18 +304,23 @@ class CrucibleSession:
         if self.concluded is not None:
             self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
             self._resources.store.set_exit_status(self.run, run.exit_status)
+            self._told += of_run(self._resources.shared.spending)
             self._told += write_outputs(self.config, self.settings, run)
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
+        if self.is_worker and self._begun:
+            self._resources.enter_requests(self.run)
+        self._telling.close()
         self._resources.close_writer()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        lines, verbosity = [Line(text) for text in self._told], self.config.get_verbosity()
+        self._complaints |= dict.fromkeys(self._telling.complaints())
+        lines, verbosity = [Line(text) for text in [*self._told, *self._complaints]], self.config.get_verbosity()
         if self.concluded is not None and self.concluded.experiments:
             lines = [*summary(self.concluded, verbosity=verbosity, width=terminalreporter._tw.fullwidth), *lines]
         if lines:
             terminalreporter.write_sep("=", "crucible")
         for line in lines:
-            terminalreporter.write_line(line.text, **line.markup)
+            terminalreporter.write_line(printable(line.text), **line.markup)
 
     def pytest_unconfigure(self) -> None:
         self._resources.close()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import types
 import typing
-from collections.abc import Hashable, Mapping
-from functools import cache
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 Record = TypeVar("Record")
@@ -28,26 +29,73 @@ def to_plain(value: Any) -> Any:
     raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
 
 
+def canonical(value: Any) -> str:
+    """One text for all values that say the same: JSON with sorted keys, in which records and mappings are alike.
+
+    Raises TypeError for what JSON cannot say.
+
+    >>> canonical({"b": (1, 2), "a": None}) == canonical({"a": None, "b": [1, 2]})
+    True
+    """
+    try:
+        return _CANONICAL.encode(value)
+    except (ValueError, RecursionError) as error:  # of what contains itself
+        raise TypeError(f"a {type(value).__name__} has no plain form: {error}") from None
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """What JSON does not know by itself, one level deep."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_parts)
+
+
 def from_plain(kind: type[Record], plain: Any) -> Record:
     """Build a record of that class from what `to_plain` made of it."""
-    return cast(Record, _build(kind, plain))
+    build: Builder = _builder(cast(Hashable, kind))
+    return cast(Record, build(plain))
 
 
-def _build(kind: Any, plain: Any) -> Any:
+Builder = Callable[[Any], Any]
+
+
+@cache
+def _builder(kind: Any) -> Builder:
+    """What makes a value of a type of its plain form."""
     if dataclasses.is_dataclass(kind):
-        types_of = _field_types(cast(Hashable, kind))
-        return kind(**{name: _build(types_of[name], item) for name, item in plain.items() if name in types_of})  # type: ignore[operator]
+        return partial(_record, kind)
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return None if plain is None else _build(_first(kind), plain)
+        return _optional(_builder(_first(kind)))
     if origin is tuple:
-        item_kind = typing.get_args(kind)[0]
-        return tuple(_build(item_kind, item) for item in plain)
+        build = _builder(typing.get_args(kind)[0])
+        return lambda plain: tuple(map(build, plain))
     if origin is Mapping:
-        item_kind = typing.get_args(kind)[1]
-        return {key: _build(item_kind, item) for key, item in plain.items()}
-    if kind is float and isinstance(plain, str | int):
-        return float(plain)
+        of_value = _builder(typing.get_args(kind)[1])
+        return lambda plain: {key: of_value(item) for key, item in plain.items()}
+    return _number if kind is float else _as_it_is
+
+
+def _record(kind: Any, plain: Any) -> Any:
+    builders = _field_builders(kind)
+    return kind(**{name: builders[name](item) for name, item in plain.items() if name in builders})
+
+
+def _optional(build: Builder) -> Builder:
+    return build if build is _as_it_is else lambda plain: None if plain is None else build(plain)
+
+
+def _number(plain: Any) -> Any:
+    """Infinities are told in words, and a whole number may stand for a float."""
+    return float(plain) if isinstance(plain, str | int) else plain
+
+
+def _as_it_is(plain: Any) -> Any:
     return plain
 
 
@@ -58,5 +106,6 @@ def _first(union: Any) -> Any:
 
 
 @cache
-def _field_types(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _field_builders(kind: Any) -> dict[str, Builder]:
+    """Only when a record is built: a record may hold others of its own kind."""
+    return {name: _builder(of) for name, of in typing.get_type_hints(kind).items()}

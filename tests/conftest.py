@@ -6,6 +6,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+FOREIGN = ("OPENAI_API_KEY",)
 KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 """Where the tests' own data is."""
 
@@ -13,5 +14,5 @@ KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith("CRUCIBLE_") and name not in KEPT:
+        if (name.startswith("CRUCIBLE_") and name not in KEPT) or name in FOREIGN or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

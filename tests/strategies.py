@@ -22,7 +22,7 @@ plain_values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2), max_leaves=4
 )
 
-COLUMNS = {records.Answers, records.ScoreColumns}
+COLUMNS = {records.Answers, records.ArmEvents, records.Dataset, records.ScoreColumns, records.Table}
 """Records that never leave the process that made them."""
 RECORDS = sorted(
     (
@@ -52,7 +52,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
     if hint is Any:
         return plain_values
     if dataclasses.is_dataclass(hint):
-        return record(typing.cast(type, hint))
+        return st.deferred(lambda: record(typing.cast(type, hint)))  # a reply may hold replies
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     if origin in (typing.Union, types.UnionType):

@@ -30,7 +30,7 @@ from typing import Any, get_args
 import pytest
 
 from pytest_crucible import hookspecs, metrics
-from pytest_crucible.builtin import METRICS
+from pytest_crucible.builtin import CNS3, METRICS, THINKER
 from pytest_crucible.markers import ALTERNATIVES, MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.records import LostReason
@@ -48,7 +48,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 15
+MOST_COMMANDS = 27
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -169,7 +169,7 @@ def _run_command(command: Command, where: str, folder: Path) -> None:
         env=_environment(folder, in_repository),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     said = _normal((done.stdout + done.stderr).splitlines(), folder)
@@ -200,7 +200,8 @@ def _environment(folder: Path, in_repository: bool) -> dict[str, str]:
 
 _CHANGING = (
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b"), "RUN"),
-    (re.compile(r"\d+\.\d+ ?s\b( \([\d:]+\))?"), "TIME"),
+    (re.compile(r"\b20\d\d-\d\d-\d\d\b"), "DATE"),
+    (re.compile(r"\d+(\.\d+)? ?s\b( \([\d:]+\))?"), "TIME"),
     (re.compile(r"^(platform|plugins:|rootdir:|configfile:|cachedir:).*"), r"\1"),
     (re.compile(r"={2,}"), "=="),
     (re.compile(r"_{3,}"), "__"),
@@ -268,7 +269,7 @@ def table_rows(page: str) -> list[list[str]]:
 
 def option_row(option: Option) -> list[str]:
     """One row of the table of options, as the page writes it."""
-    flag = f"--crucible-{option.name}" + ("" if option.flag else f"={option.metavar}")
+    flag = f"--crucible-{option.name.replace('_', '-')}" + ("" if option.flag else f"={option.metavar}")
     spelled = f"`{flag}`" + (f" or `{option.alias}={option.metavar}`" if option.alias else "")
     key = f"`crucible_{option.name}` ({option.key})" if option.key else "-"
     default = "-" if option.default is None or (option.flag and option.default is False) else f"`{option.default}`"
@@ -291,13 +292,13 @@ def test_the_table_of_methods_is_the_source() -> None:
     ]
 
 
-LAYERS = ("pytest", "side", "stages", "libraries", "nouns")
+LAYERS = ("pytest", "side", "stages", "presets", "libraries", "nouns")
 
 
 def test_the_page_of_the_architecture_lists_every_file() -> None:
     listing = next(block.body for block in blocks(DOCS / "explanation" / "architecture.md") if block.language == "text")
     files = [path for path in (ROOT / "pytest_crucible").rglob("*.py") if path.name != "__init__.py"]
-    folders = {path.parent.name for path in files} - {"pytest_crucible"}
+    folders = [folder.name for folder in {path.parent for path in files} - {ROOT / "pytest_crucible"}]
 
     written = Counter(re.findall(r"\w+", listing))
     assert written == Counter([*(path.stem for path in files), *folders, *LAYERS])
@@ -308,7 +309,18 @@ def test_the_page_of_metrics_names_every_metric(name: str) -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
 
     assert f"`{name}" in page
-    assert set(METRICS) <= set(metrics.__all__)
+    assert set(METRICS) - set(CNS3_METRICS) <= set(metrics.__all__)
+
+
+CNS3_METRICS = (*CNS3, *(f"thinker.{name}" for name in THINKER))
+
+
+@pytest.mark.parametrize("name", CNS3_METRICS)
+def test_the_page_of_cns3_names_every_metric(name: str) -> None:
+    page = (DOCS / "reference" / "cns3.md").read_text(encoding="utf-8")
+    strict, _, thinker = page.partition("## What Thinker computes")
+
+    assert f"`{name.removeprefix('thinker.')}`" in (thinker if name.startswith("thinker.") else strict)
 
 
 def test_the_page_of_hooks_names_every_hook_with_its_arguments() -> None:
@@ -358,8 +370,11 @@ FREE = {
     "run.environment.packages",
     "run.git",
     "experiments[].arms[].parameters",
+    "experiments[].arms[].training",
     "experiments[].arms[].lost",
     "experiments[].arms[].failures",
+    "experiments[].arms[].usage.failed",
+    "experiments[].arms[].usage.latency.intervals",
 }
 """Mappings whose keys are the user's, or that are described as a whole."""
 LOST = (*get_args(LostReason), "unasked", "deselected")
@@ -372,40 +387,58 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     written = [row[0].strip("`") for row in table_rows("reference/json.md")]
 
     assert len(written) == len(set(written))
-    assert set(written) == set(json_keys(document))
+    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1)))
     page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
     assert f"This is format {document['format']}." in page
     [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].arms[].lost`")
     assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
-def _document(pytester: pytest.Pytester) -> Any:
-    """The JSON of a small run that has a target, a comparison, a rate, and a baseline that was asked before."""
+def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
+    """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
+    pytester.makeconftest("""
+        from pytest_crucible import Reply
+
+        class Model:
+            simulated = False
+            identity = "a model"
+
+            async def generate(self, request):
+                return Reply(text="one")
+
+        def pytest_crucible_backend(adapter):
+            return Model() if adapter.backend == "model" else None
+        """)
     pytester.makepyfile("""
         import pytest
 
-        @pytest.mark.crucible(dataset=[{"id": "a", "input": "1"}, {"id": "b", "input": "2"}])
+        samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
+
+        @pytest.mark.crucible(dataset=samples, metrics=["exact_match"])
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):
             return await sampler.generate(sample.input)
         """)
-    for name in ("one", "two"):
-        lines = [json.dumps({"sample_id": sample, "text": name}) for sample in "ab"]
-        (pytester.path / f"{name}.jsonl").write_text("\n".join(lines))
-    arms = ("--crucible-adapter=recorded:one.jsonl", "--compare=recorded:two.jsonl")
-    for _ in ("asked", "stored"):
+    lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "ab"]
+    (pytester.path / "two.jsonl").write_text("\n".join(lines))
+    (pytester.path / "crucible.toml").write_text(
+        '[adapters.one]\nbackend = "model"\n[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
+    )
+    arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
+    (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
+    for _ in range(asked):  # at first everything is asked, and then little is
         result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 
 
 def test_every_option_and_key_that_a_page_names_exists() -> None:
-    flags = {f"--crucible-{option.name}" for option in OPTIONS if option.command_line}
+    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in OPTIONS if option.command_line}
     keys = {f"crucible_{option.name}" for option in OPTIONS if option.key}
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         text = page.read_text(encoding="utf-8")
-        assert set(re.findall(r"--crucible-[a-z]+", text)) <= flags, page
+        assert set(re.findall(r"--crucible-[a-z-]*[a-z]", text)) <= flags, page
         in_settings = re.findall(r"^(crucible_\w+) =", text, re.MULTILINE)
         assert set(in_settings) <= keys, page
 

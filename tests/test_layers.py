@@ -12,21 +12,26 @@ import pytest
 import pytest_crucible
 
 LAYERS = {
-    "pytest side": "plugin options markers fixtures hookspecs builtin contenders experiment running joining conclusion "
-    "environment resources session agenda calling outputs screen cli calibrating __main__ tinkering lessons",
+    "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
+    "environment preset_tables resources session agenda accounts calling outputs screen cli calibrating listing __main__ tinkering "
+    "lessons checkpoints replaying telling exporting exporting_parquet cli_store",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "stats backends datasets metrics training sources",
-    "model": "embedded",
-    "nouns": "records wire errors numerals",
+    "presets": "cns3",
+    "libraries": "stats backends datasets metrics scorers training telemetry exports sources",
+    "model": "embedded sandbox",
+    "nouns": "records wire errors numerals durations",
 }
 EXCEPTIONS = {
+    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.sources"),
+    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
+    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.backends.scripted", "pytest_crucible.sources"),
     ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.training.recipe", "pytest_crucible.sources"),
 }
 """Recorded answers and training data are read as datasets are, and the identities of scripts and recipes are found as a
-test function's is: one way each."""
+test function's is, and the members of an ensemble agree by what metrics call equal: one way each."""
 WITHIN = {"pytest side", "nouns"}
 """Layers whose rooms may know each other."""
 

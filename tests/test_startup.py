@@ -12,6 +12,7 @@ import pytest
 HEAVY = (
     "asyncio",
     "concurrent.futures",
+    "httptools",
     "jsonschema",
     "numpy",
     "pandas",
@@ -24,6 +25,7 @@ HEAVY = (
 FRONT_DOOR = {
     "pytest_crucible",
     "pytest_crucible.builtin",
+    "pytest_crucible.durations",
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
     "pytest_crucible.markers",

@@ -9,11 +9,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.diversity import diversity
 from pytest_crucible.analyse.questions import Clusters, mean_of
 from pytest_crucible.analyse.scores import Scores, resolve, scores
 from pytest_crucible.analyse.targets import estimate, failures, judge_target
+from pytest_crucible.analyse.trainings import judge_training
 from pytest_crucible.analyse.worst import worst_samples
-from pytest_crucible.records import Analysis, Answers, Comparison, Estimate, MetricFacts, Plan, TargetResult, Worst
+from pytest_crucible.records import (
+    TRAINING_NUMBERS,
+    Analysis,
+    Answers,
+    Comparison,
+    Diversity,
+    Estimate,
+    MetricFacts,
+    Plan,
+    Target,
+    TargetResult,
+    Worst,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +59,7 @@ def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, di
     plan = given.plan
     analysis = Analysis(
         plan=plan,
-        estimates=_estimates(plan, table, alpha),
+        estimates=_estimates(given, table, alpha),
         targets=_targets(plan, table, alpha),
         comparisons=_comparisons(plan, table, alpha, questions),
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
@@ -53,14 +67,16 @@ def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, di
         first_lost={arm.name: _first_lost(one) for arm, one in zip(plan.arms, given.answers, strict=True)},
         failures={arm.name: failures(answers) for arm, answers in zip(plan.arms, given.answers, strict=True)},
         finished=given.finished,
+        diversity=_diversity(given, table, alpha),
     )
     return analysis, worst_samples(plan, table.facts, table.scores)
 
 
 def metric_facts(given: Given) -> dict[str, MetricFacts]:
     """What is known of each metric that was declared or seen, after all arms were looked at."""
-    declared = {facts.name: facts for facts in given.plan.metrics}
-    for name in sorted({name for arm in given.answers for name in (*arm.scores, *arm.labels)} - set(declared)):
+    seen = {name for arm in given.answers for name in (*arm.scores, *arm.labels)}
+    declared = {facts.name: facts for facts in given.plan.metrics if facts.name in seen or not facts.of_ensemble}
+    for name in sorted(seen - set(declared)):
         declared[name] = MetricFacts(name=name)
     return {name: resolve(one, given.answers, given.known_kinds) for name, one in declared.items()}
 
@@ -85,23 +101,28 @@ def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
     return np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
 
 
-def _estimates(plan: Plan, table: _Table, alpha: float) -> tuple[Estimate, ...]:
+def _estimates(given: Given, table: _Table, alpha: float) -> tuple[Estimate, ...]:
     return tuple(
         estimate(mean_of(table.facts[name]), table.facts[name], arm.name, of_arm, table.clusters, level=1 - alpha)
         for name, of_arms in table.scores.items()
-        for arm, of_arm in zip(plan.arms, of_arms, strict=True)
+        for arm, of_arm, answers in zip(given.plan.arms, of_arms, given.answers, strict=True)
+        if name in answers.scores or not table.facts[name].of_ensemble
     )
 
 
 def _targets(plan: Plan, table: _Table, alpha: float) -> tuple[TargetResult, ...]:
-    return tuple(
-        judge_target(
-            target, table.facts[target.metric], plan.candidate.name, table.scores[target.metric][0], table.clusters,
-            alpha=alpha,
+    found = (_target(target, plan, table, alpha) for target in plan.targets)
+    return tuple(one for one in found if one is not None)
+
+
+def _target(target: Target, plan: Plan, table: _Table, alpha: float) -> TargetResult | None:
+    """A metric goes before a training's number of the same name. None for what is neither."""
+    name = target.metric
+    if name in table.scores:
+        return judge_target(
+            target, table.facts[name], plan.candidate.name, table.scores[name][0], table.clusters, alpha=alpha
         )
-        for target in plan.targets
-        if target.metric in table.scores
-    )  # fmt: skip
+    return judge_training(target, plan.candidate) if name in TRAINING_NUMBERS and name not in table.facts else None
 
 
 def _comparisons(plan: Plan, table: _Table, alpha: float, questions: int) -> tuple[Comparison, ...]:
@@ -118,6 +139,15 @@ def _comparisons(plan: Plan, table: _Table, alpha: float, questions: int) -> tup
         )
         for contrast in plan.contrasts
         if contrast.metric in table.scores
+    )
+
+
+def _diversity(given: Given, table: _Table, alpha: float) -> tuple[Diversity, ...]:
+    samples, epochs = len(given.groups), given.plan.epochs
+    return tuple(
+        found
+        for arm, answers in zip(given.plan.arms, given.answers, strict=True)
+        for found in diversity(arm, answers, table.facts, table.clusters, alpha=alpha, samples=samples, epochs=epochs)
     )
 
 

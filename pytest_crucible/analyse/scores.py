@@ -80,7 +80,7 @@ def _filled(facts: MetricFacts, arm: Answers, samples: int, epochs: int) -> tupl
     status = _status(arm, samples * epochs, epochs)
     scored = ~np.isnan(values)
     worst = facts.low if facts.direction == "higher" else facts.high
-    fails = (status == _FAILED) & ~scored & applies
+    fails = (status == _FAILED) & ~scored & applies & (not facts.of_ensemble)
     if np.isfinite(worst):
         values[fails] = worst
         scored |= fails

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from pytest_crucible.gate.reasons import comparison_reason, target_reason
 from pytest_crucible.gate.rulings import Ruling, comparison_ruling, target_ruling
-from pytest_crucible.records import Analysis, Comparison, Evidence, Reading, State, Target, TargetResult, Verdict
+from pytest_crucible.records import (
+    UNEXPLAINED,
+    Analysis,
+    Comparison,
+    Evidence,
+    Reading,
+    State,
+    Target,
+    TargetResult,
+    Verdict,
+)
 from pytest_crucible.stats import holm
 
 
@@ -29,7 +39,11 @@ def judge(analyses: Sequence[Analysis], *, alpha: float, strict: bool, questions
     family = [one.p_value for analysis in analyses for one in analysis.comparisons]
     verdicts: list[Verdict] = []
     for analysis in analyses:
-        verdicts += [_target_verdict(analysis, result, strict) for result in analysis.targets]
+        verdicts += [
+            _training_verdict(analysis, result) if result.estimate.statistic == "training"
+            else _target_verdict(analysis, result, strict)
+            for result in analysis.targets
+        ]  # fmt: skip
         verdicts += [_unscored(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)]
         for one in analysis.comparisons:
             verdicts.append(_comparison_verdict(analysis, one, _Family(family, questions, alpha)))
@@ -44,15 +58,38 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
     state, proven, caveat = _settle(analysis, observed, _possible(result.target, result.evidence), lost, rule)
     if not proven and not caveat and rule(observed)[1]:
         caveat = f"proven on what was observed, but not whatever the {lost:,} lost are"
+    nowhere = _applies_nowhere(analysis, result.estimate.metric) if not result.estimate.n else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
         subject=result.target.text,
         kind="target",
         state=state,
         proven=proven,
-        reason=caveat or target_reason(result, state, proven),
-        mistake=not result.estimate.n and _complete(analysis),
+        reason=nowhere or caveat or target_reason(result, state, proven),
+        mistake=not result.estimate.n and _complete(analysis) and not nowhere,
     )
+
+
+def _training_verdict(analysis: Analysis, result: TargetResult) -> Verdict:
+    """A number of the candidate's training is known, not estimated: it decides also where proof is asked for.
+
+    What was selected, cut short or lost does not touch it.
+    """
+    state, proven = target_ruling(replace(result.target, decide="point"), result.evidence.observed, strict=False)
+    return Verdict(
+        nodeid=analysis.plan.nodeid,
+        subject=result.target.text,
+        kind="target",
+        state=state,
+        proven=proven,
+        reason=result.note,
+    )
+
+
+def _applies_nowhere(analysis: Analysis, metric: str) -> str:
+    """With a reason given, to apply to no sample is an answer; without one a `return` may be missing."""
+    reason = analysis.inapplicable.get(metric, UNEXPLAINED)
+    return "" if reason == UNEXPLAINED else f"it applies to no sample: {reason}"
 
 
 def _possible(target: Target, evidence: Evidence) -> list[Reading]:
@@ -117,14 +154,15 @@ def _comparison_verdict(analysis: Analysis, one: Comparison, family: _Family) ->
 
     evidence = one.evidence
     state, proven, caveat = _settle(analysis, evidence.observed, [evidence.worst, evidence.best], one.lost, rule)
+    nowhere = _applies_nowhere(analysis, one.contrast.metric) if not one.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
         subject=one.contrast.subject(one.candidate),
         kind="comparison",
         state=state,
         proven=proven,
-        reason=caveat or comparison_reason(one, state, proven, family.alpha),
-        mistake=not one.pairs and _complete(analysis),
+        reason=nowhere or caveat or comparison_reason(one, state, proven, family.alpha),
+        mistake=not one.pairs and _complete(analysis) and not nowhere,
     )
 
 

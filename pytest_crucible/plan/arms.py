@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 
 from pytest_crucible.errors import SpecError
@@ -18,8 +19,13 @@ def check_arms(arms: Sequence[Arm]) -> None:
             if (other.identity, dict(other.parameters)) == (baseline.identity, dict(baseline.parameters)):
                 raise SpecError(
                     f"adapters {other.name!r} and {baseline.name!r} are the same checkpoint "
-                    f"({baseline.identity[:12]}): compare two that differ"
+                    f"({_shown(baseline.identity)}): compare two that differ"
                 )
+
+
+def _shown(identity: str) -> str:
+    """The beginning of a digest; anything else whole."""
+    return identity[:12] if re.fullmatch("[0-9a-f]{16,}", identity) else identity
 
 
 def interleaved(samples: int, arms: Sequence[int], epochs: int, *, seed: int) -> Iterator[tuple[int, int, int]]:

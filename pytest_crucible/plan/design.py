@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from pytest_crucible.errors import SpecError
+from pytest_crucible.plan.trainings import TRAINING, check_comparison, check_form
 from pytest_crucible.records import Arm, Contrast, Dataset, MetricFacts, Target
 
 PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1")
@@ -31,23 +32,34 @@ def contrasts(asked: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast,
 
 
 def judged_facts(
-    facts: Sequence[MetricFacts], targets: Iterable[Target], asked: Iterable[Contrast], *, open_metrics: bool
+    facts: Sequence[MetricFacts],
+    targets: Sequence[Target],
+    asked: Sequence[Contrast],
+    *,
+    open_metrics: bool,
+    further: Sequence[MetricFacts] = (),
 ) -> tuple[MetricFacts, ...]:
-    """The declared metrics, with `passed` where it is named or nothing else is there to judge by.
+    """The declared metrics, with `passed` where it is named or nothing else is there to judge by, and what is observed besides.
 
     Raises SpecError for a target or comparison on a metric that does not exist or is text.
     """
-    named = [(f"target {target.text!r}", target.metric) for target in targets]
-    named += [(f"ab_compare({one.metric!r})", one.metric) for one in asked]
-    wants_passed = any(metric == "passed" for _, metric in named) or not (facts or open_metrics)
+    named = {*(one.metric for one in targets), *(one.metric for one in asked)}
+    wants_passed = "passed" in named or not (facts or open_metrics)
     has_passed = any(one.name == "passed" for one in facts)  # a suite may have a metric of that name: its own counts
     known = (*facts, PASSED) if wants_passed and not has_passed else tuple(facts)
-    for what, metric in named:
-        _check_judged(what, metric, known, open_metrics)
+    known = (*known, *further)
     by_name = {one.name: one for one in known}
+    # A metric goes before a training's number of the same name; what a function scores by itself may have any name.
+    of_training = {} if open_metrics else {name: one for name, one in TRAINING.items() if name not in by_name}
     for target in targets:
-        _check_reachable(target, by_name.get(target.metric))
+        if target.metric in of_training:
+            check_form(target)
+        else:
+            _check_judged(f"target {target.text!r}", target.metric, known, open_metrics, near=of_training)
+        _check_reachable(target, by_name.get(target.metric) or of_training.get(target.metric))
     for one in asked:
+        check_comparison(one.metric, of_training)
+        _check_judged(f"ab_compare({one.metric!r})", one.metric, known, open_metrics)
         _check_margin(one, by_name.get(one.metric))
     return known
 
@@ -73,13 +85,16 @@ def _check_margin(asked: Contrast, facts: MetricFacts | None) -> None:
         )
 
 
-def _check_judged(what: str, metric: str, known: Sequence[MetricFacts], open_metrics: bool) -> None:
+def _check_judged(
+    what: str, metric: str, known: Sequence[MetricFacts], open_metrics: bool, near: Iterable[str] = ()
+) -> None:
+    """`near` are further names that a misspelt one may mean."""
     facts = {one.name: one for one in known}
     if metric not in facts:
         if open_metrics:
             return  # the test function scores by itself: what it scores is known only after the run
-        near = difflib.get_close_matches(metric, facts, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        meant = difflib.get_close_matches(metric, [*facts, *near], n=1)
+        hint = f"did you mean {meant[0]!r}? " if meant else ""
         raise SpecError(f"{what} names metric {metric!r}: {hint}this experiment has {', '.join(facts)}")
     if facts[metric].kind == "text":
         raise SpecError(f"{what} judges {metric!r}, which is text: judge a metric of bool or numbers")

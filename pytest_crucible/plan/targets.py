@@ -4,6 +4,7 @@ accuracy >= 0.80                    the mean
 rate(entailment >= 0.75) >= 0.45    the share of samples for which something holds
 count(high_flags) == 0              the sum over samples
 p95(latency_s) <= 2                 a quantile
+accuracy[v1] >= 0.70                a metric of one member of an ensemble
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import cast
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Decision, Target
 
-_NAME = r"(?P<metric>[A-Za-z_][\w.\-]*)"
+_NAME = r"(?P<metric>[A-Za-z_][\w.\-]*(?:\[[^\[\]]+\])?)"
 _RELATION = r"(?:>=|<=|==|>|<)"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _INNER = rf"(?:\s*(?P<inner_relation>{_RELATION})\s*(?P<inner_value>{_NUMBER}))?"

@@ -10,7 +10,9 @@ from pytest_crucible.records import Foresight, Plan
 FEWEST_GROUPS = 5
 
 
-def announcement(plan: Plan, foresight: Sequence[Foresight], unasked: Sequence[str] = ()) -> str:
+def announcement(
+    plan: Plan, foresight: Sequence[Foresight], unasked: Sequence[str] = (), *, replayed: bool = False
+) -> str:
     """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy: can show differences from 8.9 points ...`"""
     name = plan.nodeid.partition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
@@ -19,6 +21,8 @@ def announcement(plan: Plan, foresight: Sequence[Foresight], unasked: Sequence[s
     parts += [_shows(one, plan.groups) for one in first]
     if unasked:
         parts.append(f"{', '.join(unasked)} not asked: the test compares nothing (@pytest.mark.ab_compare)")
+    if replayed:
+        parts.append("nobody is asked: replies come from the reply cache")
     return "; ".join(parts)
 
 

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from pytest_crucible.records import Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
+from pytest_crucible.report.diversity import diversity_document
+from pytest_crucible.report.usage import usage_document
 from pytest_crucible.wire import to_plain
 
 FORMAT = 1
@@ -47,6 +49,7 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
         "estimates": [_estimate(one) for one in (*analysis.estimates, *extra)],
         "comparisons": [_comparison(one) for one in analysis.comparisons],
+        "diversity": [diversity_document(one) for one in analysis.diversity],
         "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
     }
 
@@ -60,9 +63,13 @@ def _arm(plan: Plan, number: int, analysis: Analysis) -> dict[str, Any]:
         "identity": arm.identity,
         "parameters": arm.parameters,
         "simulated": arm.simulated,
+        "training": to_plain(arm.training),
+        "members": arm.members,
         "reused": to_plain(analysis.reused.get(arm.name)),
+        "cached": to_plain(analysis.from_cache.get(arm.name)),
         "lost": analysis.lost[arm.name],
         "failures": analysis.failures[arm.name],
+        "usage": usage_document(analysis, arm.name),
     }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_crucible.numerals import p_value, with_interval
-from pytest_crucible.records import Analysis, Verdict
+from pytest_crucible.numerals import number, p_value, with_interval
+from pytest_crucible.records import Analysis, Estimate, Verdict
 
 
 def sentence(verdict: Verdict, analysis: Analysis) -> str:
@@ -14,11 +14,20 @@ def sentence(verdict: Verdict, analysis: Analysis) -> str:
     return f"{state}{simulated}: {'; '.join(part for part in (evidence, verdict.reason) if part)}"
 
 
+def estimated(one: Estimate) -> str:
+    """`0.563 [0.536, 0.589]`; a training's number is known rather than estimated: `0.987 [one training]`."""
+    if one.statistic == "training" and one.value is not None:
+        return f"{number(one.value)} [{one.method}]"
+    return with_interval(one.value, one.interval)
+
+
 def _target(verdict: Verdict, analysis: Analysis) -> str:
     for one in analysis.targets:
         if one.target.text == verdict.subject:
             estimate = one.estimate
-            return f"{with_interval(estimate.value, estimate.interval)} n={estimate.n:,}"
+            if estimate.value is None and one.note:  # of a training that nothing is known of, not even n matters
+                return ""
+            return f"{estimated(estimate)} n={estimate.n:,}"
     return ""
 
 

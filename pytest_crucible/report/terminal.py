@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from pytest_crucible.numerals import p_value, with_interval
+from pytest_crucible.numerals import counted, p_value, with_interval
 from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
-from pytest_crucible.report.sentences import sentence
+from pytest_crucible.report.diversity import diversity_lines
+from pytest_crucible.report.printable import printable
+from pytest_crucible.report.sentences import estimated, sentence
+from pytest_crucible.report.usage import percentile_lines, usage_lines
 
 Markup = dict[str, bool]
+A_SCREEN = 1200
+"""Characters of a reply that are shown."""
 _COLOURS: dict[str, Markup] = {
     "met": {"green": True},
     "missed": {"red": True, "bold": True},
@@ -22,9 +27,14 @@ _COLOURS: dict[str, Markup] = {
 _HOW = {
     "error": "by error",
     "scorer": "by a scorer",
+    "budget": "by the budget",
+    "deadline": "by the deadline",
+    "uncached": "not in the reply cache",
     "unasked": "not asked",
     "assertion": "by assertion",
     "timeout": "by timeout",
+    "truncated": "by truncation",
+    "filtered": "by a content filter",
 }
 
 
@@ -42,6 +52,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         yield from _short(run)
         return
     yield from _tables(run, width)
+    yield from usage_table(run)
     yield from map(Line, _unjudged(run))
     yield from map(Line, _remarks(run))
     if verbosity >= 1:
@@ -68,15 +79,23 @@ def _tables(run: Run, width: int) -> Iterator[Line]:
     yield from _table(("comparison", f"difference {interval}", "n", "lost", corrected, "verdict"), pairs, many, width)
 
 
-Row = tuple[str, tuple[str, ...], Verdict]
-"""Experiment, cells, verdict."""
+def usage_table(run: Run) -> Iterator[Line]:
+    """What it took to ask the arms."""
+    lines = list(usage_lines(run))
+    if lines:
+        yield Line(lines[0], {"bold": True})
+        yield from map(Line, [*lines[1:], ""])
+
+
+Row = tuple[str, tuple[str, ...], Verdict, str]
+"""Experiment, cells, verdict, and what stands below it."""
 
 
 def _target_row(analysis: Analysis, one: TargetResult, verdicts: dict[tuple[str, str], Verdict]) -> Row:
     verdict, estimate = verdicts[analysis.plan.nodeid, one.target.text], one.estimate
-    shown = with_interval(estimate.value, estimate.interval)
-    cells = (one.target.text, shown, f"{estimate.n:,}", f"{estimate.lost:,}", _ruling(verdict, analysis))
-    return analysis.plan.nodeid, cells, verdict
+    cells = (one.target.text, estimated(estimate), f"{estimate.n:,}", f"{estimate.lost:,}", _ruling(verdict, analysis))
+    says_all = (verdict.state == "met" and verdict.proven) or _is_of_training(one)
+    return analysis.plan.nodeid, cells, verdict, "" if says_all else verdict.reason
 
 
 def _pair_row(analysis: Analysis, one: Comparison, verdicts: dict[tuple[str, str], Verdict]) -> Row:
@@ -84,7 +103,7 @@ def _pair_row(analysis: Analysis, one: Comparison, verdicts: dict[tuple[str, str
     verdict = verdicts[analysis.plan.nodeid, subject]
     shown = with_interval(one.difference, one.interval, sign=True)
     cells = (subject, shown, f"{one.pairs:,}", f"{one.lost:,}", _p(one), _ruling(verdict, analysis))
-    return analysis.plan.nodeid, cells, verdict
+    return analysis.plan.nodeid, cells, verdict, verdict.reason
 
 
 def _p(one: Comparison) -> str:
@@ -105,19 +124,19 @@ def _table(heads: Sequence[str], rows: Sequence[Row], many: bool, width: int) ->
     """
     if not rows:
         return
-    text = _aligned(heads, [cells for _, cells, _ in rows])
+    text = _aligned(heads, [cells for _, cells, _, _ in rows])
     folded = max(map(len, text)) > width
     if folded:
-        text = [f"  {line}" for line in _aligned(heads[1:], [cells[1:] for _, cells, _ in rows])]
+        text = [f"  {line}" for line in _aligned(heads[1:], [cells[1:] for _, cells, _, _ in rows])]
     yield Line(f"{heads[0]}\n{text[0]}" if folded else text[0], {"bold": True})
     above = ""
-    for line, (nodeid, cells, verdict) in zip(text[1:], rows, strict=True):
+    for line, (nodeid, cells, verdict, below) in zip(text[1:], rows, strict=True):
         if many and nodeid != above:
             yield Line(nodeid)
             above = nodeid
         yield Line(f"{cells[0]}\n{line}" if folded else line, _COLOURS[verdict.state])
-        if not (verdict.state == "met" and verdict.proven and verdict.kind == "target"):
-            yield Line(f"    {verdict.reason}")
+        if below:
+            yield Line(f"    {below}")
     yield Line("")
 
 
@@ -142,16 +161,24 @@ def _remarks(run: Run) -> Iterator[str]:
         name = _name(analysis)
         for arm in analysis.plan.arms:
             yield from _counted(f"{name}: {arm.name} lost", analysis.lost[arm.name])
-            yield from (
-                f"    first: {_printable(said)[:200]}" for said in analysis.first_lost.get(arm.name, {}).values()
-            )
+            yield from (f"    first: {printable(said, 200)}" for said in analysis.first_lost.get(arm.name, {}).values())
             yield from _counted(f"{name}: {arm.name} failed", analysis.failures[arm.name])
             yield from _reused(analysis, arm, name)
+            yield from _from_cache(analysis, arm, name)
+        if any(map(_is_of_training, analysis.targets)) and (candidate := analysis.plan.candidate).training is not None:
+            steps = counted(candidate.training.training_steps, "step")
+            yield f"{name}: {candidate.name} was trained once, in {steps}: another seed may give other numbers"
         yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.note not in reasons)
+        of_ensembles = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble}
         for one in analysis.estimates:
-            if one.inapplicable:
+            if one.inapplicable and one.metric not in of_ensembles:
                 share = f"{one.inapplicable:,} of {analysis.plan.selected:,} samples"
                 yield f"{name}: {one.metric} of {one.arm} does not apply to {share}{_unconditional(one)}"
+
+
+def _is_of_training(one: TargetResult) -> bool:
+    """A number of a training that is known."""
+    return one.estimate.statistic == "training" and one.estimate.value is not None
 
 
 def _counted(what: str, counts: Mapping[str, int]) -> Iterator[str]:
@@ -167,6 +194,16 @@ def _reused(analysis: Analysis, arm: Arm, name: str) -> Iterator[str]:
     total = analysis.plan.selected * analysis.plan.epochs
     how = "; --crucible-fresh asks anew" if arm.role == "baseline" else ""
     yield f"{name}: {reused.answers:,} of {total:,} answers of {arm.name} are those of run {reused.run}{how}"
+
+
+def _from_cache(analysis: Analysis, arm: Arm, name: str) -> Iterator[str]:
+    """Replies that were paid for before: what they took is not what they would take today."""
+    cached = analysis.from_cache.get(arm.name)
+    if cached is not None:
+        yield (
+            f"{name}: {cached.replies:,} of {cached.requests:,} replies of {arm.name} are from the reply cache (since "
+            f"{cached.since[:10]}), with the latency and cost of then; --crucible-cache=refresh asks anew"
+        )
 
 
 def _unconditional(one: Estimate) -> str:
@@ -185,6 +222,8 @@ def _details(run: Run) -> Iterator[str]:
             exact = "" if pair.p_exact is None else f", exact p {p_value(pair.p_exact)}"
             subject = f"{_name(analysis)}: {pair.contrast.subject(pair.candidate)}"
             yield f"{subject}: {pair.method}, p {p_value(pair.p_value)}{exact}"
+    yield from diversity_lines(run.experiments)
+    yield from percentile_lines(run)
     yield f"run {run.id}, seed {run.seed}, in {run.store}"
 
 
@@ -214,10 +253,5 @@ def _worst(run: Run) -> Iterator[str]:
     for analysis in run.experiments:
         for one in analysis.worst:
             was = "" if one.baseline_value is None else f", baseline {one.baseline_value:g}"
-            yield f"{analysis.plan.nodeid}  {_printable(one.sample)}: {one.metric} = {one.value:g}{was}"
-            yield from (f"    {line}" for line in _printable(one.reply).splitlines()[:12])
-
-
-def _printable(text: str) -> str:
-    """A reply without what could drive a terminal, and not longer than a screen."""
-    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text[:1200])
+            yield f"{analysis.plan.nodeid}  {printable(one.sample, A_SCREEN)}: {one.metric} = {one.value:g}{was}"
+            yield from (f"    {line}" for line in printable(one.reply, A_SCREEN).split("\n")[:12])

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from pytest_crucible.errors import BackendError, Refused
-from pytest_crucible.records import Outcome, Reply, Sample, Value
+from pytest_crucible.backends.patience import set_clock
+from pytest_crucible.errors import BackendError, Refused, Spent, Uncached
+from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
 from pytest_crucible.sample.threads import DaemonThreads
 
 Judgement = Literal["failed", "skipped", "lost", "stop"]
 Classify = Callable[[BaseException], Judgement]
 """Says what an exception of the test function means: its author chose pytest's words for it."""
 Scores = dict[str, Value | None]
+_FAILING: Mapping[str, Failure] = {"length": "truncated", "content_filter": "filtered"}
+"""Ends of a reply that are the candidate's failure: what was cut or withheld is no answer to score."""
 
 
 async def ask_async(
@@ -27,11 +31,12 @@ async def ask_async(
     timeout_s: float | None,
     classify: Classify,
 ) -> Outcome:
-    """Await the function under its deadline."""
+    """Await the function under its deadline, which waiting for the world does not count against."""
     outcome.started = time.time()
     deadline = asyncio.timeout(timeout_s)
     try:
         async with deadline:
+            set_clock(deadline)
             returned = await function(**arguments)
     except BaseException as error:
         if deadline.expired() and isinstance(error, Exception):  # whatever it made of being cut short
@@ -51,16 +56,19 @@ async def ask_in_thread(
 ) -> Outcome:
     """Call a plain function in a thread. One that exceeds its deadline is left behind: threads cannot be killed."""
     outcome.started = time.time()
-    running = threads.submit(_caught, function, arguments)
-    call = asyncio.wrap_future(running)
+    deadline = asyncio.timeout(timeout_s)
     try:
-        done, _ = await asyncio.wait((call,), timeout=timeout_s)
-    finally:
-        call.cancel()  # of an answer that nobody waits for any more, the loop need not hear
-    if not done:
+        async with deadline:
+            set_clock(deadline)
+            running = threads.submit(contextvars.copy_context().run, _caught, function, arguments)
+            call = asyncio.wrap_future(running)
+            await asyncio.wait((call,))
+    except TimeoutError:
         if not running.cancel():
             threads.leave_one()
         return _timed_out(outcome, timeout_s)
+    finally:
+        call.cancel()  # of an answer that nobody waits for any more, the loop need not hear
     returned, error = call.result()
     return _returned(outcome, returned) if error is None else _raised(outcome, error, classify)
 
@@ -76,8 +84,7 @@ def _caught(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple
 def _returned(outcome: Outcome, returned: Any) -> Outcome:
     if isinstance(returned, Reply):
         outcome.reply = returned
-        if returned.finish == "length":
-            outcome.failure = "truncated"
+        outcome.failure = _FAILING.get(returned.finish)
     elif inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()
@@ -106,7 +113,7 @@ def _raised(outcome: Outcome, error: BaseException, classify: Classify) -> Outco
     elif judgement == "failed":
         outcome.failure, outcome.detail = "assertion", _last_line(error)
     else:
-        outcome.lost, outcome.detail = "error", _story(error)
+        outcome.lost, outcome.detail = lost_reason(error), _story(error)
     return outcome
 
 
@@ -120,6 +127,13 @@ def _judgement(error: BaseException, classify: Classify) -> Judgement:
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return "lost"  # the function's own: on this thread it would end the loop, and the session would wait for ever
     return classify(error)
+
+
+def lost_reason(error: BaseException) -> LostReason:
+    """What a sample is lost by, when that is what an exception means."""
+    if isinstance(error, Uncached):
+        return "uncached"
+    return "budget" if isinstance(error, Spent) else "error"
 
 
 def _last_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.errors import CrucibleError
-from pytest_crucible.records import Outcome
+from pytest_crucible.records import CUT_SHORT, Outcome
 
 Unit = tuple[int, int, int]
 """(position, arm, epoch)"""
@@ -33,6 +33,8 @@ class Progress:
     total: int
     done: int = 0
     lost: int = 0
+    is_cut_short: bool = False
+    """Whether something was lost because nothing more may be asked."""
     first_reply: float = 0.0
     last_reply: float = 0.0
     started: float = field(default_factory=time.perf_counter)
@@ -51,6 +53,8 @@ class _Watch:
         arm = outcome.arm
         if not outcome.lost and outcome.failure != "timeout":
             self.answered[arm] = True
+            return
+        if outcome.lost in CUT_SHORT or outcome.lost == "uncached":  # nobody was asked
             return
         self.lost[arm] += 1
         if not self.answered[arm] and self.lost[arm] >= min(ALL_LOST_AFTER, self.planned[arm]):
@@ -122,3 +126,4 @@ def _count(progress: Progress, outcome: Outcome) -> None:
     progress.first_reply = progress.first_reply or progress.last_reply
     progress.done += 1
     progress.lost += outcome.lost is not None
+    progress.is_cut_short |= outcome.lost in CUT_SHORT

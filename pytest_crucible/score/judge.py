@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
-from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
+from pytest_crucible.metrics.members import member_score, observed, of_member
+from pytest_crucible.records import UNEXPLAINED, Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
 
 
 class BadScore(ValueError):
@@ -31,6 +32,8 @@ def judge(
         return observations, lost
     if outcome.failure is None and outcome.reply is not None:
         _ask(metrics, outcome, outcome.reply, sample, observations, lost)
+        if outcome.reply.members:
+            _ask_members(metrics, outcome, outcome.reply, sample, observations, lost)
     if passed and all(one.metric != "passed" for one in observations):
         observations.append(_observed(outcome, "passed", outcome.failure is None))
     return observations, lost
@@ -43,12 +46,30 @@ def _ask(
     sample: Sample,
     observations: list[Observation],
     lost: list[Lost],
+    member: str = "",
 ) -> None:
     for metric in metrics:
+        name = of_member(metric.name, member) if member else metric.name
         try:
-            observations.append(_observed(outcome, metric.name, *checked(metric.function(reply, sample), metric.facts)))
+            given = member_score(metric, reply, sample) if member else metric.function(reply, sample)
+            observations.append(_observed(outcome, name, *checked(given, metric.facts)))
         except Exception as error:  # a scorer that breaks says nothing about the model
-            lost.append(_lost(outcome, metric.name, _said(error, metric.name)))
+            lost.append(_lost(outcome, name, _said(error, name)))
+
+
+def _ask_members(
+    metrics: Sequence[Metric],
+    outcome: Outcome,
+    reply: Reply,
+    sample: Sample,
+    observations: list[Observation],
+    lost: list[Lost],
+) -> None:
+    """What an ensemble's reply says besides, unless the suite scores it by itself; and the metrics of each member's reply."""
+    taken = {one.metric for one in observations} | {one.metric for one in lost}
+    observations.extend(_observed(outcome, *said) for said in observed(reply) if said[0] not in taken)
+    for member, answered in reply.members.items():
+        _ask(metrics, outcome, answered, sample, observations, lost, member)
 
 
 def checked(given: Any, facts: MetricFacts) -> tuple[Value | None, str]:
@@ -59,7 +80,7 @@ def checked(given: Any, facts: MetricFacts) -> tuple[Value | None, str]:
     if given is True or given is False:
         return given, ""
     if given is None:
-        return None, "not applicable"
+        return None, UNEXPLAINED
     if isinstance(given, NotApplicable):
         return None, given.reason
     if hasattr(given, "item") and not isinstance(given, str):  # a numpy scalar: it can be neither stored nor sent

@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.effects.standardized import hedges_g as hedges_g
     from pytest_crucible.stats.effects.standardized import hedges_gz as hedges_gz
     from pytest_crucible.stats.effects.standardized import pooled_deviation as pooled_deviation
+    from pytest_crucible.stats.ensembles.diversity import Diversity as Diversity
+    from pytest_crucible.stats.ensembles.diversity import MemberPair as MemberPair
+    from pytest_crucible.stats.ensembles.diversity import member_diversity as member_diversity
+    from pytest_crucible.stats.ensembles.faults import error_correlation as error_correlation
     from pytest_crucible.stats.estimating import estimate as estimate
     from pytest_crucible.stats.estimating import mean_bound as mean_bound
     from pytest_crucible.stats.families.adjust import adjust as adjust
@@ -355,6 +359,8 @@ _NAMES = {
     "effects.proportions": "cohens_h cohens_h_effect proportion_effects",
     "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz "
     "pooled_deviation",
+    "ensembles.diversity": "Diversity MemberPair member_diversity",
+    "ensembles.faults": "error_correlation",
     "estimating": "estimate mean_bound",
     "families.adjust": "adjust holm",
     "families.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",

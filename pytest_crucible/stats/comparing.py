@@ -12,8 +12,8 @@ import numpy.typing as npt
 from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.stats.answers import Bounds, Comparison, Direction, Estimand, Significance, Status
 from pytest_crucible.stats.assumptions import MANY_CLUSTERS, of_two_arms
-from pytest_crucible.stats.choose import Design, Row, row
-from pytest_crucible.stats.declared import OPEN, Arms, Kind, declared_arms, declared_pairs, mean
+from pytest_crucible.stats.choose import Design, Question, Row, row
+from pytest_crucible.stats.declared import OPEN, Arms, Kind, Scale, declared_arms, declared_pairs, mean
 from pytest_crucible.stats.estimating import NO_VARIATION, averaged, cut, inside, known_kind, refused, spread
 from pytest_crucible.stats.means.point_mass import distance
 from pytest_crucible.stats.methods.ratios import check_positive, geometric_mean, logarithms
@@ -217,10 +217,10 @@ def _bounds_of_ratio(arms: Arms, alpha: float) -> Bounds:
     return Bounds(low=interval.low, high=interval.high, method=chosen.method)
 
 
-def row_of(question: str, arms: Arms, estimand: Estimand) -> Row:
+def row_of(question: Question, arms: Arms, estimand: Estimand) -> Row:
     design: Design = "two arms" if arms.differences is None else "pairs"
-    scale = "unbounded" if estimand == "ratio" else arms.scale  # logarithms have no bounds
-    return row(question, design, scale, clustered=arms.clustered)  # type: ignore[arg-type]
+    scale: Scale = "unbounded" if estimand == "ratio" else arms.scale  # logarithms have no bounds
+    return row(question, design, scale, clustered=arms.clustered)
 
 
 def _status(arms: Arms, found: Significance) -> Status:

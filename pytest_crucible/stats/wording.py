@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
 from pytest_crucible.numerals import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
 
 if TYPE_CHECKING:
+    from pytest_crucible.records import Interval
     from pytest_crucible.stats.answers import Comparison, Effect, Estimate, Significance
 
 Rows = Iterable[tuple[str, str]]
@@ -38,7 +39,7 @@ def of_estimate(one: Estimate) -> str:
     shown = f"The {what} of {one.n:,} sample{'s' * (one.n != 1)}{_in_groups(one.clusters)} is {number(one.estimate, one.interval)}"
     if one.interval is None:
         return f"{shown}; no interval can be given ({one.note})."
-    return f"{shown}, with a {one.interval.level * 100:g} % interval {_ends(one)}."
+    return f"{shown}, with a {one.interval.level * 100:g} % interval {_ends(one.interval)}."
 
 
 def rows_of_estimate(one: Estimate) -> Rows:
@@ -75,7 +76,8 @@ def of_comparison(one: Comparison) -> str:
     if one.interval is None:
         shown += f"; no interval can be given ({one.note}){_p_in_words(one)}"
     else:
-        shown += f" ({one.interval.level * 100:g} % interval {_ends(one)}{_p_in_words(one)})"
+        ends = _ends(one.interval, ratio if one.estimand == "ratio" else number)
+        shown += f" ({one.interval.level * 100:g} % interval {ends}{_p_in_words(one)})"
     conclusion = "" if one.p_value is None else f": {_conclusion(one)}"
     return f"{shown}{conclusion}.{_margin(one)}"
 
@@ -179,13 +181,11 @@ def _p_in_words(one: Comparison) -> str:
     return "" if one.p_value is None else f", {p_equals(one.p_value)}"
 
 
-def _ends(one: Estimate | Comparison) -> str:
-    assert one.interval is not None
-    show = ratio if getattr(one, "estimand", "") == "ratio" else number
-    low, high = (show(end, one.interval) for end in (one.interval.low, one.interval.high))
-    if math.isinf(one.interval.low):
+def _ends(interval: Interval, show: Callable[[float, Interval], str] = number) -> str:
+    low, high = (show(end, interval) for end in (interval.low, interval.high))
+    if math.isinf(interval.low):
         return f"up to {high}"
-    return f"from {low} upwards" if math.isinf(one.interval.high) else f"from {low} to {high}"
+    return f"from {low} upwards" if math.isinf(interval.high) else f"from {low} to {high}"
 
 
 def _count(one: Comparison) -> str:

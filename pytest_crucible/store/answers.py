@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Result, Select, Table, func, insert, literal, select, update
 
-from pytest_crucible.records import Answers, Lost, Reused, ScoreColumns
+from pytest_crucible.records import Answers, FromCache, Lost, Reused, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
@@ -79,14 +80,15 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
     """(key, run) of the arm of another run with this fingerprint whose answers may stand in.
 
     That is the latest one whose experiment is complete, or else the latest. With `unfinished` it is the latest one, and
-    only if its run was cut short: what was finished since is not gone on with.
+    only if its run was cut short or lost samples: what was finished since is not gone on with.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
     newest = schema.arms.c.id.desc()
+    lost = select(schema.lost.c.arm).where(schema.lost.c.arm == schema.arms.c.id, schema.lost.c.metric == "").exists()
     origin = func.coalesce(schema.arms.c.reused_from, schema.runs.c.id)  # the run that asked, not one that copied
     query = (
-        select(schema.arms.c.id, origin.label("run"), schema.runs.c.status)
+        select(schema.arms.c.id, origin.label("run"), schema.runs.c.status, lost.label("lost"))
         .select_from(joined)
         .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
         .order_by(*((newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)))
@@ -94,7 +96,7 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
     )
     with explained(store.location), store.engine.connect() as connection:
         row = connection.execute(query).first()
-    if row is None or (unfinished and row.status == "finished"):
+    if row is None or (unfinished and row.status == "finished" and not row.lost):
         return None
     return row.id, row.run
 
@@ -121,6 +123,37 @@ def reused_answers(store: RunStore, experiment: int) -> dict[str, Reused]:
     query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
     with explained(store.location), store.engine.connect() as connection:
         return {name: Reused(run=run, answers=answers) for name, run, answers in connection.execute(query)}
+
+
+def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:
+    """Metric -> why it does not apply, of one sample of an arm to which it does not."""
+    table, arms = schema.observations, schema.arms
+    query = (
+        select(table.c.metric, func.min(table.c.reason))
+        .join(arms, arms.c.id == table.c.arm)
+        .where(
+            arms.c.experiment == experiment, arms.c.number == number, table.c.value.is_(None), table.c.label.is_(None)
+        )
+        .group_by(table.c.metric)
+    )
+    with explained(store.location), store.engine.connect() as connection:
+        return {metric: reason or "" for metric, reason in connection.execute(query)}
+
+
+def cached_replies(store: RunStore, experiment: int) -> dict[str, FromCache]:
+    """Arm name -> the replies that were read from the reply cache."""
+    table = schema.arms
+    query = select(table.c.name, table.c.cache_hits, table.c.requests, table.c.cache_since)
+    query = query.where(table.c.experiment == experiment, table.c.cache_hits > 0)
+    with explained(store.location), store.engine.connect() as connection:
+        return {
+            name: FromCache(replies=hits, requests=requests, since=_moment(since))
+            for name, hits, requests, since in connection.execute(query)
+        }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 
 
 def _copy(table: Any, source: int, target: int, epochs: int) -> Any:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, Table, create_engine, event, inspect, select
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from pytest_crucible.errors import StoreError
 from pytest_crucible.store import schema
+from pytest_crucible.store.upgrading import upgrade
 
 BUSY_S = 30.0
 """How long a write waits for another process's write."""
@@ -61,6 +62,14 @@ def insert_once(engine: Engine, table: Table) -> Any:
     """An INSERT that leaves a row alone which is there already: two workers may say the same."""
     dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
     return dialect.insert(table).on_conflict_do_nothing()
+
+
+def insert_over(engine: Engine, table: Table) -> Any:
+    """An INSERT that takes the place of the row with the same key."""
+    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
+    new = dialect.insert(table)
+    told = {column.name: new.excluded[column.name] for column in table.c if not column.primary_key}
+    return new.on_conflict_do_update(index_elements=list(table.primary_key), set_=told)
 
 
 def _explanation(error: SQLAlchemyError) -> str:
@@ -121,6 +130,9 @@ def _prepare(engine: Engine, location: str) -> None:
             f"run store {location!r} has format {found}, this version writes format {schema.FORMAT}: "
             "upgrade pytest-crucible, or name another store with --crucible-store"
         )
+    if found is not None and found < schema.FORMAT:
+        with _alone(engine) as connection:
+            upgrade(connection)
     _try_to_write(engine)
 
 
@@ -141,11 +153,18 @@ def _make(engine: Engine) -> None:
 
 
 def _make_tables(engine: Engine) -> None:
+    with _alone(engine) as connection:
+        schema.metadata.create_all(connection)
+        connection.execute(insert_once(engine, schema.store_format).values(version=schema.FORMAT))
+
+
+@contextlib.contextmanager
+def _alone(engine: Engine) -> Iterator[Connection]:
+    """A transaction that changes tables, whole or not at all."""
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # the driver begins none for CREATE TABLE
-        schema.metadata.create_all(connection)
-        connection.execute(insert_once(engine, schema.store_format).values(version=schema.FORMAT))
+        yield connection
 
 
 def _try_to_write(engine: Engine) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Engine, Table, func, select, update
+from sqlalchemy import Column, ColumnElement, Engine, Table, case, func, select, update
 
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Plan, Sample, Verdict
@@ -13,6 +13,9 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained, insert_once, open_engine
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.wire import from_plain, to_plain
+
+_PART = 5_000
+"""Samples that are entered at a time."""
 
 
 class RunStore:
@@ -25,9 +28,9 @@ class RunStore:
     def close(self) -> None:
         self.engine.dispose()
 
-    def writer(self) -> Writer:
-        """A background writer of outcomes; the caller closes it."""
-        return Writer(self.engine, self.location)
+    def writer(self, hide: Callable[[str], str] = str) -> Writer:
+        """A background writer of outcomes, which takes out of each text what must not be stored; the caller closes it."""
+        return Writer(self.engine, self.location, hide)
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
@@ -78,6 +81,15 @@ class RunStore:
         self._insert_once(schema.arms, row)
         table = schema.arms
         return int(self._scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
+
+    def add_requests(self, run: str, nodeid: str, arm: str, *, requests: int, hits: int, since: float | None) -> None:
+        """Add to what an arm has asked for through the reply cache, and had from it: several workers may have a part."""
+        table, of = schema.arms, schema.experiments
+        experiment = select(of.c.id).where(of.c.run == run, of.c.nodeid == nodeid).scalar_subquery()
+        told = {"requests": _sum(table.c.requests, requests), "cache_hits": _sum(table.c.cache_hits, hits)}
+        if since is not None:
+            told["cache_since"] = case((table.c.cache_since < since, table.c.cache_since), else_=since)
+        self._execute(update(table).where(table.c.experiment == experiment, table.c.name == arm).values(**told))
 
     def has_arms(self, experiment: int) -> bool:
         """Did the experiment begin? One that was skipped or whose fixtures failed has a plan and no arms."""
@@ -145,8 +157,11 @@ class RunStore:
         table = schema.samples
         if self._scalar(select(func.count()).where(table.c.dataset == dataset)) == len(samples):
             return
-        rows = [_sample_row(dataset, position, sample) for position, sample in enumerate(samples)]
-        self._insert_once(table, rows)
+        statement = insert_once(self.engine, table)
+        with explained(self.location), self.engine.begin() as connection:
+            for start in range(0, len(samples), _PART):  # rows take much more room than samples
+                part = enumerate(samples[start : start + _PART], start=start)
+                connection.execute(statement, [_sample_row(dataset, position, sample) for position, sample in part])
 
     def _insert_once(self, table: Table, rows: Any) -> None:
         """Insert, unless somebody else did."""
@@ -159,6 +174,10 @@ class RunStore:
     def _scalar(self, query: Any) -> Any:
         with explained(self.location), self.engine.connect() as connection:
             return connection.execute(query).scalar()
+
+
+def _sum(column: Column[Any], more: int) -> ColumnElement[Any]:
+    return func.coalesce(column, 0) + more
 
 
 def _sample_row(dataset: str, position: int, sample: Sample) -> dict[str, Any]:

@@ -5,6 +5,8 @@ Replies, observations and lost values are keyed by arm, position and epoch, so t
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -19,9 +21,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-
-FORMAT = 1
-"""Raised whenever a table changes. A store with a higher number belongs to a newer version."""
 
 metadata = MetaData()
 
@@ -75,6 +74,9 @@ arms = Table(
     Column("fingerprint", String(64), nullable=False),
     Column("reused_from", String(32)),
     Column("reused_answers", Integer),
+    Column("requests", Integer),  # what was asked for through the reply cache,
+    Column("cache_hits", Integer),  # how much of it was there,
+    Column("cache_since", Float),  # and when the oldest of it was given
     UniqueConstraint("experiment", "number"),
     Index("arms_by_fingerprint", "fingerprint"),
 )
@@ -97,7 +99,7 @@ replies = Table(
     Column("output_tokens", Integer),
     Column("latency_s", Float),
     Column("finish", String(16)),
-    Column("failure", String(16)),  # assertion, timeout, truncated
+    Column("failure", String(16)),  # assertion, timeout, truncated, filtered
     Column("skipped", Boolean, nullable=False),
     Column("detail", Text),
     Column("started", Float),
@@ -136,3 +138,49 @@ verdicts = Table(
     Column("proven", Boolean, nullable=False),
     Column("reason", Text, nullable=False),
 )
+
+reply_cache = Table(
+    "reply_cache",
+    metadata,
+    Column("key", String(64), primary_key=True),  # sha256 of what was asked, of whom and for whom
+    Column("identity", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("reply", Text, nullable=False),
+)
+
+known_adapters = Table(
+    "known_adapters",
+    metadata,
+    Column("settings", String(64), primary_key=True),  # sha256
+    Column("identity", Text, nullable=False),
+    Column("files", JSON, nullable=False),
+    Column("seen", Float, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run", String(32), nullable=False, index=True),
+    Column("experiment", Text, nullable=False),  # its nodeid; empty, as arm and sample, where it belongs to none
+    Column("arm", Text, nullable=False),
+    Column("sample", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("name", String(40), nullable=False),
+    Column("at", Float, nullable=False),
+    Column("seconds", Float),
+    Column("error", Text),
+    Column("input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("first_token_s", Float),
+    Column("cost_usd", Float),
+    Column("facts", JSON(none_as_null=True)),  # all others; null where there are none
+)
+
+ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
+    (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
+)
+"""What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
+
+FORMAT = 1 + len(ADDED)
+"""A store with a higher number belongs to a newer version; to one with a lower number is added what it lacks."""

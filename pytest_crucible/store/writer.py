@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Engine, Table
 
 from pytest_crucible.errors import StoreError
-from pytest_crucible.records import Lost, Observation, Outcome
+from pytest_crucible.records import Event, Lost, Observation, Outcome
 from pytest_crucible.store import schema
-from pytest_crucible.store.opening import explained, insert_once
+from pytest_crucible.store.event_rows import event_row
+from pytest_crucible.store.opening import explained, insert_once, insert_over
 
 INTERVAL_S = 0.25
 """How often rows are committed."""
@@ -31,6 +32,10 @@ class _Batch:
     """Rows that are committed together."""
 
     rows: dict[Table, list[Row]] = field(default_factory=dict)
+    keyed: dict[tuple[Table, bool], dict[str, Row]] = field(default_factory=dict)
+    """By the table and whether they take the place of what is there, and then by their key."""
+    events: list[tuple[str, Event]] = field(default_factory=list)
+    """With the run of each. They become rows when they are written: the sampling loop does not wait for that."""
     count: int = 0
     since: float = math.inf
     """When the first row was added."""
@@ -39,8 +44,10 @@ class _Batch:
 class Writer:
     """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`."""
 
-    def __init__(self, engine: Engine, location: str) -> None:
+    def __init__(self, engine: Engine, location: str, hide: Callable[[str], str] = str) -> None:
+        """`hide` takes out of each text what must not be stored."""
         self._engine = engine
+        self._hide = hide
         self._location = location
         self._waiting, self._in_hand = _Batch(), _Batch()
         self._lock = threading.Lock()
@@ -58,13 +65,52 @@ class Writer:
         with self._lock:
             batch = self._waiting
             if not outcome.lost:
-                batch.rows.setdefault(schema.replies, []).append(_reply_row(outcome, arm))
-            batch.rows.setdefault(schema.observations, []).extend(_observation_row(one, arm) for one in observations)
-            batch.rows.setdefault(schema.lost, []).extend(_lost_row(one, arm) for one in lost)
+                batch.rows.setdefault(schema.replies, []).append(_reply_row(outcome, arm, self._hide))
+            batch.rows.setdefault(schema.observations, []).extend(
+                _observation_row(one, arm, self._hide) for one in observations
+            )
+            batch.rows.setdefault(schema.lost, []).extend(_lost_row(one, arm, self._hide) for one in lost)
             batch.count += 1 + len(observations)
             batch.since = min(batch.since, time.monotonic())
         if batch.count >= AT_ONCE:
             self._wake.set()
+
+    def put(self, table: Table, row: Row, *, overwrite: bool = False) -> None:
+        """Remember a row of a table whose key is its first column; `overwrite` takes the place of one that is there.
+
+        Raises StoreError if an earlier write failed.
+        """
+        if self._failure:
+            raise self._failure
+        key = row[table.columns[0].name]
+        with self._lock:
+            batch = self._waiting
+            rows = batch.keyed.setdefault((table, overwrite), {})
+            rows[key] = row if overwrite else rows.get(key, row)
+            batch.count += 1
+            batch.since = min(batch.since, time.monotonic())
+        if batch.count >= AT_ONCE:
+            self._wake.set()
+
+    def tell(self, run: str, event: Event) -> None:
+        """Remember an event of a run. It never raises: a write that failed is told by `add`."""
+        with self._lock:
+            batch = self._waiting
+            batch.events.append((run, event))
+            batch.count += 1
+            batch.since = min(batch.since, time.monotonic())
+        if batch.count >= AT_ONCE:
+            self._wake.set()
+
+    def waiting(self, table: Table, key: str) -> Row | None:
+        """A row that was put and is not committed yet; one that is can be read."""
+        with self._lock:
+            batches = (self._waiting, self._in_hand)
+        for batch in batches:
+            for (of, _), rows in batch.keyed.items():
+                if of is table and key in rows:
+                    return rows[key]
+        return None
 
     def behind(self) -> bool:
         """Has some row waited for too long, or do too many? Then ask nothing more for a moment.
@@ -98,46 +144,50 @@ class Writer:
         with self._writing:  # a flush returns only when the rows that the thread had taken are written too
             with self._lock:
                 self._in_hand, self._waiting = self._waiting, _Batch()
+            if self._in_hand.events:
+                self._in_hand.rows[schema.events] = [event_row(run, event) for run, event in self._in_hand.events]
             if self._in_hand.count and not self._failure:
-                self._try(self._in_hand.rows)
+                self._try(self._in_hand)
             self._in_hand = _Batch()
 
-    def _try(self, rows: dict[Table, list[Row]]) -> None:
+    def _try(self, batch: _Batch) -> None:
         try:
             with explained(self._location):
-                _write(self._engine, rows.items())
+                _write(self._engine, batch)
         except Exception as error:  # whatever it is, it must reach the session, and this thread has nobody above it
             said = error if isinstance(error, StoreError) else f"run store {self._location!r} cannot take it: {error!r}"
-            unsaved = sum(map(len, rows.values()))
+            unsaved = sum(map(len, (*batch.rows.values(), *batch.keyed.values())))
             self._failure = StoreError(f"{said} ({unsaved} rows of this run are not saved)")
 
 
-def _write(engine: Engine, rows: Iterable[tuple[Table, list[Row]]]) -> None:
+def _write(engine: Engine, batch: _Batch) -> None:
     with engine.begin() as connection:
-        for table, many in rows:
+        for table, many in batch.rows.items():
             if many:
                 connection.execute(insert_once(engine, table), many)
+        for (table, overwrite), by_key in batch.keyed.items():
+            connection.execute((insert_over if overwrite else insert_once)(engine, table), list(by_key.values()))
 
 
-def _reply_row(outcome: Outcome, arm: int) -> Row:
+def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
     reply = outcome.reply
     return {
         "arm": arm,
         "position": outcome.position,
         "epoch": outcome.epoch,
-        "text": _storable(reply.text) if reply else None,
+        "text": _storable(hide(reply.text)) if reply else None,
         "input_tokens": reply.input_tokens if reply else None,
         "output_tokens": reply.output_tokens if reply else None,
         "latency_s": reply.latency_s if reply else None,
         "finish": reply.finish if reply else None,
         "failure": outcome.failure,
         "skipped": outcome.skipped,
-        "detail": _storable(outcome.detail) or None,
+        "detail": _storable(hide(outcome.detail)) or None,
         "started": outcome.started,
     }
 
 
-def _observation_row(one: Observation, arm: int) -> Row:
+def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> Row:
     is_label = isinstance(one.value, str)
     return {
         "arm": arm,
@@ -146,19 +196,19 @@ def _observation_row(one: Observation, arm: int) -> Row:
         "metric": one.metric,
         "value": None if one.value is None or is_label else float(one.value),
         "is_bool": isinstance(one.value, bool),
-        "label": _storable(str(one.value)) if is_label else None,
-        "reason": _storable(one.reason) or None,
+        "label": _storable(hide(str(one.value))) if is_label else None,
+        "reason": _storable(hide(one.reason)) or None,
     }
 
 
-def _lost_row(one: Lost, arm: int) -> Row:
+def _lost_row(one: Lost, arm: int, hide: Callable[[str], str]) -> Row:
     return {
         "arm": arm,
         "position": one.position,
         "epoch": one.epoch,
         "metric": one.metric or "",
         "reason": one.reason,
-        "detail": _storable(one.detail) or None,
+        "detail": _storable(hide(one.detail)) or None,
     }
 
 

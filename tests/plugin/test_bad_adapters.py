@@ -34,7 +34,7 @@ ADAPTERS = {
     ),
     "backend": (
         ("--crucible-adapter=odd",),
-        "adapter 'odd' has backend 'gramophone', which nothing provides: built in are recorded, scripted, tinker",
+        "adapter 'odd' has backend 'gramophone', which nothing provides: built in are local, openai, recorded, scripted, tinker",
     ),
     "no path": (
         ("--crucible-adapter=pathless",),

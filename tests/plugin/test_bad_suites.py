@@ -41,14 +41,13 @@ MISTAKES = {
         "metrics=[right]"
     ): "@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function",
     crucible("'questions.jsonl', size=3"): (
-        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, limit, epochs, timeout, fields"
+        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, limit, epochs, timeout, fields, budget"
     ),
     crucible("'questions.jsonl', [right]"): "@pytest.mark.crucible takes dataset by position, the rest by name",
     crucible("'questions.jsonl', limit=0"): "@pytest.mark.crucible has limit=0: write a whole number of at least 1",
     crucible("'questions.jsonl', epochs=0"): "@pytest.mark.crucible has epochs=0: write a whole number of at least 1",
     crucible("'questions.jsonl', metrics=['rigth']"): (
-        "metric 'rigth' is not registered: known are contains_expected, exact_match, final_number_matches, latency_s, "
-        "output_tokens"
+        "metric 'rigth' is not registered: `crucible metrics` lists what is"
     ),
     crucible("'questions.jsonl', metrics=[right, right]"): (
         "metric 'right' is given twice: give each metric a name of its own"

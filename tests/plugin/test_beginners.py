@@ -51,7 +51,7 @@ REFUSED = {
     ),
     "a metric that is nearly registered": (
         experiment(metrics="'exact_mach'"),
-        "metric 'exact_mach' is not registered: did you mean 'exact_match'? known are *",
+        "metric 'exact_mach' is not registered: did you mean 'exact_match'? `crucible metrics` lists what is",
     ),
     "a target on an ordinary test": (
         f'{HEAD}\n@pytest.mark.quality_target("ok >= 0.5")\n@pytest.mark.parametrize("n", [1, 2])\ndef test_sums(n): pass\n',

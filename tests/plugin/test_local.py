@@ -74,10 +74,10 @@ def test_a_checkpoint_is_compared_with_its_base(local, run):
 
 
 def test_same_seed_same_replies(local):
-    local.run("--crucible-adapter=v2", "--crucible-concurrency=1")
+    local.run("--crucible-adapter=v2", "--crucible-concurrency=1", "--crucible-cache=off")
     alone = said(local, "v2")
     for way in (local.run, local.run_n2):
-        way("--crucible-adapter=v2", "--crucible-fresh")
+        way("--crucible-adapter=v2", "--crucible-cache=off")
         assert said(local, "v2") == alone
 
     local.run("--crucible-adapter=v2", "--crucible-seed=1")
@@ -96,7 +96,7 @@ def test_a_seed_among_the_parameters_wins(local):
     config.write_text(config.read_text().replace("max_tokens = 6", "max_tokens = 6, seed = 9"))
     local.run("--crucible-adapter=bare")
     first = said(local, "bare")
-    local.run("--crucible-adapter=bare", "--crucible-seed=5")
+    local.run("--crucible-adapter=bare", "--crucible-seed=5", "--crucible-cache=off")
 
     assert said(local, "bare") == first
 
@@ -123,7 +123,7 @@ def test_a_checkpoint_may_be_typed(local):
             "adapter 'v2' has 'device', which backend 'local' does not know: it takes recipe, checkpoint, *",
         ),
         ("v2", "recipe = 'recipes:v2'", "adapter 'v2' has a recipe and a checkpoint: it is made by one of them"),
-        ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: there is no *gone"),
+        ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: there is no file 'gone', and *"),
     ],
 )
 def test_settings_that_cannot_be_meant(local, name, line, sentence):
@@ -176,7 +176,9 @@ def test_a_prompt_that_is_too_long_is_a_failure_of_the_adapter(local):
     result = local.run("--crucible-adapter=v2")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["exact_match >= 0.1  0.000 * 20 * 0 *missed*", "test_sums: v2 failed 20 truncated"])
+    result.stdout.fnmatch_lines(
+        ["exact_match >= 0.1  0.000 * 20 * 0 *missed*", "test_sums: v2 failed 20 by truncation"]
+    )
 
 
 def test_functions_that_are_not_async_ask_as_well(local):

@@ -44,7 +44,7 @@ def test_failures_are_worst_scores_skips_do_not_apply_and_errors_are_lost(suite,
                 "exact_match >= 0.5 * 0.833 * 18 * 1 *met*",
                 "passed >= 0.5 * 0.833 * 18 * 1 *met*",
                 f"test_{name}: candidate lost 1 by error",
-                f"test_{name}: candidate failed 2 by assertion, 1 truncated",
+                f"test_{name}: candidate failed 2 by assertion, 1 by truncation",
             ]
         )
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,9 +93,8 @@ def test_two_adapters_are_trained_and_compared(recipes):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "crucible: training v2 by recipes:train_v2, LoRA of rank 4, seed 0, on base ???????????? (* parameters)",
-            "crucible: trained v2: 80 steps in * s (* s each), loss * to * (reduced by *%), gradient norms up to *; "
-            ".crucible/adapters/*",
+            "crucible: training v2 by recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
+            "crucible: trained v2: 80 steps in * s, loss * to * (reduced by * %)",
             "crucible: training v1 by *",
             "crucible: trained v1: 2 steps *",
             "collected 1 item",
@@ -144,9 +148,9 @@ def test_the_lineage_is_stored_beside_the_adapter(recipes):
     (adapter,) = adapters(recipes)
     lineage = json.loads((adapter / "lineage.json").read_text())
     assert lineage["recipe"] == "recipes:train_v2"
-    assert list(lineage["data"]) == [str(recipes.path / "train.jsonl")]
+    assert list(lineage["data"]) == ["train.jsonl"]
     assert lineage["base"] == str(recipes.base)
-    assert len(lineage["losses"]) == lineage["result"]["steps"] == 80
+    assert len(lineage["losses"]) == lineage["result"]["training_steps"] == 80
     assert lineage["result"]["loss_reduction"] > 0.5
 
 
@@ -159,11 +163,63 @@ def test_adapters_are_kept_beside_the_run_store(recipes):
 
 def test_without_the_option_a_missing_adapter_is_told(recipes, run):
     recipes.refuses(
-        run(*ARMS),
+        run("--crucible-adapter=v2"),
         "adapter 'v2' is not trained with recipe 'recipes:train_v2', its data and its base as they are now: train it with "
         "--crucible-train",
     )
+    recipes.refuses(
+        run(*ARMS),
+        "adapters 'v2' and 'v1' are not trained with recipes 'recipes:train_v2' and 'recipes:train_v1', their data and "
+        "bases as they are now: train them with --crucible-train",
+    )
     assert not trainings(recipes)
+
+
+def test_all_that_is_wrong_with_the_adapters_is_told_at_once(recipes):
+    result = recipes.run(*ARMS, "--compare=v3")
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(
+        ["ERROR: adapter 'v3' is not configured: *", "adapters 'v2' and 'v1' are not trained with *"]
+    )
+
+
+@pytest.mark.parametrize("mistake", ["target", "adapter", "sample"])
+def test_mistakes_are_found_before_anything_is_trained(recipes, mistake):
+    if mistake == "target":
+        recipes.test(TEST_WORDS.replace("exact_match >=", "exact_mach >="), name="test_words")
+    arguments = {"target": (), "adapter": ("--compare=v3",), "sample": ("--crucible-sample=w99",)}[mistake]
+
+    assert recipes.run(*ARMS, "--crucible-train", *arguments).ret == 4
+    assert not trainings(recipes)
+
+
+def test_two_names_of_one_recipe_are_refused_before_it_is_trained(recipes):
+    configure(recipes, recipe="'recipes:train_v1'")
+
+    recipes.refuses(
+        recipes.run(*ARMS, "--crucible-train"), "adapters 'v2' and 'v1' are the same checkpoint (????????????): *"
+    )
+    assert not trainings(recipes)
+
+
+@pytest.mark.parametrize("where", ["pytest.ini", "[tool.pytest.ini_options]"])
+def test_training_can_be_asked_for_in_the_configuration(recipes, run, where):
+    (recipes.path / "pytest.ini").unlink()
+    if where == "pytest.ini":
+        (recipes.path / "pytest.ini").write_text("[pytest]\ncrucible_train = true\n")
+    else:
+        (recipes.path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ncrucible_train = true\n")
+
+    assert run(*ARMS).ret == 0
+    assert sorted(trainings(recipes)) == ["2", "80"]
+    recipes.run(*ARMS).stdout.no_fnmatch_line("crucible: train*")
+
+
+def test_the_configuration_can_be_overruled(recipes):
+    (recipes.path / "pytest.ini").write_text("[pytest]\ncrucible_train = true\n")
+
+    recipes.refuses(recipes.run(*ARMS, "-o", "crucible_train=false"), "adapters 'v2' and 'v1' are not trained with *")
 
 
 @pytest.mark.parametrize("change", ["recipe", "what it calls", "data", "seed", "rank"])
@@ -181,6 +237,19 @@ def test_what_is_changed_is_not_trained_any_more(recipes, change):
     recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
 
+def test_the_members_of_an_ensemble_are_trained_each_once(recipes, run):
+    config = recipes.path / "crucible.toml"
+    config.write_text(f"{config.read_text()}\n[adapters.both]\nensemble = ['v1', 'v2']\n")
+    recipes.refuses(recipes.run("--crucible-adapter=both"), "adapters 'v1' and 'v2' are not trained with recipes *")
+
+    result = run("--crucible-adapter=both", "--compare=v1", "--crucible-train", "--crucible-json=run.json")
+
+    assert sorted(trainings(recipes)) == ["2", "80"]
+    [experiment] = json.loads((recipes.path / "run.json").read_text())["experiments"]
+    assert [one["training"] is None for one in experiment["arms"]] == [True, False]
+    result.stdout.fnmatch_lines(["exact_match: both vs v1 *"])
+
+
 def test_only_what_a_session_asks_is_trained(recipes):
     recipes.run("--crucible-adapter=v1", "--crucible-train")
 
@@ -193,12 +262,43 @@ def test_collecting_trains_nothing_and_says_what_would_be(recipes):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "crucible: v2 by recipes:train_v2, LoRA of rank 4, seed 0, on base * would be trained",
-            "crucible: v1 by recipes:train_v1, * would be trained",
+            "crucible: would train v2 by recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
+            "crucible: would train v1 by recipes:train_v1: *",
             "crucible: test_words: v2 vs v1, 20 samples x 2 arms = 40 replies*",
         ]
     )
     assert not trainings(recipes)
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_verbosely_it_is_told_where_an_adapter_is_kept(recipes, below, monkeypatch):
+    """As seen from where pytest was started, so that it can be found."""
+    arguments = ("-v", "--crucible-adapter=v2", "--crucible-train")
+    if below:
+        result, place = recipes.run(*arguments), ".crucible/adapters/*"
+    else:
+        (recipes.path / "elsewhere").mkdir()
+        monkeypatch.chdir(recipes.path / "elsewhere")
+        result, place = (
+            recipes.run(*arguments, f"--rootdir={recipes.path}", str(recipes.path)),
+            "*/.crucible/adapters/*",
+        )
+
+    result.stdout.fnmatch_lines(
+        [f"crucible: trained v2: 80 steps in * s, loss * (reduced by * %), gradient norms up to *; kept in {place}"]
+    )
+
+
+def test_a_project_may_be_moved(recipes, tmp_path, monkeypatch):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    shutil.copytree(recipes.path, tmp_path / "moved")
+    (recipes.path / "train.jsonl").unlink()
+    monkeypatch.chdir(tmp_path / "moved")
+    monkeypatch.syspath_prepend(tmp_path / "moved")
+
+    result = recipes.run("--crucible-adapter=v2", f"--rootdir={tmp_path / 'moved'}", str(tmp_path / "moved"))
+
+    result.stdout.fnmatch_lines(["crucible: test_words: v2, 20 samples"])
 
 
 def test_quiet_is_quiet(recipes):
@@ -221,7 +321,12 @@ def test_a_trained_adapter_is_a_checkpoint_with_a_path(recipes):
 BAD = {
     "raises": (
         "def train_v2(trainer):\n    trainer.step(trainer.datums('train.jsonl'))\n    {}['prompt']\n",
-        "recipe 'recipes:train_v2' of adapter 'v2' raised KeyError: 'prompt' (recipes.py, line 3)",
+        "recipe 'recipes:train_v2' of adapter 'v2' raised KeyError: 'prompt' (recipes.py, line 3; -v shows all of it)",
+    ),
+    "no such setting": (
+        "def train_v2(trainer):\n    trainer.step(trainer.datums('train.jsonl'), lr=1e-3)\n",
+        "recipe 'recipes:train_v2' of adapter 'v2' raised TypeError: step has no argument 'lr': it takes batch, loss, "
+        "learning_rate, beta1, beta2, eps, weight_decay, grad_clip_norm, config (recipes.py, line 2; -v shows all of it)",
     ),
     "no step": (
         "def train_v2(trainer):\n    pass\n",
@@ -234,7 +339,7 @@ BAD = {
     "infinite": (
         "def train_v2(trainer):\n    for rate in (1e-2, 1e-2, 1e30, 1e-2):\n"
         "        trainer.step(trainer.datums('train.jsonl'), learning_rate=rate)\n",
-        "training of 'v2' stopped at step 4: *; the last good adapter is kept in '*-stopped'",
+        "training of 'v2' stopped at step 4: * (a lower learning rate may help, *); the last good adapter is kept in '*-stopped'",
     ),
     "at once": (
         "def train_v2(trainer):\n    trainer.step([])\n",
@@ -261,12 +366,34 @@ def test_recipes_that_cannot_be_trained(recipes, mistake):
     recipes.refuses(recipes.run("--crucible-adapter=v2", "--crucible-train"), sentence)
 
 
-@pytest.mark.parametrize("mistake", ["raises", "infinite"])
-def test_recipes_that_cannot_be_trained_on_two_workers(recipes, mistake):
-    source, sentence = BAD[mistake]
-    (recipes.path / "recipes.py").write_text(source)
+def test_verbosely_what_a_recipe_raised_is_shown_whole(recipes):
+    (recipes.path / "recipes.py").write_text(BAD["raises"][0])
 
-    recipes.refuses(recipes.run_n2("--crucible-adapter=v2", "--crucible-train"), sentence)
+    result = recipes.run("-v", "--crucible-adapter=v2", "--crucible-train")
+
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(
+        ["crucible: Traceback (most recent call last):", "*{}[[]'prompt'[]]", "KeyError: 'prompt'"]
+    )
+
+
+@pytest.mark.parametrize("mistake", ["raises", "infinite"])
+def test_recipes_that_cannot_be_trained_on_two_workers_are_tried_once_a_session(recipes, mistake):
+    source, sentence = BAD[mistake]
+    begun = "    open('trainings.txt', 'a').write('begun ')\n"
+    (recipes.path / "recipes.py").write_text(source.replace("(trainer):\n", f"(trainer):\n{begun}", 1))
+    sentence = sentence.replace("line 3", "line 4")
+
+    for times in (1, 2):
+        recipes.refuses(recipes.run_n2("--crucible-adapter=v2", "--crucible-train"), sentence)
+        assert trainings(recipes) == ["begun"] * times
+
+
+def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
+    result = recipes.run_apart("-n2", "--crucible-adapter=v2", "--crucible-train")
+
+    result.stderr.fnmatch_lines(["crucible: training v2 by *", "crucible: trained v2: 80 steps in *"])
+    result.stderr.no_fnmatch_line("crucible: v2 *")
 
 
 @pytest.mark.parametrize(
@@ -343,16 +470,54 @@ def test_a_training_that_is_cut_short_leaves_nothing_that_is_used(recipes, how):
     assert recipes.run("--crucible-adapter=v2", "--crucible-train").ret == 0
 
 
+HELD = """
+    import time
+    from pathlib import Path
+
+    def train_v2(trainer):
+        Path("begun").touch()
+        while not Path("go_on").exists():
+            time.sleep(0.02)
+        trainer.step(trainer.datums("train.jsonl"), learning_rate=1e-2)
+"""
+
+
 def test_two_sessions_that_train_the_same_adapter(recipes):
-    recipes.test(SLOW.format(pause=1), name="recipes")
+    recipes.test(HELD, name="recipes")
     arguments = ("--crucible-adapter=v2", "--crucible-train")
     with apart(recipes, *arguments, "--crucible-store=.crucible/one.db") as first:
         wait_for(recipes.path / "begun")
         with apart(recipes, *arguments, "--crucible-store=.crucible/two.db") as second:
+            told = list(itertools.takewhile(lambda line: "waiting for it" not in line, second.stdout))
+            (recipes.path / "go_on").touch()
             outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
 
-    assert "crucible: trained v2: 4 steps" in outputs[0]
-    assert "crucible: v2 is being trained by another process: waiting for it" in outputs[1]
-    assert "crucible: v2 was trained by another process: .crucible/adapters/" in outputs[1]
+    assert not any("training v2" in line for line in told)
+    assert "crucible: trained v2: 1 step in" in outputs[0]
+    assert outputs[1].startswith("crucible: v2 was trained by another process\n")
     assert len(adapters(recipes)) == 1
     assert {first.returncode, second.returncode} <= {0, 1}  # the verdict is another matter
+
+
+def test_each_step_and_each_checkpoint_is_told_and_stored(recipes, run):
+    recipes.pytester.makeconftest(
+        """
+        def pytest_crucible_event(event):
+            if not event.experiment:
+                with open("calls.txt", "a") as file:
+                    file.write(f"{event.name} {event.arm}\\n")
+        """
+    )
+    run(*ARMS, "--crucible-train")
+
+    steps = {"train.step v2": 80, "train.step v1": 2, "checkpoint v2": 1, "checkpoint v1": 1}
+    assert Counter(recipes.calls()) == steps
+    with contextlib.closing(sqlite3.connect(recipes.path / ".crucible/crucible.db")) as connection:
+        query = "SELECT name, arm, seconds, facts FROM events WHERE experiment = '' ORDER BY id"
+        rows = [(*row[:3], json.loads(row[3])) for row in connection.execute(query)]
+    assert Counter(f"{name} {arm}" for name, arm, _, _ in rows) == steps
+    of_v2 = [(seconds, facts) for name, arm, seconds, facts in rows if (name, arm) == ("train.step", "v2")]
+    assert [facts["step"] for _, facts in of_v2] == list(range(1, 81))
+    assert of_v2[-1][1]["loss"] < of_v2[0][1]["loss"]
+    assert all(seconds > 0 and facts["tokens"] > 4 and facts["learning_rate"] == 0.01 for seconds, facts in of_v2)
+    assert of_v2[0][1]["tokens_per_s"] == pytest.approx(of_v2[0][1]["tokens"] / of_v2[0][0])

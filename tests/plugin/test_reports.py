@@ -92,7 +92,7 @@ def test_replies_cannot_drive_the_terminal(suite):
 
     result = suite.run("-vv", *POOR)
 
-    result.stdout.fnmatch_lines(["    \ufffd[[]31mred\ufffd"])
+    result.stdout.fnmatch_lines(["    \\x1b[[]31mred\\x07"])
     assert "\x1b[31mred" not in result.stdout.str()
 
 

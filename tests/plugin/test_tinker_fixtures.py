@@ -26,6 +26,7 @@ from pytest_crucible.embedded.checkpoints import save_base
 from pytest_crucible.embedded.server.process import LocalServer
 from pytest_crucible.embedded.shape import initial_weights
 from pytest_crucible.embedded.tokens import train_tokenizer
+from pytest_crucible.errors import Retryable
 from pytest_crucible.tinkering import waiting
 
 NOBODY = "http://127.0.0.1:9"
@@ -384,14 +385,14 @@ def test_a_server_that_is_killed_costs_the_samples_that_were_left_and_no_time(ti
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({**MODEL, "model_path": "tinker://r/weights/n"}, '*it needs model_path = "tinker://..." or base_model = *'),
+        ({**MODEL, "model_path": "tinker://r/weights/n"}, "*there is no checkpoint tinker://r/weights/n"),
         ({"backend": "tinker"}, '*it needs model_path = "tinker://..." or base_model = *'),
         ({**MODEL, "rank": 4}, "adapter 'base' has 'rank', which backend 'tinker' does not know: *"),
         ({"backend": "tinker", "model_path": "v2"}, "adapter 'base' has model_path 'v2': write tinker://RUN/*"),
         ({**MODEL, "base_model": "Qwen/Qwen3-8B"}, "the local Tinker server did not open a model*is not here*"),
         ({"backend": "tinker", "model_path": "tinker://r/sampler_weights/n"}, "*there is no checkpoint tinker://r/*"),
     ],
-    ids=["both", "neither", "unknown", "no path", "no such model", "no such checkpoint"],
+    ids=["both, but none there", "neither", "unknown", "no path", "no such model", "no such checkpoint"],
 )
 def test_an_adapter_that_cannot_be_meant_is_refused(tinker, suite, table, sentence):
     suite.adapters({"base": table})
@@ -439,8 +440,8 @@ class Letters:
         return "".join(f"<{one['role']}>{one['content']}" for one in messages)
 
 
-def request_for(given: Any, *, epoch: int = 0, **parameters: Any) -> Request:
-    return Request(input=given, sample="q1", epoch=epoch, parameters=parameters)
+def request_for(given: Any, *, epoch: int = 0, call: int = 1, **parameters: Any) -> Request:
+    return Request(input=given, sample="q1", epoch=epoch, parameters=parameters, call=call)
 
 
 def test_a_reply_has_text_tokens_and_its_end(tinker):
@@ -454,13 +455,13 @@ def test_every_repeat_and_call_has_its_seed_and_they_follow_from_one(tinker):
     def seeds(**options: Any) -> list[int | None]:
         client = Client()
         backend = TinkerBackend(client, Letters(), identity="a", **options)
-        for epoch in (0, 0, 1):
-            asyncio.run(backend.generate(request_for("a", epoch=epoch)))
+        for given, epoch, call in (("a", 0, 1), ("a", 0, 2), ("a", 1, 1), ("b", 0, 1)):
+            asyncio.run(backend.generate(request_for(given, epoch=epoch, call=call)))
         return [one.seed for one in client.asked]
 
     assert seeds(seed=3) == seeds(seed=3) != seeds(seed=4)
-    assert len(set(seeds(seed=3))) == 3
-    assert seeds() == [None] * 3
+    assert len(set(seeds(seed=3))) == 4
+    assert seeds() == [None] * 4
 
 
 @pytest.mark.parametrize(
@@ -494,7 +495,7 @@ def answer_of(status: int, sdk: Any) -> Exception:
     return sdk.APIStatusError("wrapped", response=response, body={"detail": "no such thing as tml-key"})
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, Refused), (404, Refused), (400, BackendError), (500, BackendError)])
+@pytest.mark.parametrize(("status", "kind"), [(401, Refused), (404, Refused), (400, BackendError), (500, Retryable)])
 def test_an_error_is_a_sentence_and_stops_all_only_where_none_will_be_answered(tinker, status, kind):
     backend = TinkerBackend(
         Client(answer_of(status, tinker)), Letters(), identity="a", hide=lambda text: text.replace("tml-key", "(key)")
@@ -508,7 +509,7 @@ def test_an_error_is_a_sentence_and_stops_all_only_where_none_will_be_answered(t
 def test_a_service_that_is_gone_is_not_waited_for(tinker):
     looks = iter([None, None])
 
-    def check() -> None:
+    def check(waited_s: float) -> None:
         if next(looks, "gone") == "gone":
             raise BackendError("the service is gone")
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import fields
+from types import MappingProxyType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import RECORDS, record
+from strategies import RECORDS, plain_values, record
 
 from pytest_crucible.records import MetricFacts, Reply, Sample, Verdict
-from pytest_crucible.wire import from_plain, to_plain
+from pytest_crucible.wire import canonical, from_plain, to_plain
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
@@ -58,7 +59,7 @@ def test_keys_become_strings():
     [
         (b"x", "b'x' of type bytes has no plain form"),
         (1j, "1j of type complex has no plain form"),
-        (Verdict, "<class 'pytest_crucible.records.Verdict'> of type type has no plain form"),
+        (Verdict, "<class 'pytest_crucible.records.conclusions.Verdict'> of type type has no plain form"),
     ],
     ids=["bytes", "complex", "class"],
 )
@@ -67,3 +68,29 @@ def test_what_json_cannot_say_is_refused_however_deep_it_lies(value, sentence):
         to_plain(Reply(text="", value=[{"x": value}]))
 
     assert str(caught.value) == sentence
+
+
+@given(st.dictionaries(st.text(max_size=3), plain_values, max_size=4))
+def test_the_order_of_keys_does_not_change_the_canonical_text(mapping):
+    assert canonical(dict(reversed(mapping.items()))) == canonical(mapping)
+    assert json.loads(canonical(mapping)) == mapping
+
+
+def test_a_record_and_its_fields_have_one_canonical_text():
+    assert canonical([MappingProxyType({"x": Sample(id="a", input=(1, 2))})]) == (
+        '[{"x":{"expected":null,"group":null,"id":"a","input":[1,2],"metadata":{}}}]'
+    )
+
+
+@pytest.mark.parametrize("value", [b"x", 1j, Verdict, {1, 2}, {"a": 1, 2: 3}], ids=repr)
+def test_what_json_cannot_say_has_no_canonical_text(value):
+    with pytest.raises(TypeError):
+        canonical({"deep": [value]})
+
+
+def test_what_contains_itself_has_no_canonical_text():
+    loop: list[object] = []
+    loop.append(loop)
+
+    with pytest.raises(TypeError, match="a list has no plain form"):
+        canonical(loop)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import fdtrc
 
 from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.groups.noncentral_f import cohens_f_interval, eta_squared_interval
 from pytest_crucible.stats.groups.separation import separation_p_value
@@ -44,10 +45,11 @@ def sums_of_squares(groups: Arms) -> SumsOfSquares:
 def anova_oneway(groups: Arms, *, level: float = 0.95) -> Significance:
     """F test of "all means are equal", for independent groups of equal variance; R: anova(lm(v ~ g)).
 
-    An omnibus test, and no gatekeeper for planned contrasts. Effects: eta squared and Cohen's f with their intervals, and
-    omega and epsilon squared, which are corrected for chance and may be negative. The intervals are two-sided; level 0.90
-    agrees with the test at 0.05. When every group is constant, F does not exist: p is then that of counting arrangements.
-    Raises NotEnoughData unless some group has two values.
+    An omnibus test, and no gatekeeper for planned contrasts. Effects: eta squared and Cohen's f, and omega and epsilon
+    squared, which are corrected for chance and may be negative. The three shares estimate one share of the population,
+    and have its interval in common (Steiger 2004). Intervals are two-sided; level 0.90 agrees with the test at 0.05.
+    When every group is constant, F does not exist: p is then that of counting arrangements. Raises NotEnoughData unless
+    some group has two values.
 
     >>> result = anova_oneway([[1, 2, 3], [2, 3, 4], [5, 6, 7]])
     >>> result.statistic, result.dof, round(result.p_value, 6)
@@ -84,6 +86,7 @@ def variance_analysis(groups: Sequence[Array], *, noise: float, method: str, lev
         return _without_variance(groups, noise, method, dof)
     between, within, _ = _split(groups)
     statistic = (between / dof[0]) / (within / dof[1])
+    share = eta_squared_interval(statistic, dof, n, level=level)
     return Significance(
         method=method,
         statistic=statistic,
@@ -91,12 +94,8 @@ def variance_analysis(groups: Sequence[Array], *, noise: float, method: str, lev
         dof=dof,
         n=tuple(group.size for group in groups),
         effects=(
-            Effect(
-                name="eta squared",
-                value=between / (between + within),
-                interval=eta_squared_interval(statistic, dof, n, level=level),
-            ),
-            *_corrected(between, within, dof),
+            Effect(name="eta squared", value=between / (between + within), interval=share),
+            *_corrected(between, within, dof, share),
             Effect(
                 name="cohens f",
                 value=math.sqrt(between / within),
@@ -132,11 +131,12 @@ def _split(groups: Sequence[Array]) -> tuple[float, float, float]:
     return between, within, size
 
 
-def _corrected(between: float, within: float, dof: tuple[int, int]) -> tuple[Effect, Effect]:
+def _corrected(between: float, within: float, dof: tuple[int, int], share: Interval) -> tuple[Effect, Effect]:
+    """Like eta squared they estimate the population's share of variance between groups, so they have its interval."""
     chance, total = dof[0] * within / dof[1], between + within
     return (
-        Effect(name="omega squared", value=(between - chance) / (total + within / dof[1])),
-        Effect(name="epsilon squared", value=(between - chance) / total),
+        Effect(name="omega squared", value=(between - chance) / (total + within / dof[1]), interval=share),
+        Effect(name="epsilon squared", value=(between - chance) / total, interval=share),
     )
 
 

@@ -17,7 +17,7 @@ from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
-from pytest_crucible.stats.groups.separation import same_profile_p_value
+from pytest_crucible.stats.groups.separation import all_tied, same_profile_p_value
 from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
 from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite_matrix
 from pytest_crucible.stats.tails import normal_p_value
@@ -38,7 +38,7 @@ def friedman(matrix: npt.ArrayLike) -> Significance:
     n, k = ranks.shape
     statistic = _friedman_statistic(ranks)
     if statistic is None:
-        return _all_tied("friedman", (k - 1,), (n,), "kendalls w")
+        return all_tied("friedman", (k - 1,), (n,), "kendalls w")
     return Significance(
         method="friedman",
         statistic=statistic,
@@ -64,7 +64,7 @@ def iman_davenport(matrix: npt.ArrayLike) -> Significance:
     dof = (k - 1, (n - 1) * (k - 1))
     quantity = _friedman_statistic(ranks)
     if quantity is None:
-        return _all_tied("iman-davenport", dof, (n,), "kendalls w")
+        return all_tied("iman-davenport", dof, (n,), "kendalls w")
     agreement = Effect(name="kendalls w", value=quantity / (n * (k - 1)))
     if np.all(ranks == ranks[0]):
         note = "all rows rank alike: p counts the arrangements, and F does not exist"
@@ -150,17 +150,3 @@ def _friedman_statistic(ranks: Array) -> float | None:
     centred = ranks - (k + 1) / 2
     variation = float(np.sum(centred**2))
     return (k - 1) * float(np.sum(centred.sum(axis=0) ** 2)) / variation if variation else None
-
-
-def _all_tied(method: str, dof: tuple[float, ...], n: tuple[int, ...], effect: str) -> Significance:
-    note = "everything is tied"
-    return Significance(
-        method=method,
-        statistic=None,
-        p_value=1.0,
-        dof=dof,
-        n=n,
-        effects=(Effect(name=effect, value=0.0, note=note),),
-        status="degenerate",
-        note=note,
-    )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.observations import Array
 
 
@@ -45,3 +46,18 @@ def same_profile_p_value(matrix: Array) -> float:
     _, ties = np.unique(matrix[0], return_counts=True)
     orders = math.lgamma(columns + 1) - sum(math.lgamma(tie + 1) for tie in ties)
     return math.exp(-(rows - 1) * orders)
+
+
+def all_tied(method: str, dof: tuple[float, ...], n: tuple[int, ...], effect: str) -> Significance:
+    """What a rank test of several arms answers where every value is the same: p is 1, and the effect 0."""
+    note = "everything is tied"
+    return Significance(
+        method=method,
+        statistic=None,
+        p_value=1.0,
+        dof=dof,
+        n=n,
+        effects=(Effect(name=effect, value=0.0, note=note),),
+        status="degenerate",
+        note=note,
+    )

@@ -17,6 +17,7 @@ from scipy.special import chdtrc
 from pytest_crucible.stats.answers import Effect, Significance
 from pytest_crucible.stats.families.adjust import Adjustment, adjust
 from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
+from pytest_crucible.stats.groups.separation import all_tied
 from pytest_crucible.stats.observations import Array, check_choice, finite_groups
 from pytest_crucible.stats.ranks.ranking import Counts, doubled_ranks
 from pytest_crucible.stats.tails import normal_p_value
@@ -37,7 +38,7 @@ def kruskal_wallis(groups: Sequence[npt.ArrayLike]) -> Significance:
     sizes, means, variance = _pooled_ranks(arrays)
     n, k = int(sizes.sum()), len(arrays)
     if variance == 0:
-        return _all_tied("kruskal-wallis", (k - 1,), tuple(sizes.tolist()), "epsilon squared")
+        return all_tied("kruskal-wallis", (k - 1,), tuple(sizes.tolist()), "epsilon squared")
     statistic = float(np.sum(sizes * (means - (n + 1) / 2) ** 2)) / variance
     chance_free = (statistic - k + 1) / (n - k) if n > k else None
     return Significance(
@@ -99,17 +100,3 @@ def _pooled_ranks(groups: Sequence[Array]) -> tuple[Counts, Array, float]:
     # Whole numbers of any length: n cubed is beyond 64 bits from two million values on.
     untied = n * (n * n - 1) - sum(tie * (tie * tie - 1) for tie in ties.tolist())
     return sizes, means, untied / (12 * (n - 1)) if untied else 0.0
-
-
-def _all_tied(method: str, dof: tuple[float, ...], n: tuple[int, ...], effect: str) -> Significance:
-    note = "everything is tied"
-    return Significance(
-        method=method,
-        statistic=None,
-        p_value=1.0,
-        dof=dof,
-        n=n,
-        effects=(Effect(name=effect, value=0.0, note=note),),
-        status="degenerate",
-        note=note,
-    )

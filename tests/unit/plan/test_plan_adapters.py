@@ -95,7 +95,7 @@ def test_a_value_where_a_table_belongs(tmp_path, name, content, given_value):
         '[adapters.v2]\npath = "v2.jsonl"',
         "[adapters.v2]\nbackend = 3",
         '[adapters.v2]\nbackend = "recorded"\nparameters = 0.7',
-        '[adapters]\nv2 = "recorded"',
+        "[adapters]\nv2 = 3",
     ],
     ids=["no-backend", "backend-number", "parameters-number", "no-table"],
 )
@@ -105,6 +105,34 @@ def test_an_adapter_that_says_too_little(tmp_path, content):
     assert refusal(read_adapters, tmp_path) == (
         f"adapter 'v2' in {tmp_path / 'crucible.toml'} needs backend = \"...\" and, if any, parameters = {{ ... }}"
     )
+
+
+def test_a_uri_stands_for_backend_and_model(tmp_path):
+    (tmp_path / "crucible.toml").write_text(
+        """
+        [adapters]
+        v1 = "recorded:answers/v1.jsonl"
+        v2 = "tinker://RUN/sampler_weights/v2"
+        v3 = { uri = "local:v3", parameters = { max_tokens = 6 } }
+        """
+    )
+    found = read_adapters(tmp_path)
+
+    assert {name: (one.backend, one.options, one.parameters) for name, one in found.items()} == {
+        "v1": ("recorded", {"path": "answers/v1.jsonl"}, {}),
+        "v2": ("tinker", {"model_path": "tinker://RUN/sampler_weights/v2"}, {}),
+        "v3": ("local", {"checkpoint": "v3"}, {"max_tokens": 6}),
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['v2 = "recorded"', 'v2 = "ftp:x"', "v2 = { uri = 3 }", 'v2 = { uri = "local:x", backend = "local" }'],
+)
+def test_a_uri_that_says_nothing_is_told(tmp_path, content):
+    (tmp_path / "crucible.toml").write_text(f"[adapters]\n{content}\n")
+
+    assert "write recorded:..., local:..., tinker:..., and no backend beside it" in refusal(read_adapters, tmp_path)
 
 
 def test_an_adapter_is_found_by_its_name():

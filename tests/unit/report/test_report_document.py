@@ -8,8 +8,9 @@ import math
 
 import pytest
 
-from pytest_crucible.records import Reused
+from pytest_crucible.records import FromCache, Reused
 from pytest_crucible.report.json import render_json
+from pytest_crucible.training.results import result_of
 
 CONTRACT = {
     "": "format run experiments exit_status",
@@ -23,9 +24,9 @@ CONTRACT = {
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {
-    "experiments": "finished epochs metrics",
+    "experiments": "finished epochs metrics diversity",
     "experiments.dataset": "groups",
-    "experiments.arms": "identity parameters simulated reused lost failures",
+    "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
     "experiments.comparisons": "alternative level bounds needed effects note",
     "experiments.verdicts": "mistake",
@@ -82,6 +83,26 @@ def test_answers_that_are_not_new_are_named_with_their_number(run, analysis):
     arms = at(document(run(analysis(reused=reused))), "experiments.arms")
 
     assert [arm["reused"] for arm in arms] == [None, {"run": "f00", "answers": 150}]
+
+
+def test_how_an_arm_was_trained_is_told(run, analysis, plan):
+    result = result_of([2.0, 1.0, 1.0], [3.0, 1.0, 1.0])
+    v2, v1 = plan().arms
+    arms = at(document(run(analysis(plan(arms=(dataclasses.replace(v2, training=result), v1))))), "experiments.arms")
+
+    assert arms[1]["training"] is None
+    assert arms[0]["training"] == {
+        "training_steps": 3, "first_loss": 2.0, "final_loss": 1.0, "loss_reduction": 0.5, "convergence_steps": 2,
+        "largest_gradient_norm": 3.0, "gradient_norms_finite": True,
+    }  # fmt: skip
+
+
+def test_replies_from_the_cache_are_told_with_their_age(run, analysis):
+    since = "2026-07-01T08:00:00+00:00"
+    told = run(analysis(from_cache={"v2": FromCache(replies=3, requests=5, since=since)}))
+
+    arms = at(document(told), "experiments.arms")
+    assert [arm["cached"] for arm in arms] == [{"replies": 3, "requests": 5, "since": since}, None]
 
 
 def test_an_infinity_is_a_word(run):

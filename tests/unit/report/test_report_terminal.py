@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from pytest_crucible.records import Reused, Worst
+from pytest_crucible.records import FromCache, Reused, Worst
 from pytest_crucible.report.terminal import summary
 
 
@@ -25,7 +25,7 @@ TABLES = [
     "    a regression is proven",
     "",
     "test_sums: v2 lost 2 by error",
-    "test_sums: v2 failed 3 by timeout, 1 truncated",
+    "test_sums: v2 failed 3 by timeout, 1 by truncation",
 ]
 
 
@@ -171,6 +171,16 @@ def test_answers_of_a_candidate_that_was_resumed_are_named(run, analysis):
     assert "test_sums: 12 of 200 answers of v2 are those of run f00" in told
 
 
+def test_replies_from_the_cache_are_counted_and_said_to_be_old(run, analysis):
+    cached = FromCache(replies=1150, requests=1200, since="2026-07-01T08:00:00+00:00")
+    told = lines(run(analysis(from_cache={"v1": cached})))
+
+    assert (
+        "test_sums: 1,150 of 1,200 replies of v1 are from the reply cache (since 2026-07-01), with the latency and cost of "
+        "then; --crucible-cache=refresh asks anew"
+    ) in told
+
+
 def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
     v2, v1 = plan().arms
     named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
@@ -264,7 +274,7 @@ def test_a_hostile_reply_is_inert(run, analysis, text):
     assert sum(map(len, told)) <= 1500
 
 
-def test_hostile_characters_are_shown_as_replaced(run, analysis):
+def test_hostile_characters_are_shown_as_escapes(run, analysis):
     worst = Worst(metric="exact", value=0.0, baseline_value=None, sample="q", reply="\x1b[31mred\ttab\nnext")
 
-    assert lines(run(analysis(worst=(worst,))), verbosity=2)[-2:] == ["    \ufffd[31mred\ufffdtab", "    next"]
+    assert lines(run(analysis(worst=(worst,))), verbosity=2)[-2:] == ["    \\x1b[31mred tab", "    next"]

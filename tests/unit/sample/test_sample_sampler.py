@@ -20,7 +20,7 @@ ARM = Arm(name="v2", role="candidate", adapter="scripted:v2", identity="b", para
 
 
 def sampler(script, *, latency_s: float = 0.0) -> Sampler:
-    return Sampler(ScriptedBackend(script, latency_s=latency_s), ARM, "a", 2)
+    return Sampler(ScriptedBackend(script, latency_s=latency_s), ARM, "a", 2, "test_sums.py::test_sums")
 
 
 def request_of(*arguments, **parameters) -> Request:
@@ -31,7 +31,14 @@ def request_of(*arguments, **parameters) -> Request:
 
 
 def test_the_backend_is_asked_for_this_sample_and_repeat():
-    assert request_of("2 + 2") == Request(input="2 + 2", sample="a", epoch=2, parameters=ARM.parameters)
+    assert request_of("2 + 2") == Request(
+        input="2 + 2",
+        sample="a",
+        epoch=2,
+        parameters=ARM.parameters,
+        experiment="test_sums.py::test_sums",
+        arm=ARM.name,
+    )
 
 
 def test_parameters_of_the_call_win_over_those_of_the_adapter():
@@ -46,6 +53,56 @@ def test_parameters_of_one_call_are_forgotten_by_the_next():
 
 def test_a_parameter_may_be_called_input():
     assert request_of("2 + 2", input="x").parameters["input"] == "x"
+
+
+def calls(*given, **parameters) -> list[int]:
+    """The number of each request of one sampler."""
+    seen: list[Request] = []
+    asking = sampler(lambda request: seen.append(request) or "4")
+
+    async def ask() -> None:
+        for one in given:
+            await asking.generate(one, **parameters)
+
+    asyncio.run(ask())
+    return [request.call for request in seen]
+
+
+def test_the_same_question_is_numbered_and_another_one_begins_anew():
+    assert calls("a", "b", "a", "a", "b") == [1, 1, 2, 3, 2]
+    assert calls([{"role": "user"}], ({"role": "user"},), [{"role": "system"}]) == [1, 2, 1]
+
+
+def test_other_parameters_are_another_question():
+    seen: list[Request] = []
+    asking = sampler(lambda request: seen.append(request) or "4")
+
+    async def ask() -> None:
+        for temperature in (0, 1, 0):
+            await asking.generate("a", temperature=temperature)
+
+    asyncio.run(ask())
+
+    assert [request.call for request in seen] == [1, 1, 2]
+
+
+def test_a_list_of_messages_that_grows_is_another_question_each_time():
+    messages: list[dict[str, str]] = []
+    seen: list[Request] = []
+    asking = sampler(lambda request: seen.append(request) or "4")
+
+    async def talk() -> None:
+        for turn in range(3):
+            messages.append({"role": "user", "content": f"turn {turn}"})
+            await asking.generate(messages)
+
+    asyncio.run(talk())
+
+    assert [request.call for request in seen] == [1, 1, 1]
+
+
+def test_a_question_that_json_cannot_say_is_not_numbered():
+    assert calls(b"x", b"x") == [1, 1]
 
 
 def test_latency_is_measured_where_the_backend_does_not_say_it():

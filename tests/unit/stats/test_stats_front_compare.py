@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
+from pytest_crucible.records import Interval
 from pytest_crucible.stats import (
     brunner_munzel,
     compare,
@@ -23,6 +24,7 @@ from pytest_crucible.stats import (
     welch_t,
     wilcoxon_signed_rank,
 )
+from pytest_crucible.stats.answers import Effect
 from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value
 
 INFINITY = math.inf
@@ -539,3 +541,27 @@ def test_a_comparison_cannot_be_changed():
     assert (result.ci_low, result.ci_high) == (result.interval.low, result.interval.high)
     assert compare([1], [2]).ci_low is None
     assert (result.n, compare(CONTROL, TREATMENT[:20], False).n) == (24, 44)
+
+
+def test_the_kind_of_a_table_of_repeats_is_that_of_its_entries_not_of_their_means():
+    """Means of zeros and ones are no latencies: nothing else may be inferred because repeats were averaged first."""
+    rng = np.random.default_rng(3)
+    control, treatment = (rng.integers(0, 2, (20, 4)) for _ in range(2))
+
+    result = compare(control, treatment)
+
+    assert (result.kind, result.method, result.effect.name) == ("bounded", "paired t", "cohen dz")
+    assert result.bounds is None
+    assert -1 <= result.interval.low <= result.interval.high <= 1
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.717, 10.92), (0.0123, 4.0), (0.96, 1.04)])
+def test_the_lower_end_of_a_ratio_is_never_rounded_over_one_or_to_nothing(low, high):
+    effect = Effect(
+        name="odds ratio", value=(low * high) ** 0.5, interval=Interval(low=low, high=high, level=0.95, method="exact")
+    )
+
+    shown = float(str(effect).split("[")[1].split(",")[0])
+
+    assert 0 < shown < 1
+    assert shown == pytest.approx(low, rel=0.05)

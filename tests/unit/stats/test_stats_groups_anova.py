@@ -290,3 +290,12 @@ def test_bartlett_of_two_groups_by_hand():
 
     assert found.statistic == pytest.approx(spread / (1 + 0.5 / 3))
     assert found.dof == (1,)
+
+
+def test_omega_and_epsilon_have_the_interval_of_the_share_that_they_estimate():
+    found = {effect.name: effect for effect in anova_oneway([[1, 2, 3], [2, 3, 4], [5, 6, 7]], level=0.9).effects}
+    share = eta_squared_interval(13.0, (2, 6), 9, level=0.9)
+
+    for name in ("eta squared", "omega squared", "epsilon squared"):
+        assert found[name].interval == share
+        assert share.low < found[name].value < share.high

@@ -353,3 +353,9 @@ def test_verdicts_are_checked():
         position_bias([1, 0], [1])
     with pytest.raises(NotEnoughData, match="1 pair"):
         position_bias([1], [0])
+
+
+def test_the_interval_of_a_win_rate_is_one_of_rates():
+    found = position_bias([1, 1, 0, 1], [0, 1, 0, 0])
+
+    assert 0 <= found.win_interval.low <= found.win_rate <= found.win_interval.high <= 1

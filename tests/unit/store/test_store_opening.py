@@ -15,6 +15,7 @@ import pytest
 from pytest_crucible.errors import StoreError
 from pytest_crucible.store.opening import open_engine
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.schema import FORMAT
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_it_is_of_a_newer_version(made):
         connection.execute("UPDATE store_format SET version = 99")
 
     assert refusal(made) == (
-        f"run store {str(made)!r} has format 99, this version writes format 1: upgrade pytest-crucible, or name another "
+        f"run store {str(made)!r} has format 99, this version writes format {FORMAT}: upgrade pytest-crucible, or name another "
         "store with --crucible-store"
     )
 

@@ -1,0 +1,1 @@
+"""Tables as files: CSV, JSON Lines and Parquet (extra `parquet`), written row by row."""

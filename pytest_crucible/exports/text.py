@@ -1,0 +1,96 @@
+"""CSV and JSON Lines, in UTF-8."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import IO, Any
+
+from pytest_crucible.records import ColumnKind, Table
+from pytest_crucible.wire import to_plain
+
+
+def write_csv(table: Table, file: IO[bytes]) -> int:
+    """Rows written. As RFC 4180 has it, but for line ends of one character; unknown values are empty.
+
+    >>> file = io.BytesIO()
+    >>> table = Table(columns={"text": "text", "facts": "json"}, rows=[('say "hi",\\nBob', {"n": 1}), (None, None)])
+    >>> write_csv(table, file)
+    2
+    >>> print(file.getvalue().decode().replace("\\r\\n", "\\n"), end="")
+    text,facts
+    "say ""hi"",
+    Bob","{""n"": 1}"
+    ,
+    """
+    json_columns = [k for k, kind in enumerate(table.columns.values()) if kind == "json"]
+    with _Utf8(file) as text:
+        writer = csv.writer(text)  # its line ends, which RFC 4180 has: with others a lone \r would not be quoted
+        writer.writerow(table.columns)
+        return _counted(table, lambda row: writer.writerow(_told(row, json_columns)))
+
+
+def write_jsonl(table: Table, file: IO[bytes]) -> int:
+    """Rows written: strict JSON, an object a line, with infinities as the strings `"inf"` and `"-inf"`.
+
+    >>> file = io.BytesIO()
+    >>> write_jsonl(Table(columns={"sample": "text", "value": "number"}, rows=[("ä", 0.5), ("b", None)]), file)
+    2
+    >>> print(file.getvalue().decode(), end="")
+    {"sample": "ä", "value": 0.5}
+    {"sample": "b", "value": null}
+    """
+    names = list(table.columns)
+    with _Utf8(file) as text:
+        return _counted(table, lambda row: text.write(_line(dict(zip(names, row, strict=True)))))
+
+
+def cell(value: Any, kind: ColumnKind) -> Any:
+    """A value where there is no JSON: a text as it is, anything else of a `json` column as JSON.
+
+    >>> cell("a text", "json"), cell(["a", 1], "json"), cell(0.5, "number")
+    ('a text', '["a", 1]', 0.5)
+    """
+    if kind != "json" or value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _told(row: tuple[Any, ...], json_columns: list[int]) -> tuple[Any, ...]:
+    if not json_columns:
+        return row
+    cells = list(row)
+    for k in json_columns:
+        cells[k] = cell(cells[k], "json")
+    return tuple(cells)
+
+
+def _line(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError:
+        return json.dumps(to_plain(row), ensure_ascii=False) + "\n"
+
+
+def _counted(table: Table, write: Callable[[tuple[Any, ...]], object]) -> int:
+    count = 0
+    for row in table.rows:
+        write(row)
+        count += 1
+    return count
+
+
+class _Utf8:
+    """Text into a binary file that stays open. Half of a surrogate pair, which a prompt may have, is written as its escape."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+
+    def __enter__(self) -> io.TextIOWrapper:
+        return self._text
+
+    def __exit__(self, *_: object) -> None:
+        self._text.flush()
+        self._text.detach()

@@ -1,0 +1,67 @@
+"""Reading events back: counted by the database, and the durations of what took time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import func, or_, select
+
+from pytest_crucible.records import ArmEvents, EventCount
+from pytest_crucible.store.opening import explained
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.schema import events
+
+_PART = 500
+Place = tuple[str, str]
+"""Nodeid of the experiment, name of the arm."""
+
+
+def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
+    """What was told of each arm of a run."""
+    with explained(store.location), store.engine.connect() as connection:
+        counts = _counts(connection, run)
+        found = {place: ArmEvents(counts=tuple(of_arm)) for place, of_arm in counts.items()}
+        _read_durations(connection, run, found)
+    return found
+
+
+def _counts(connection: Any, run: str) -> Mapping[Place, list[EventCount]]:
+    table = events.c
+    kinds = (table.experiment, table.arm, table.name, table.error)
+    query = select(
+        *kinds,
+        func.count(),
+        func.count(func.coalesce(table.input_tokens, table.output_tokens)),
+        func.sum(table.input_tokens),
+        func.sum(table.output_tokens),
+        func.count(table.cost_usd),
+        func.sum(table.cost_usd),
+        func.min(table.at - func.coalesce(table.seconds, 0.0)),
+        func.max(table.at),
+    )
+    found: dict[Place, list[EventCount]] = defaultdict(list)
+    for row in connection.execute(query.where(table.run == run, table.experiment != "").group_by(*kinds)):
+        experiment, arm, name, error, n, counted, inputs, outputs, priced, cost, first, last = row
+        one = EventCount(
+            name=name, error=error, n=n, counted=counted, input_tokens=inputs, output_tokens=outputs, priced=priced,
+            cost_usd=cost, first=first, last=last,
+        )  # fmt: skip
+        found[experiment, arm].append(one)
+    return found
+
+
+def _read_durations(connection: Any, run: str, found: Mapping[Place, ArmEvents]) -> None:
+    table = events.c
+    answered = (table.name == "request.stop") & table.error.is_(None)
+    query = select(table.experiment, table.arm, table.name, table.seconds, table.first_token_s)
+    query = query.where(table.run == run, table.seconds.is_not(None), or_(answered, table.name == "limiter.wait"))
+    for part in connection.execute(query).partitions(_PART):
+        for experiment, arm, name, seconds, first_token in part:
+            one = found.get((experiment, arm))
+            if one is None:  # of no experiment, or written since they were counted
+                continue
+            (one.latencies if name == "request.stop" else one.waits).append(seconds)
+            if first_token is not None:
+                one.first_tokens.append(first_token)

@@ -1,0 +1,89 @@
+"""Events in the words of the semantic conventions for generative AI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_crucible.records import Event
+
+OPERATION = "chat"
+_PARAMETERS = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "seed": "gen_ai.request.seed",
+    "stop": "gen_ai.request.stop_sequences",
+    "n": "gen_ai.request.choice.count",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+}
+_RESPONSE = {
+    "model": "gen_ai.response.model",
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "first_token_s": "gen_ai.response.time_to_first_chunk",
+    "cost_usd": "crucible.cost_usd",
+}
+
+
+def where(event: Event) -> dict[str, str | int]:
+    """Whom an event belongs to."""
+    return {
+        "crucible.experiment": event.experiment,
+        "crucible.arm": event.arm,
+        "crucible.sample": event.sample,
+        "crucible.epoch": event.epoch,
+    }
+
+
+def request_attributes(event: Event) -> dict[str, Any]:
+    """How an arm is asked, by what its sample told at its start: `adapter` and `parameters`.
+
+    >>> told = Event(name="sample.start", at=0.0, arm="v2", facts={"adapter": "openai:v2", "parameters": {"top_p": 0.9}})
+    >>> sorted(request_attributes(told).items())[1:]
+    [('gen_ai.provider.name', 'openai'), ('gen_ai.request.model', 'v2'), ('gen_ai.request.top_p', 0.9)]
+    """
+    provider, _, name = str(event.facts.get("adapter", "")).partition(":")
+    parameters = event.facts.get("parameters") or {}
+    known = {_PARAMETERS[key]: value for key, value in parameters.items() if key in _PARAMETERS}
+    return {
+        "gen_ai.operation.name": OPERATION,
+        "gen_ai.provider.name": provider or "unknown",
+        "gen_ai.request.model": name or event.arm,
+        **flat(known),
+    }
+
+
+def response_attributes(event: Event) -> dict[str, Any]:
+    """What an answer told of itself, as far as it did.
+
+    >>> response_attributes(Event(name="request.stop", at=0.0, facts={"finish": "stop", "output_tokens": 3}))
+    {'gen_ai.usage.output_tokens': 3, 'gen_ai.response.finish_reasons': ('stop',)}
+    """
+    facts = event.facts
+    told = {name: facts[key] for key, name in _RESPONSE.items() if facts.get(key) not in (None, "")}
+    if facts.get("finish"):
+        told["gen_ai.response.finish_reasons"] = (str(facts["finish"]),)
+    if facts.get("error") is not None:
+        told["error.type"] = str(facts["error"])
+    return told
+
+
+def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts as attributes: None is left out, and what no attribute can be is its JSON.
+
+    >>> flat({"a": 1, "b": None, "c": ["x", "y"], "d": {"e": 2}})
+    {'a': 1, 'c': ('x', 'y'), 'd': '{"e": 2}'}
+    """
+    return {name: _value(value) for name, value in facts.items() if value is not None}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    return json.dumps(value, default=repr)

@@ -1,0 +1,49 @@
+"""OpenTelemetry, as the user has configured it: neither a provider nor an exporter is ours."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.records import Event
+
+try:
+    from opentelemetry import metrics, trace
+except ModuleNotFoundError as error:
+    raise SpecError(
+        'crucible_otel needs OpenTelemetry, which is not installed: pip install "pytest-crucible[otel]"'
+    ) from error
+
+from pytest_crucible.telemetry.instruments import Instruments
+from pytest_crucible.telemetry.spans import Spans
+
+NAME = "pytest_crucible"
+
+
+class OpenTelemetry:
+    """An Emit, which makes spans and metrics of a run."""
+
+    def __init__(self, run: str) -> None:
+        """Raises SpecError where nobody would receive anything."""
+        tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
+        if _is_placeholder(tracers) and _is_placeholder(meters):
+            raise SpecError(
+                "crucible_otel is set, but OpenTelemetry has neither a tracer provider nor a meter provider, so that nothing "
+                "would be received: set one in pytest_configure of a conftest.py, or run opentelemetry-instrument pytest"
+            )
+        own = version("pytest-crucible")
+        self._spans = Spans(run, trace.get_tracer(NAME, own))
+        self._instruments = Instruments(metrics.get_meter(NAME, own))
+
+    def __call__(self, event: Event) -> None:
+        self._spans(event)
+        self._instruments(event)
+
+    def close(self) -> None:
+        """End the run's span. Idempotent."""
+        self._spans.close()
+
+
+def _is_placeholder(provider: object) -> bool:
+    """What stands there until a provider is set."""
+    return type(provider).__name__.lstrip("_").startswith("Proxy")

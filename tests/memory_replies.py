@@ -1,0 +1,36 @@
+"""The smallest ReplyCache: a dict. What it gives back went through the same text as in a run store."""
+
+from __future__ import annotations
+
+from pytest_crucible.backends.caching import Kept, KnownAdapter
+from pytest_crucible.store.replies import decoded, encoded
+
+
+class MemoryReplies:
+    """A ReplyCache for one process."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, tuple[str, str, float]] = {}
+        self.known: dict[str, KnownAdapter] = {}
+        self._introduced: list[KnownAdapter] = []
+
+    async def get(self, key: str) -> Kept | None:
+        self.known |= {one.settings: one for one in self._introduced}
+        self._introduced.clear()
+        if key not in self.rows:
+            return None
+        text, identity, at = self.rows[key]
+        reply = decoded(text, cached=True)
+        return None if reply is None else Kept(reply=reply, identity=identity, at=at)
+
+    def put(self, key: str, kept: Kept, *, overwrite: bool = False) -> None:
+        text = encoded(kept.reply)
+        there = key in self.rows and decoded(self.rows[key][0]) is not None
+        if text is not None and (overwrite or not there):
+            self.rows[key] = (text, kept.identity, kept.at)
+
+    def introduce(self, adapter: KnownAdapter) -> None:
+        self._introduced.append(adapter)
+
+    def recognise(self, settings: str) -> KnownAdapter | None:
+        return self.known.get(settings)

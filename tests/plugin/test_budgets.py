@@ -1,0 +1,184 @@
+"""What a run may spend, as a user sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+TEN_TOKENS = """
+    from pytest_crucible import Reply
+
+    def answer(request):
+        with open("calls.txt", "a") as file:
+            file.write(f"{request.arm} {request.sample}\\n")
+        return Reply(text="4", input_tokens=10, output_tokens=10)
+
+    def base(request):
+        "Another checkpoint."
+        return answer(request)
+"""
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"]{more})
+    @pytest.mark.quality_target("exact_match >= 0.01")
+    @pytest.mark.ab_compare("exact_match")
+    async def test_{name}(sample, sampler):
+        return await sampler.generate(sample.input, max_tokens=10)
+"""
+PAID = '[adapters.paid]\nbackend = "scripted"\nscript = "scripts:answer"\nprice = { input = 100, output = 400 }\n'
+"""A request of ten and ten tokens takes 0.005 USD."""
+
+
+@pytest.fixture
+def asking(suite):
+    def write(others=None, **tests):
+        suite.script(TEN_TOKENS, others=others)
+        for name, more in (tests or {"sums": ""}).items():
+            suite.test(TEST.format(name=name, more=more), name=f"test_{name}")
+
+    write()
+    return write
+
+
+def add(suite, text):
+    path = suite.path / "crucible.toml"
+    path.write_text(path.read_text() + text)
+
+
+def test_a_spent_budget_leaves_the_rest_lost_and_the_verdict_undecided(asking, suite, run):
+    result = run("--crucible-adapter=scripted", "--crucible-budget=8 requests")
+
+    assert len(suite.calls()) == 8
+    result.stdout.fnmatch_lines(["*exact_match >= 0.01*12*undecided*", "*budget * 8 of 8 requests spent"])
+    assert result.ret == 0
+
+
+def test_both_arms_lose_the_same_samples(asking, suite, run):
+    run("--crucible-adapter=scripted", "--compare=base", "--crucible-budget=11 requests", "--crucible-concurrency=3")
+    asked = [line.split() for line in suite.calls()]
+    of = {arm: {sample for name, sample in asked if name == arm} for arm in ("scripted", "base")}
+
+    assert len(asked) == 10
+    assert of["scripted"] == of["base"]
+
+
+def test_lost_samples_say_why(asking, suite):
+    document = suite.json("--crucible-adapter=scripted", "--crucible-budget=8 requests")
+
+    assert document["experiments"][0]["arms"][0]["lost"] == {"budget": 12}
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+def test_all_experiments_of_a_run_share_its_budget(asking, suite, arguments):
+    asking(sums="", more_sums="", other_sums="")
+    result = suite.run("--crucible-adapter=scripted", "--crucible-budget=50 requests", *arguments)
+
+    assert len(suite.calls()) == 50
+    result.stdout.fnmatch_lines(["*budget * 50 of 50 requests spent"])
+
+
+def test_an_experiment_may_have_its_own(asking, suite, run):
+    asking(sums=", budget='5 requests'", more_sums="")
+    result = run("--crucible-adapter=scripted", "--crucible-budget=1000 requests")
+
+    assert len(suite.calls()) == 25
+    result.stdout.fnmatch_lines_random(
+        ["*budget * test_sums.py::test_sums: 5 of 5 requests spent", "*budget * 25 of 1,000 requests spent"]
+    )
+
+
+def test_dollars_are_counted_at_the_price_of_the_adapter(asking, suite, run):
+    add(suite, PAID)
+    result = run("--crucible-adapter=paid", "--crucible-budget=0.052 USD")
+
+    assert len(suite.calls()) == 10
+    result.stdout.fnmatch_lines(["*budget * 0.05 of 0.052 USD spent, in 10 requests"])
+
+
+def test_the_cost_of_a_reply_is_a_score(asking, suite):
+    suite.test(
+        TEST.format(name="sums", more="")
+        .replace('["exact_match"]', '["cost_usd"]')
+        .replace("exact_match >= 0.01", "cost_usd <= 0.0051")
+        .replace('ab_compare("exact_match")', 'ab_compare("cost_usd")')
+    )
+    add(suite, PAID)
+
+    suite.run("--crucible-adapter=paid").stdout.fnmatch_lines(["cost_usd <= 0.0051 *0.0050*"])
+
+
+def test_a_key_in_the_configuration_says_the_same(asking, suite, pytester):
+    pytester.makefile(".ini", pytest="[pytest]\ncrucible_budget = 8 requests")
+    suite.run("--crucible-adapter=scripted")
+
+    assert len(suite.calls()) == 8
+
+
+def test_several_budgets_hold_together(asking, suite):
+    suite.run("--crucible-adapter=scripted", "--crucible-budget=100 tokens", "--crucible-budget=15 requests")
+
+    assert 3 <= len(suite.calls()) <= 5
+
+
+def test_a_resumed_run_goes_on_with_a_budget_of_its_own(asking, suite):
+    suite.run("--crucible-adapter=scripted", "--crucible-budget=8 requests")
+    suite.forget_calls()
+    suite.run("--crucible-adapter=scripted", "--crucible-budget=12 requests", "--crucible-resume")
+
+    assert len(suite.calls()) == 12
+
+
+# -- what cannot be meant ----------------------------------------------------------------------------------------------
+
+
+def test_a_budget_below_one_sample(asking, suite, run):
+    result = run("--crucible-adapter=scripted", "--compare=base", "--crucible-budget=1 request")
+
+    assert suite.calls() == []
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["*a budget of 1 request does not pay for one sample in 2 arms, which may take 2 requests*"]
+    )
+
+
+@pytest.mark.parametrize("budget", ["5", "five USD", "0 USD", "5 EUR", "5,5 USD", "-5 USD", "1 USD, 2 USD"])
+def test_a_budget_that_cannot_be_read(asking, suite, run, budget):
+    result = run("--crucible-adapter=scripted", f"--crucible-budget={budget}")
+
+    suite.refuses(result, f"*budget '{budget}' cannot be read: write '5 USD', '200k tokens' or '1000 requests'")
+
+
+def test_dollars_for_a_model_of_unknown_price(asking, suite, run):
+    result = run("--crucible-adapter=scripted", "--crucible-budget=5 USD")
+
+    suite.refuses(
+        result, "*a budget of 5 USD needs the price of adapter 'scripted', which is not known: write price = *"
+    )
+    assert suite.calls() == []
+
+
+def test_dollars_of_one_experiment_for_a_model_of_unknown_price(asking, suite, run):
+    asking(sums=", budget='5 USD'")
+    result = run("--crucible-adapter=scripted")
+
+    suite.refuses(result, "*a budget of 5 USD needs the price of adapter 'scripted'*")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('[prices."m"]\ninput = 1\n', "*[[]prices.'m'] is {'input': 1}, which is no price: write { input = 0.15, *"),
+        ('[prices."m"]\ninput = 1\noutput = -1\n', "*which is no price*"),
+        ("[prices]\nm = 3\n", "*[[]prices.'m'] is 3, which is no price*"),
+    ],
+)
+def test_prices_that_are_none(asking, suite, run, table, said):
+    add(suite, table)
+
+    suite.refuses(run("--crucible-adapter=scripted"), said)
+
+
+def test_an_adapters_price_that_is_none(asking, suite, run):
+    add(suite, PAID.replace("{ input = 100, output = 400 }", '"cheap"'))
+
+    suite.refuses(run("--crucible-adapter=paid"), "*adapter 'paid' has price = 'cheap', which is no price*")

@@ -1,0 +1,378 @@
+"""What was paid for once is not asked again: whole suites, run twice, with a count of what their models were asked."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from cached_suite import AUTO, BOTH, CONFTEST, HEADER, KEY, OFF, REFRESH, TEST, V2, asked, estimates
+
+TABLES = {name: {"backend": "model", "parameters": {"temperature": 0.7}} for name in ("v1", "v2")}
+JSON = "--crucible-json=run.json"
+
+
+def write_adapters(suite, **changes):
+    """v1 and v2, each with a line of its own."""
+    tables = "".join(
+        f'[adapters.{name}]\nbackend = "model"\n{changes.get(name, "parameters = { temperature = 0.7 }")}\n'
+        for name in ("v1", "v2")
+    )
+    (suite.path / "crucible.toml").write_text(tables)
+
+
+@pytest.fixture
+def drawn(suite, monkeypatch):
+    """The suite before anything was asked."""
+    monkeypatch.setenv("MODEL_KEY", KEY)
+    suite.pytester.makeconftest(CONFTEST)
+    write_adapters(suite)
+    suite.test(TEST)
+    return suite
+
+
+@pytest.fixture
+def paid(drawn):
+    """The suite after the candidate was asked once."""
+    assert drawn.run(V2, JSON).ret == 0
+    assert asked(drawn) == {"v2": 20}
+    return drawn
+
+
+# -- a rerun ------------------------------------------------------------------------------------------------------
+
+
+def test_a_rerun_asks_nothing_and_finds_the_same(drawn, run):
+    drawn.run(*BOTH, JSON)
+    before, first = estimates(drawn), asked(drawn)
+    result = run(*BOTH, JSON)
+
+    assert first == {"v1": 20, "v2": 20}
+    assert asked(drawn) == {}
+    assert estimates(drawn) == before  # the latency, too
+    result.stdout.fnmatch_lines(
+        [
+            "test_draws: 20 of 20 replies of v2 are from the reply cache (since 20??-??-??), with the latency and cost of "
+            "then; --crucible-cache=refresh asks anew"
+        ]
+    )
+
+
+def test_json_says_how_many_replies_are_old_and_since_when(paid):
+    arms = paid.json(V2)["experiments"][0]["arms"] + paid.json(*BOTH)["experiments"][0]["arms"]
+
+    alone, candidate, baseline = [arm["cached"] for arm in arms]
+    assert alone == candidate == {"replies": 20, "requests": 20, "since": alone["since"]}
+    assert alone["since"].endswith("+00:00")
+    assert baseline is None
+
+
+def test_a_first_run_says_nothing_of_the_cache(drawn):
+    result = drawn.run(V2)
+
+    result.stdout.no_fnmatch_line("*reply cache*")
+
+
+CHANGES = {
+    "temperature": (lambda suite: write_adapters(suite, v2="parameters = { temperature = 0.8 }"), 20),
+    "temperature of the call": (
+        lambda suite: suite.test(TEST.replace("extra_headers", "temperature=1, extra_headers")),
+        20,
+    ),
+    "model": (lambda suite: write_adapters(suite, v2='model = "v3"\nparameters = { temperature = 0.7 }'), 20),
+    "prompt": (lambda suite: suite.test(TEST.replace("(sample.input,", "(sample.input + '?',")), 20),
+    "one sample": (lambda suite: edit_sample(suite, "q07"), 1),
+    "a new sample": (lambda suite: edit_sample(suite, "q07", id="q99"), 1),
+    "order of samples": (lambda suite: reverse_samples(suite), 0),
+    "score": (lambda suite: suite.test(TEST.replace("16**16", "16.0**16")), 0),
+    "header": (lambda suite: suite.test(TEST.replace(HEADER, "another")), 0),
+    "name of the test": (lambda suite: suite.test(TEST.replace("test_draws", "test_others")), 0),
+    "retries": (lambda suite: write_adapters(suite, v2="retries = 9\nparameters = { temperature = 0.7 }"), 0),
+}
+
+
+def edit_sample(suite, name, **changes):
+    path = suite.path / "questions.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    suite.write_rows(
+        "questions.jsonl", [{**row, "input": "new", **changes} if row["id"] == name else row for row in rows]
+    )
+
+
+def reverse_samples(suite):
+    path = suite.path / "questions.jsonl"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_another_question_is_asked_and_nothing_else(paid, change):
+    edit, wanted = CHANGES[change]
+    edit(paid)
+    paid.run(V2)
+
+    assert sum(asked(paid).values()) == wanted
+
+
+def test_lost_samples_are_asked_again_and_only_they(drawn, monkeypatch):
+    monkeypatch.setenv("FAILS", "q03 q11")
+    drawn.run(V2)
+    first = asked(drawn)
+    monkeypatch.setenv("FAILS", "")
+
+    result = drawn.run(V2)
+
+    assert (first, asked(drawn)) == ({"v2": 20}, {"v2": 2})
+    result.stdout.fnmatch_lines(["test_draws: 18 of 20 replies of v2 are from the reply cache*"])
+
+
+def test_a_run_on_workers_is_remembered_by_a_plain_one(drawn):
+    drawn.run_n2(*BOTH)
+    first = asked(drawn)
+    drawn.run(*BOTH)
+
+    assert (first, asked(drawn)) == ({"v1": 20, "v2": 20}, {})
+
+
+def test_one_sample_alone_is_replayed(paid):
+    result = paid.run(V2, "--crucible-sample=q07")
+
+    assert asked(paid) == {}
+    result.stdout.fnmatch_lines(["sample   q07"])
+
+
+# -- draws that stay apart ----------------------------------------------------------------------------------------
+
+REPEATS = """
+    import pytest
+
+    SAME = [{"id": name, "input": "what?"} for name in "abc"]
+
+    @pytest.mark.crucible(dataset=SAME, epochs=4)
+    async def test_draws(sample, sampler, score):
+        for part in range(2):
+            reply = await sampler.generate(sample.input)
+            with open("said.txt", "a") as file:
+                file.write(f"{sample.id} {reply.text}\\n")
+        score(fine=True)
+"""
+
+
+def test_repeats_and_samples_that_ask_the_same_are_draws_of_their_own_and_stay_so(drawn, run):
+    drawn.test(REPEATS)
+
+    def said():
+        drawn_texts = (drawn.path / "said.txt").read_text().splitlines()
+        (drawn.path / "said.txt").unlink()
+        return sorted(drawn_texts)
+
+    run(V2)
+    first, calls = said(), asked(drawn)
+    run(V2)
+
+    assert calls == {"v2": 3 * 4 * 2}
+    assert len(set(first)) == 24
+    assert said() == first
+    assert asked(drawn) == {}
+
+
+def test_more_repeats_ask_only_what_is_new(drawn):
+    for epochs in (4, 6):
+        drawn.test(REPEATS.replace("epochs=4", f"epochs={epochs}"))
+        drawn.run(V2)
+
+    assert asked(drawn) == {"v2": 3 * 6 * 2}
+
+
+TWO = (
+    TEST
+    + """
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["output_tokens"])
+    async def test_others(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+)
+
+
+def test_two_experiments_that_ask_the_same_pay_once_in_one_process_and_agree_on_two(drawn):
+    drawn.test(TWO)
+    drawn.run(V2)
+    plain = asked(drawn)
+    drawn.run_n2(V2, "--crucible-store=workers.db")
+    workers = asked(drawn)
+    drawn.run_n2(V2, "--crucible-store=workers.db")
+
+    assert plain == {"v2": 20}
+    assert 20 <= workers["v2"] <= 40
+    assert asked(drawn) == {}
+    with closing(sqlite3.connect(drawn.path / "workers.db")) as store:
+        assert store.execute("SELECT count(*) FROM reply_cache").fetchone() == (20,)
+
+
+JOINED = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(5))
+    @pytest.mark.quality_target("value >= 0")
+    def test_joined(crucible, number):
+        texts = [crucible.sampler.generate("how many?").text for _ in range(2)]
+        assert texts[0] != texts[1]
+        crucible.score(value=int(texts[0].rpartition(" ")[2], 16) / 16**16)
+"""
+
+
+def test_joined_tests_are_replayed(drawn, run):
+    drawn.test(JOINED)
+    run(V2, JSON)
+    before, first = estimates(drawn), asked(drawn)
+    result = run(V2, JSON)
+
+    assert (first, asked(drawn)) == ({"v2": 10}, {})
+    assert estimates(drawn) == before
+    result.stdout.fnmatch_lines(["test_joined: 10 of 10 replies of v2 are from the reply cache*"])
+
+
+# -- baselines, resumed runs, and asking anew ---------------------------------------------------------------------
+
+
+def test_yesterdays_candidate_is_todays_baseline(paid):
+    paid.run("--crucible-adapter=v1", "--compare=v2")
+
+    assert asked(paid) == {"v1": 20}
+
+
+def test_off_neither_uses_nor_keeps(drawn):
+    for _ in range(2):
+        result = drawn.run(V2, OFF)
+        assert asked(drawn) == {"v2": 20}
+    drawn.run(V2)
+
+    assert asked(drawn) == {"v2": 20}
+    result.stdout.no_fnmatch_line("*reply cache*")
+
+
+def test_refresh_asks_everything_anew_and_that_is_found_later(drawn, run):
+    drawn.run(*BOTH, JSON)
+    old = estimates(drawn)
+    asked(drawn)
+    run(*BOTH, REFRESH, JSON)
+    new, anew = estimates(drawn), asked(drawn)
+    drawn.run(V2, JSON)
+
+    assert anew == {"v1": 20, "v2": 20}
+    assert new["v2", "value"] != old["v2", "value"]
+    assert estimates(drawn)["v2", "value"] == new["v2", "value"]
+    assert asked(drawn) == {}
+
+
+def test_fresh_asks_the_baselines_anew_and_that_is_found_later(drawn):
+    drawn.run(*BOTH, JSON)
+    old = estimates(drawn)
+    asked(drawn)
+    drawn.run(*BOTH, "--crucible-fresh", JSON)
+    fresh, anew = estimates(drawn), asked(drawn)
+    drawn.run("--crucible-adapter=v1", JSON)
+
+    assert anew == {"v1": 20}
+    assert fresh["v2", "value"] == old["v2", "value"]
+    assert fresh["v1", "value"] != old["v1", "value"]
+    assert estimates(drawn)["v1", "value"] == fresh["v1", "value"]
+    assert asked(drawn) == {}
+
+
+def test_a_resumed_run_takes_the_rest_from_the_cache(paid):
+    """Five of these were answered in the run that goes on, and all of them are in the cache."""
+    with closing(sqlite3.connect(paid.path / ".crucible/crucible.db")) as store, store:
+        store.execute("UPDATE runs SET status = 'interrupted'")
+        store.execute("DELETE FROM replies WHERE position >= 5")
+        store.execute("DELETE FROM observations WHERE position >= 5")
+
+    result = paid.run(V2, "--crucible-resume")
+
+    assert asked(paid) == {}
+    result.stdout.fnmatch_lines(
+        [
+            "test_draws: 5 of 20 answers of v2 are those of run *",
+            "test_draws: 15 of 15 replies of v2 are from the reply cache*",
+        ]
+    )
+
+
+def test_a_run_that_was_stopped_has_paid_for_what_it_was_answered(drawn, monkeypatch):
+    monkeypatch.setenv("REFUSES", "q04")
+    drawn.run(V2, "--crucible-concurrency=1")
+    before = asked(drawn)
+    monkeypatch.delenv("REFUSES")
+    drawn.run(V2)
+
+    assert (before, asked(drawn)) == ({"v2": 5}, {"v2": 16})
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_and_the_configuration_say_the_same_and_the_command_line_wins(paid, monkeypatch):
+    (paid.path / "pytest.ini").write_text("[pytest]\ncrucible_cache = refresh\n")
+    paid.run(V2)
+    configured = asked(paid)
+    monkeypatch.setenv("CRUCIBLE_CACHE", "off")
+    paid.run(V2)
+    environment = asked(paid)
+    paid.run(V2, AUTO)
+
+    assert (configured, environment, asked(paid)) == ({"v2": 20}, {"v2": 20}, {})
+
+
+def test_an_adapter_that_is_not_cached_is_asked_each_time(drawn):
+    write_adapters(drawn, v2="cache = false")
+    for _ in range(2):
+        drawn.run(V2)
+        assert asked(drawn) == {"v2": 20}
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "sentence"),
+    [
+        ("cache = 1", (), "adapter 'v2' has cache = 1: write true or false"),
+        ("", ("--crucible-cache=always",), "crucible_cache = 'always': write one of auto, only, off, refresh"),
+        (
+            "",
+            ("--crucible-cache=only", "--crucible-fresh"),
+            "--crucible-fresh asks the baselines anew, and --crucible-cache=only asks nobody: give one of them",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(drawn, run, line, arguments, sentence):
+    write_adapters(drawn, v2=line)
+
+    drawn.refuses(run(V2, *arguments), sentence)
+
+
+# -- what is kept -------------------------------------------------------------------------------------------------
+
+
+def test_neither_keys_nor_headers_nor_prompts_are_in_the_cache(drawn, run):
+    """Prompts are in the run store, as samples are; what is found by a hash need not say what was asked."""
+    write_adapters(drawn, v2='api_key = "sk-planted-in-the-configuration"')
+    run(V2)
+
+    written = b"".join(path.read_bytes() for path in (drawn.path / ".crucible").iterdir())
+    assert b"v2 says" in written
+    for secret in (KEY, HEADER, "planted"):
+        assert secret.encode() not in written
+    with closing(sqlite3.connect(drawn.path / ".crucible/crucible.db")) as store:
+        rows = store.execute("SELECT * FROM reply_cache").fetchall()
+    assert "7 + 7" not in repr(rows)
+
+
+def test_a_row_that_cannot_be_read_is_asked_again_once(paid):
+    with closing(sqlite3.connect(paid.path / ".crucible/crucible.db")) as store, store:
+        store.execute(
+            "UPDATE reply_cache SET reply = substr(reply, 1, 9) WHERE key IN (SELECT key FROM reply_cache LIMIT 3)"
+        )
+    paid.run(V2)
+    again = asked(paid)
+    paid.run(V2)
+
+    assert (again, asked(paid)) == ({"v2": 3}, {})

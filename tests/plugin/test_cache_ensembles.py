@@ -1,0 +1,72 @@
+"""Members of ensembles are cached, each by itself: what a member was asked, it need not be asked again as an arm."""
+
+from __future__ import annotations
+
+import pytest
+from cached_suite import CONFTEST, KEY, ONLY, TEST, asked, estimates, opened
+
+TRIO = ("--crucible-adapter=trio", "--compare=v1", "--crucible-json=run.json")
+
+
+@pytest.fixture
+def trio(suite, monkeypatch):
+    """Three models that never agree: then the answer is that of the first, v1."""
+    monkeypatch.setenv("MODEL_KEY", KEY)
+    suite.pytester.makeconftest(CONFTEST)
+    suite.adapters(
+        {**{name: {"backend": "model"} for name in ("v1", "v2", "v3")}, "trio": {"ensemble": ["v1", "v2", "v3"]}}
+    )
+    suite.test(TEST)
+    return suite
+
+
+def test_a_member_that_is_an_arm_is_paid_for_once(trio, run):
+    run(*TRIO)
+
+    assert asked(trio) == {"v1": 20, "v2": 20, "v3": 20}
+    assert estimates(trio)["trio", "value"] == estimates(trio)["v1", "value"]
+
+
+def test_a_rerun_asks_no_member_and_finds_the_same(trio):
+    trio.run(*TRIO)
+    before, _ = estimates(trio), asked(trio)
+    result = trio.run(*TRIO)
+
+    assert asked(trio) == {}
+    assert estimates(trio) == before
+    result.stdout.fnmatch_lines(["test_draws: 60 of 60 replies of trio are from the reply cache*"])
+
+
+def test_a_member_keeps_its_replies_for_itself(trio):
+    trio.run(*TRIO)
+    asked(trio)
+    trio.run("--crucible-adapter=v3")
+
+    assert asked(trio) == {}
+
+
+def test_an_ensemble_is_replayed_without_opening_its_members(trio, monkeypatch):
+    trio.run(*TRIO)
+    before, _ = estimates(trio), (trio.path / "opened.txt").unlink()
+    monkeypatch.delenv("MODEL_KEY")
+    result = trio.run(*TRIO, ONLY)
+
+    assert result.ret == 0
+    assert estimates(trio) == before
+    assert opened(trio) == []
+
+
+def test_a_member_that_is_missing_is_told_and_not_outvoted(trio):
+    trio.run("--crucible-adapter=v1")
+    trio.run("--crucible-adapter=v2")
+    trio.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k} + {k + (k > 7)}"} for k in range(20)])
+    trio.run("--crucible-adapter=v3")
+    result = trio.run("--crucible-adapter=trio", ONLY)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*12 of 20 answers cannot be replayed: the first that is not in the reply cache is that of 'trio' to sample 'q08'; *",
+            "test_draws: trio lost 12 not in the reply cache",
+        ]
+    )

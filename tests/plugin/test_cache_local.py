@@ -1,0 +1,129 @@
+"""Adapters of the embedded model are replayed where their weights are not, and not where they are other weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_base import write_tiny_base
+
+import pytest_crucible.lessons  # noqa: F401  loaded once: numpy refuses to be loaded twice
+from pytest_crucible.backends.local import open_engine
+from pytest_crucible.embedded.lora import LoraSpec
+from pytest_crucible.training import RecipeTrainer
+
+CONFIGURATION = """
+[adapters.made]
+backend = "local"
+base = "base"
+recipe = "recipes:make"
+lora = { rank = 4 }
+parameters = { max_tokens = 6, temperature = 1.0 }
+
+[adapters.given]
+backend = "local"
+base = "base"
+checkpoint = "given.safetensors"
+parameters = { max_tokens = 6, temperature = 1.0 }
+"""
+RECIPE = """
+    def make(trainer):
+        trainer.step(trainer.datums("train.jsonl"), learning_rate=0.1)
+"""
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    async def test_replies(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(length=len(reply.text), latency_s=reply.latency_s)
+"""
+ONLY = "--crucible-cache=only"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base, and a checkpoint on it."""
+    folder = tmp_path_factory.mktemp("made")
+    write_tiny_base(folder / "base")
+    checkpoint(folder / "base", "two").save_sampler(folder / "given.safetensors")
+    return folder
+
+
+def checkpoint(base: Path, answer: str) -> RecipeTrainer:
+    trainer = RecipeTrainer(open_engine(base), LoraSpec(rank=4), folder=base)
+    trainer.step(trainer.datums([{"prompt": "2?", "completion": answer}]), learning_rate=0.1)
+    return trainer
+
+
+@pytest.fixture
+def paid(suite, made):
+    """The suite after both adapters were asked."""
+    shutil.copytree(made, suite.path, dirs_exist_ok=True)
+    (suite.path / "crucible.toml").write_text(CONFIGURATION)
+    suite.write_rows("train.jsonl", [{"prompt": "1?", "completion": "one"}])
+    suite.test(RECIPE, name="recipes")
+    suite.test(TEST)
+    for name in ("made", "given"):
+        suite.run(f"--crucible-adapter={name}", "--crucible-train", f"--crucible-json={name}.json")
+    return suite
+
+
+def estimates(suite, name: str) -> dict[str, float]:
+    [experiment] = json.loads((suite.path / f"{name}.json").read_text())["experiments"]
+    return {one["metric"]: one["value"] for one in experiment["estimates"]}
+
+
+@pytest.mark.parametrize("name", ["made", "given"])
+@pytest.mark.parametrize("cache", ["auto", "only"])
+def test_a_rerun_finds_what_it_was_answered_in_the_time_that_it_took(paid, name, cache):
+    before = estimates(paid, name)
+    result = paid.run(f"--crucible-adapter={name}", f"--crucible-cache={cache}", f"--crucible-json={name}.json")
+
+    assert estimates(paid, name) == before
+    result.stdout.fnmatch_lines([f"test_replies: 20 of 20 replies of {name} are from the reply cache*"])
+
+
+def test_an_adapter_that_was_trained_elsewhere_is_replayed_here_without_training(paid):
+    shutil.rmtree(paid.path / ".crucible/adapters")
+    (paid.path / "given.safetensors").unlink()
+
+    assert paid.run("--crucible-adapter=made", ONLY).ret == 0
+    assert paid.run("--crucible-adapter=given", ONLY).ret == 0
+    assert not (paid.path / ".crucible/adapters").exists()
+
+
+def test_other_training_data_make_another_adapter(paid):
+    shutil.rmtree(paid.path / ".crucible/adapters")
+    paid.write_rows("train.jsonl", [{"prompt": "1?", "completion": "uno"}])
+
+    paid.refuses(
+        paid.run("--crucible-adapter=made", ONLY),
+        "train.jsonl has changed since replies of adapter 'made' were kept: ask it once without --crucible-cache=only",
+    )
+
+
+def test_another_checkpoint_of_the_same_name_is_another_adapter(paid, made):
+    (paid.path / "given.safetensors").unlink()
+    checkpoint(made / "base", "deux").save_sampler(paid.path / "given.safetensors")
+
+    paid.refuses(
+        paid.run("--crucible-adapter=given", ONLY),
+        "given.safetensors has changed since replies of adapter 'given' were kept: *",
+    )
+
+
+def test_another_recipe_is_another_adapter(paid):
+    paid.test(RECIPE.replace("0.1", "0.2"), name="recipes")
+
+    paid.refuses(
+        paid.run_apart("--crucible-adapter=made", ONLY), "no replies of adapter 'made', as it is configured now, *"
+    )
+
+
+def test_another_seed_is_another_draw(paid):
+    result = paid.run("--crucible-adapter=made", ONLY, "--crucible-seed=1")
+
+    result.stdout.fnmatch_lines(["*20 of 20 answers cannot be replayed: *"])

@@ -1,0 +1,187 @@
+"""Replaying: with --crucible-cache=only nobody is asked, nothing is opened and no key is needed, or the run fails and says why."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from cached_suite import BOTH, CONFTEST, KEY, ONLY, TEST, V2, asked, estimates, opened
+
+JSON = "--crucible-json=run.json"
+MODELS = '[adapters.v1]\nbackend = "model"\n[adapters.v2]\nbackend = "model"\n'
+STORE = "--crucible-store=replies.db"
+
+
+@pytest.fixture
+def paid(suite, monkeypatch):
+    """The suite after both adapters were asked, on a machine that has no key and nothing but the suite and its run store."""
+    suite.pytester.makeconftest(CONFTEST)
+    (suite.path / "crucible.toml").write_text(MODELS)
+    suite.test(TEST)
+    monkeypatch.setenv("MODEL_KEY", KEY)
+    suite.run(*BOTH, STORE, JSON)
+    assert asked(suite) == {"v1": 20, "v2": 20}
+    monkeypatch.delenv("MODEL_KEY")
+    (suite.path / "opened.txt").unlink()
+    return suite
+
+
+def forget(suite, where: str) -> None:
+    with closing(sqlite3.connect(suite.path / "replies.db")) as store, store:
+        store.execute(f"DELETE FROM reply_cache WHERE {where}")
+        store.execute("UPDATE arms SET fingerprint = '' ")  # no stored answers of the baseline, either
+
+
+def test_a_run_is_replayed_without_a_key(paid, run):
+    before = estimates(paid)
+    result = run(*BOTH, STORE, ONLY, JSON)
+
+    assert result.ret == 0
+    assert estimates(paid) == before
+    assert (asked(paid), opened(paid)) == ({}, [])
+    result.stdout.fnmatch_lines(["*test_draws: 20 of 20 replies of v2 are from the reply cache*"])
+
+
+def test_it_says_that_nobody_is_asked(paid):
+    result = paid.run(V2, STORE, ONLY)
+
+    result.stdout.fnmatch_lines(["crucible: test_draws: v2, *; nobody is asked: replies come from the reply cache"])
+
+
+def test_a_committed_store_is_replayed_where_it_has_never_been(paid):
+    shutil.copy(paid.path / "replies.db", paid.path / "committed.db")
+    (paid.path / "replies.db").unlink()
+
+    assert paid.run(*BOTH, "--crucible-store=committed.db", ONLY).ret == 0
+    assert opened(paid) == []
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers):
+    paid.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k} + {k + (k > 16)}"} for k in range(20)])
+
+    result = paid.run(*workers, V2, STORE, ONLY)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*3 of 20 answers cannot be replayed: the first that is not in the reply cache is that of 'v2' to sample 'q17'; "
+            "ask once without --crucible-cache=only",
+            "test_draws: v2 lost 3 not in the reply cache",
+        ],
+        consecutive=False,
+    )
+    result.stdout.no_fnmatch_line("*met*")
+    assert (asked(paid), opened(paid)) == ({}, [])
+
+
+def test_all_that_is_missing_is_counted_of_both_arms_in_the_order_of_the_dataset(paid):
+    forget(paid, "true")
+
+    result = paid.run(*BOTH, STORE, ONLY)
+
+    result.stdout.fnmatch_lines(
+        ["*40 of 40 answers cannot be replayed: the first * is that of 'v1' to sample 'q00'; *"]
+    )
+
+
+def test_a_repeat_that_is_missing_is_named(paid):
+    paid.test(TEST.replace('"questions.jsonl"', '"questions.jsonl", epochs=2'))
+
+    result = paid.run(V2, STORE, ONLY)
+
+    result.stdout.fnmatch_lines(["*20 of 40 answers cannot be replayed: * of 'v2' to sample 'q00' (repeat 2); *"])
+
+
+CATCHING = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("value >= 0")
+    async def test_draws(sample, sampler, score):
+        try:
+            await sampler.generate(sample.input)
+        except Exception:
+            score(value=1.0)
+"""
+
+
+def test_a_test_that_catches_everything_hides_nothing(paid):
+    paid.write_rows("questions.jsonl", [{"id": "q00", "input": "new"}])
+    paid.test(CATCHING)
+
+    result = paid.run(V2, STORE, ONLY)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*1 of 1 answers cannot be replayed: *"])
+
+
+def test_an_item_of_a_joined_test_fails_by_itself(paid):
+    paid.test("def test_joined(crucible):\n    crucible.sampler.generate('new')")
+
+    result = paid.run(V2, STORE, ONLY)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*the reply of 'v2' to sample 'test_joined' is not in the reply cache*"])
+
+
+def test_a_sample_alone_is_replayed_or_fails(paid):
+    result = paid.run(V2, STORE, ONLY, "--crucible-sample=q07")
+    forget(paid, "true")
+    missing = paid.run(V2, STORE, ONLY, "--crucible-sample=q07")
+
+    assert (result.ret, missing.ret) == (0, 1)
+    missing.stdout.fnmatch_lines(["*the reply of 'v2' to sample 'q07' is not in the reply cache*"])
+
+
+UNKNOWN = "no replies of adapter 'v2', as it is configured now, are in the run store: ask it once without --crucible-cache=only"
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ("cache = false", "adapter 'v2' has cache = false, and with --crucible-cache=only nobody is asked"),
+        ('model = "v3"', UNKNOWN),
+        ('model_path = "tinker://run/sampler_weights/v2"', UNKNOWN),
+        ('checkpoint = "v2.safetensors"', UNKNOWN),
+    ],
+    ids=["not cached", "a hook's", "tinker", "local"],
+)
+def test_an_adapter_whose_replies_are_not_there_is_refused(paid, run, table, sentence):
+    backend = {"model_path": "tinker", "checkpoint": "local"}.get(table.split()[0], "model")
+    (paid.path / "crucible.toml").write_text(f'[adapters.v2]\nbackend = "{backend}"\n{table}\n')
+
+    paid.refuses(run(V2, STORE, ONLY), sentence)
+    assert asked(paid) == {}
+
+
+def test_a_hooks_backend_that_has_to_be_opened_is_not_asked_either(paid, monkeypatch):
+    """It may have turned out to be one that is never cached."""
+    (paid.path / "crucible.toml").write_text('[adapters.v2]\nbackend = "model"\nmodel = "v3"\n')
+    monkeypatch.setenv("MODEL_KEY", KEY)
+
+    paid.refuses(paid.run(V2, STORE, ONLY), UNKNOWN)
+
+
+def test_what_is_free_is_opened_as_ever(paid):
+    (paid.path / "crucible.toml").write_text('[adapters.v2]\nbackend = "recorded"\npath = "answers/v2.jsonl"\n')
+    paid.test(TEST.replace('int(reply.text.rpartition(" ")[2], 16) / 16**16', "len(reply.text)"))
+
+    assert paid.run(V2, STORE, ONLY).ret == 0
+
+
+def test_other_parameters_of_a_known_adapter_are_missing_replies(paid):
+    (paid.path / "crucible.toml").write_text(MODELS + "parameters = { temperature = 1.0 }\n")
+
+    result = paid.run(V2, STORE, ONLY)
+
+    result.stdout.fnmatch_lines(["*20 of 20 answers cannot be replayed: *"])
+    assert opened(paid) == []
+
+
+def test_in_an_empty_store_nothing_is_known(paid):
+    (paid.path / "crucible.toml").write_text('[adapters.v2]\nbackend = "tinker"\nbase_model = "m"\n')
+
+    paid.refuses(paid.run(V2, "--crucible-store=new.db", ONLY), UNKNOWN)

@@ -1,0 +1,94 @@
+"""The CNS3 preset as a suite uses it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_crucible.cns3.antagonist import DEFAULT_RULES
+from pytest_crucible.cns3.values import use_rules
+
+SUITE = """
+import pytest
+from pytest_crucible import cns3
+
+DOCUMENTS = {"7": {"title": "Tea", "abstract": ["In adults tea shortened colds."]}}
+EXPECTED = {"claim": "Tea shortens colds.", "label": "SUPPORT", "cited": ["7"], "evidence": {"7": [0]}}
+
+
+def claims():
+    return [{"id": str(k), "input": "?", "expected": EXPECTED, "documents": DOCUMENTS} for k in range(6)]
+
+
+@pytest.mark.crucible(dataset=claims, metrics=cns3.METRICS)
+@pytest.mark.quality_target(*cns3.TARGETS)
+async def test_claims(sample, sampler):
+    return await sampler.generate(sample.input)
+"""
+GOOD = (
+    "CLAIM[c1]: Tea shortens colds.\nCLAIM[c2] (Document 7): In adults tea shortened colds.\nRELATION: c2 supports c1"
+)
+WRONG = GOOD.replace("Document 7", "Document 9")
+
+
+@pytest.fixture
+def asked(pytester):
+    """Run the suite on these replies."""
+    yield from asking(pytester)
+    use_rules(DEFAULT_RULES)
+
+
+def asking(pytester):
+
+    def ask(*replies: str, rules: str = "", arguments=()):
+        pytester.makepyfile(test_claims=SUITE)
+        rows = [json.dumps({"sample_id": str(k), "text": text}) for k, text in enumerate(replies)]
+        (pytester.path / "v2.jsonl").write_text("\n".join(rows))
+        (pytester.path / "crucible.toml").write_text(f'[adapters.v2]\nbackend = "recorded"\npath = "v2.jsonl"\n{rules}')
+        return pytester.runpytest_inprocess("-p", "no:asyncio", "--crucible-adapter=v2", *arguments)
+
+    yield ask
+
+
+def test_targets_that_need_a_model_are_undecided_and_say_what_to_install(asked):
+    result = asked(*[GOOD] * 6)
+
+    result.stdout.fnmatch_lines(
+        [
+            "schema_compliance >= 0.95*1.000*6*0*met*",
+            "citation_accuracy >= 0.95*1.000*6*0*met*",
+            "entailment >= 0.50*undecided*",
+            "*pytest-crucible[[]nli[]]*",
+            "count(high_flags) == 0*0*6*0*met*",
+        ]
+    )
+    assert result.ret == 0
+
+
+def test_one_invented_document_is_a_high_flag(asked):
+    result = asked(*[GOOD] * 5, WRONG)
+
+    result.stdout.fnmatch_lines(["citation_accuracy >= 0.95*0.833*missed*", "count(high_flags) == 0*1*missed*"])
+    assert result.ret == 1
+
+
+def test_the_rules_of_the_project_are_the_rules(asked):
+    rule = '[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n'
+    result = asked(*[GOOD] * 5, WRONG, rules=rule)
+
+    result.stdout.fnmatch_lines(["count(high_flags) == 0*0*met*"])
+
+
+def test_the_rules_of_one_project_are_not_those_of_the_next(asked):
+    asked(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n')
+    result = asked(*[GOOD] * 5, WRONG, arguments=("--crucible-fresh",))
+
+    result.stdout.fnmatch_lines(["count(high_flags) == 0*1*missed*"])
+
+
+def test_a_rule_that_cannot_be_meant_ends_the_session_before_anything_is_asked(asked):
+    result = asked(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["vibes > 0"]\n')
+
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*rule 1 of the antagonist speaks of 'vibes'*"])

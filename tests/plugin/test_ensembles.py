@@ -1,0 +1,277 @@
+"""An ensemble as one arm: votes of three recorded adapters, compared with a member, alone and on two workers."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.70", "consensus >= 0.50", "exact_match[v1] >= 0.50")
+    @pytest.mark.ab_compare("exact_match")
+    async def test_sums(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+RECORDED = {name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("v1", "v2", "v3", "poor")}
+TRIO = {"ensemble": ["v1", "v2", "poor"]}
+"""12, 16 and 2 of 20 are right; those that are wrong all say something else."""
+
+
+@pytest.fixture
+def trio(suite):
+    suite.adapters({**RECORDED, "trio": TRIO})
+    suite.test(TEST)
+    return suite
+
+
+def estimates(document):
+    return {(one["metric"], one["arm"]): one["value"] for one in document["experiments"][0]["estimates"]}
+
+
+def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
+    document = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)
+    [experiment] = document["experiments"]
+
+    assert [(arm["name"], arm["adapter"], arm["members"]) for arm in experiment["arms"]] == [
+        ("trio", "ensemble:trio", ["v1", "v2", "poor"]), ("v2", "recorded:v2", []),
+    ]  # fmt: skip
+    assert estimates(document) == {
+        # v1 and v2 agree on 12; on 4 more only v2 is right and v1, listed first, wins the tie of three
+        ("exact_match", "trio"): 0.6, ("exact_match", "v2"): 0.8, ("exact_match[v1]", "trio"): 0.6,
+        ("exact_match[v2]", "trio"): 0.8, ("exact_match[poor]", "trio"): 0.1,
+        ("consensus", "trio"): pytest.approx((2 * 1 + 10 * 2 / 3 + 8 / 3) / 20),
+    }  # fmt: skip
+    assert {one["subject"]: one["state"] for one in experiment["verdicts"]} == {
+        "exact_match >= 0.70": "missed",
+        "consensus >= 0.50": "met",
+        "exact_match[v1] >= 0.50": "met",
+        "exact_match: trio vs v2": "missed",
+    }
+    [pair] = experiment["comparisons"]
+    assert (pair["pairs"], pair["difference"]) == (20, pytest.approx(-0.2))
+
+
+def test_the_members_are_set_beside_each_other(trio, run):
+    [found] = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)["experiments"][0]["diversity"]
+
+    assert (found["arm"], found["metric"], found["n"], found["best"]) == ("trio", "exact_match", 20, "v2")
+    assert (found["oracle"]["value"], found["ensemble"]["value"]) == (0.8, 0.6)
+    assert {(one["first"], one["second"]): one["disagreement"]["value"] for one in found["pairs"]} == {
+        ("v1", "v2"): 0.2, ("v1", "poor"): 0.5, ("v2", "poor"): 0.7,
+    }  # fmt: skip
+
+
+def test_the_diversity_is_on_the_verbose_screen(trio):
+    trio.run("-v", "--crucible-adapter=trio").stdout.fnmatch_lines(
+        [
+            "test_sums: members of trio by exact_match, n=20",
+            "  ensemble           0.600 [[]0.387, 0.781[]]",
+            "  best member, v2    0.800 [[]0.584, 0.919[]]",
+            "  some member right  0.800 [[]0.584, 0.919[]]",
+            "  members   disagreement *",
+            "  v1, v2    0.200 *",
+        ]
+    )
+
+
+def test_an_arm_that_is_no_ensemble_has_nothing_of_it(trio):
+    trio.test(TEST.replace(', "consensus >= 0.50", "exact_match[v1] >= 0.50"', ""))
+    document = trio.json("--crucible-adapter=v2", "--compare=v1")
+
+    assert document["experiments"][0]["diversity"] == []
+    assert {metric for metric, _ in estimates(document)} == {"exact_match"}
+
+
+def test_the_run_store_keeps_what_each_member_answered(trio):
+    trio.run("--crucible-adapter=trio")
+    with closing(sqlite3.connect(trio.path / ".crucible" / "crucible.db")) as connection:
+        query = "select metric, label from observations where metric like 'answer%' and position in (3, 19) order by 1, position"
+        found = connection.execute(query).fetchall()
+
+    assert found == [
+        ("answer[poor]", "poor gave up on 3"), ("answer[poor]", "poor gave up on 19"), ("answer[v1]", "6"),
+        ("answer[v1]", "v1 gave up on 19"), ("answer[v2]", "6"), ("answer[v2]", "v2 gave up on 19"),
+    ]  # fmt: skip
+
+
+def test_an_ensemble_as_the_baseline_is_used_again(trio):
+    trio.test(TEST.replace(', "consensus >= 0.50", "exact_match[v1] >= 0.50"', ""))
+    trio.run("--crucible-adapter=v3", "--compare=trio")
+    document = trio.json("--crucible-adapter=v3", "--compare=trio")
+
+    assert document["experiments"][0]["arms"][1]["reused"]["answers"] == 20
+    assert estimates(document)["exact_match[v1]", "trio"] == 0.6
+    assert document["experiments"][0]["diversity"][0]["best"] == "v2"
+
+
+def test_another_rule_is_another_ensemble(trio):
+    trio.adapters({**RECORDED, "trio": TRIO, "all": {**TRIO, "vote": "unanimous"}})
+    document = trio.json("--crucible-adapter=all", "--compare=trio")
+    found = estimates(document)
+
+    assert (found["exact_match", "all"], found["exact_match", "trio"]) == (0.1, 0.6)
+
+
+def test_equal_rules_under_two_names_are_one_checkpoint(trio):
+    trio.adapters({**RECORDED, "trio": TRIO, "same": TRIO})
+
+    trio.refuses(
+        trio.run("--crucible-adapter=same", "--compare=trio"),
+        "adapters 'same' and 'trio' are the same checkpoint (????????????): compare two that differ",
+    )
+
+
+def test_numbers_vote_as_numbers_and_what_says_nothing_does_not(suite):
+    said = {"v1": "no idea", "v2": "I am not sure", "v3": "that is {}.0"}
+    for name, text in said.items():
+        suite.write_rows(
+            f"answers/{name}.jsonl", [{"sample_id": f"q{k:02}", "text": text.format(2 * k)} for k in range(20)]
+        )
+    suite.adapters({**RECORDED, "trio": {"ensemble": ["v1", "v2", "v3"], "normalise": "number"}})
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["final_number_matches"])
+        @pytest.mark.quality_target("final_number_matches >= 1.0", "consensus >= 1.0")
+        async def test_sums(sample, sampler):
+            reply = await sampler.generate(sample.input)
+            assert reply.text.startswith("that is ")
+            return reply
+        """
+    )
+
+    suite.run("--crucible-adapter=trio").assert_outcomes(passed=3)
+
+
+def test_where_nobody_answers_the_sample_is_wrong_and_not_lost(suite):
+    suite.adapters({**RECORDED, "duo": {"ensemble": ["v1", "poor"], "vote": "unanimous"}})
+    document = suite.json("--crucible-adapter=duo")
+    [experiment] = document["experiments"]
+
+    assert (estimates(document)["exact_match", "duo"], experiment["arms"][0]["lost"]) == (0.1, {})
+    with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as connection:
+        assert connection.execute("select finish, text, count(*) from replies where text = ''").fetchall() == [
+            ("divided", "", 18)
+        ]
+        query = "select distinct reason from observations where metric = 'consensus' and reason is not null"
+        assert connection.execute(query).fetchall() == [("the members do not agree enough",)]
+
+
+def test_members_that_lack_answers_are_told_before_the_run(suite):
+    suite.write_rows("answers/v2.jsonl", suite.answers["v2"][:15])
+    suite.write_rows("answers/poor.jsonl", suite.answers["poor"][:10])
+    suite.adapters({**RECORDED, "trio": TRIO})
+    result = suite.run("-W", "default", "--crucible-adapter=trio")
+
+    result.stdout.fnmatch_lines(
+        [
+            "*member 'v2' of adapter 'trio' lacks answers to 5 of 20 samples (first: q15): there the others answer without it*",
+            "*member 'poor' of adapter 'trio' lacks answers to 10 of 20 samples (first: q10): there the others answer without it*",
+            "*adapter 'trio' lacks answers to 5 of 20 samples (first: q15): they will be lost*",
+            "*test_sums: trio lost 5 by error",
+            "    first: 1 of the 3 members of 'trio' answered, and at least 2 must (v2: v2.jsonl has no answer to sample 'q15')",
+        ]
+    )
+
+
+def test_one_sample_alone_shows_what_the_members_said(trio):
+    trio.run("--crucible-adapter=trio", "--crucible-sample=q13").stdout.fnmatch_lines(
+        [
+            "reply    v1 gave up on 13",
+            "exact_match = False",
+            "consensus = 0.333*",
+            "answer[[]v1[]] = v1 gave up on 13",
+            "answer[[]v2[]] = 26",
+        ]
+    )
+
+
+# -- scripted members -------------------------------------------------------------------------------------------------
+
+SCRIPTS = """
+    from pathlib import Path
+
+    def noted(name, request):
+        with Path("calls.txt").open("a") as calls:
+            calls.write(f"{name} {request.arm} {request.sample} {request.parameters}\\n")
+
+    def answer(request):
+        noted("answer", request)
+        return str(2 * int(request.sample[1:]))
+
+    def base(request):
+        noted("base", request)
+        return "no idea"
+"""
+
+
+def test_members_are_asked_as_their_own_adapters_say_and_for_the_ensembles_arm(suite):
+    suite.script(
+        SCRIPTS,
+        others={
+            "scripted": {"backend": "scripted", "script": "scripts:answer", "parameters.temperature": 0.5},
+            "both": {"ensemble": ["scripted", "base"], "normalise": "number", "parameters.top_p": 0.9},
+        },
+    )
+    suite.write_rows("questions.jsonl", [{"id": "q04", "input": "4 + 4", "expected": "8"}])
+
+    suite.run("--crucible-adapter=both", "--compare=scripted").assert_outcomes(passed=2, skipped=1)
+    assert sorted(suite.calls()) == [
+        "answer both q04 {'temperature': 0.5, 'top_p': 0.9}",
+        "answer scripted q04 {'temperature': 0.5}",
+        "base both q04 {'top_p': 0.9}",
+    ]
+
+
+def test_an_ensemble_of_a_simulated_member_is_simulated(suite):
+    suite.script(SCRIPTS, others={**RECORDED, "mixed": {"ensemble": ["v1", "v2", "scripted"]}})
+
+    suite.run("--crucible-adapter=mixed").stdout.fnmatch_lines(["*exact_match >= 0.70*(simulated)*"])
+
+
+def test_a_member_is_opened_once_and_closed_once(suite):
+    """Also where it is an arm, and a member of two ensembles."""
+    suite.pytester.makeconftest(
+        """
+        import pytest
+        from pathlib import Path
+        from pytest_crucible import Reply
+
+        class Noting:
+            simulated = False
+
+            def __init__(self, name):
+                self.identity = self.name = name
+                self.note("opened")
+
+            def note(self, what):
+                with Path("calls.txt").open("a") as calls:
+                    calls.write(f"{what} {self.name}\\n")
+
+            async def generate(self, request):
+                return Reply(text="0", latency_s=0.0)
+
+            async def close(self):
+                self.note("closed")
+
+        @pytest.hookimpl(optionalhook=True)
+        def pytest_crucible_backend(adapter):
+            return Noting(adapter.name) if adapter.backend == "noting" else None
+        """
+    )
+    names = ("a", "b", "c")
+    suite.adapters(
+        {
+            **{name: {"backend": "noting"} for name in names},
+            "inner": {"ensemble": ["a", "b"]},
+            "outer": {"ensemble": ["inner", "b", "c"]},
+        }
+    )
+    suite.run("--crucible-adapter=outer", "--compare=inner", "--compare=a")
+
+    assert sorted(suite.calls()) == [*(f"closed {name}" for name in names), *(f"opened {name}" for name in names)]

@@ -1,0 +1,101 @@
+"""Replies that would break a terminal, a report or a database, if they could."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from xml.etree import ElementTree
+
+import pytest
+
+HOSTILE = {
+    "long": "a" * 10_000_000,
+    "lines": "\n" * 1_000_000,
+    "groups": "1" + ",111" * 200_000 + "1",
+    "digits": "9" * 1_000_000,
+    "spaces": " \t" * 500_000 + "x",
+    "brackets": "[" * 200_000,
+    "html": "</td><script>alert(1)</script><![CDATA[]]>&amp;&#0;",
+    "ansi": "\x1b[2J\x1b[31mred\x1b]0;title\x07\x1b]8;;http://evil\x1b\\link\x1bP+q\x1b\\",
+    "controls": "".join(map(chr, [*range(1, 32), 0x7F, *range(0x80, 0xA0)])),
+    "return": "safe\rdangerous",
+    "bidi": "\u202eright to left\u2066\u200b\ufeff",
+    "nul": "a\0b",
+    "half": "\ud800 and \udfff",
+    "format": "%s %(x)s {0} {x!r} ${x}",
+    "sql": "'); DROP TABLE replies; --",
+    "fence": "```" * 50_000,
+}
+METRICS = (
+    *("exact_match", "contains_expected", "final_number_matches", "squad_exact_match", "squad_f1", "numeric_matches"),
+    *("choice_match", "choice_given", "python_code_bleu", "refusal", "truncated"),
+)
+SUITE = f"""
+    import pytest
+    from pytest_crucible import metric
+    from pytest_crucible.metrics import json_problem, matches, valid_json
+
+    @metric(kind="text", version="1")
+    def echo(reply, sample):
+        return reply.text
+
+    @metric(kind="binary", version="1")
+    def breaks(reply, sample):
+        raise ValueError(reply.text)
+
+    METRICS = [*{METRICS!r}, echo, breaks, valid_json(fenced=True), json_problem(), matches("evil")]
+
+    @pytest.mark.crucible(dataset="hostile.jsonl", metrics=METRICS)
+    @pytest.mark.quality_target("exact_match >= 0.5", "contains_expected >= 0.5", "breaks >= 0.5")
+    @pytest.mark.ab_compare("squad_f1")
+    def test_hostile(sample, sampler):
+        return sampler.generate(sample.input)
+"""
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+@pytest.fixture
+def hostile(suite):
+    suite.write_rows("hostile.jsonl", [{"id": name, "input": name, "expected": "B 1"} for name in HOSTILE])
+    suite.write_rows("answers/v2.jsonl", [{"sample_id": name, "text": text} for name, text in HOSTILE.items()])
+    suite.write_rows("answers/v1.jsonl", [{"sample_id": name, "text": "B 1"} for name in HOSTILE])
+    suite.test(
+        SUITE.replace("def test_hostile", "async def test_hostile").replace("return sampler", "return await sampler")
+    )
+    return suite
+
+
+def test_no_reply_breaks_terminal_report_or_database(hostile):
+    arguments = ("--crucible-adapter=v2", "--compare=v1", "--crucible-json=run.json", "--junitxml=junit.xml", "-vv")
+
+    result = hostile.run(*arguments)
+
+    said = result.stdout.str() + result.stderr.str()
+    assert result.ret == 1
+    assert "INTERNALERROR" not in said
+    assert CONTROL.findall(re.sub(r"\x1b\[[0-9;]*m", "", said.replace("\r\n", "\n"))) == []
+    assert len(said) < 200_000
+    document = json.loads((hostile.path / "run.json").read_text(encoding="utf-8"))
+    assert {one["metric"]: one["n"] for one in document["experiments"][0]["estimates"]}["exact_match"] == len(HOSTILE)
+    ElementTree.parse(hostile.path / "junit.xml")
+
+
+def test_the_database_keeps_what_was_said_but_for_what_is_no_text(hostile):
+    hostile.run("--crucible-adapter=v2", "--compare=v1")
+
+    with sqlite3.connect(hostile.path / ".crucible" / "crucible.db") as connection:
+        texts = {text for (text,) in connection.execute("select text from replies")}
+    connection.close()
+    odd = {"nul": "a\ufffdb", "half": "\ufffd and \ufffd"}
+    assert {odd.get(name, text) for name, text in HOSTILE.items()} <= texts
+
+
+@pytest.mark.parametrize("name", ["ansi", "half", "long", "controls"])
+def test_one_sample_alone_is_shown_escaped_and_cut(hostile, name):
+    result = hostile.run_apart("--crucible-adapter=v2", f"--crucible-sample={name}")
+
+    said = result.stdout.str() + result.stderr.str()
+    assert "reply " in said
+    assert CONTROL.findall(said) == []
+    assert len(said) < 100_000

@@ -1,0 +1,449 @@
+"""Services that are not the session's own: a second local server, behind a relay, stands in for the hosted one.
+
+What needs the SDK is skipped where it is not installed, and runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty_tinker import Fault, Faulty, in_time
+from tiny_base import write_tiny_base
+
+from pytest_crucible.embedded.server.process import LocalServer
+
+HOSTED = "--crucible-tinker=hosted"
+GOT = """
+    import pathlib
+    import pytest
+
+    def got(future):
+        return future.result(timeout=60) if hasattr(future, "result") else future
+"""
+TEST_REPLIES = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("length >= 0")
+    @pytest.mark.ab_compare("length")
+    async def test_replies(sample, sampler, score):
+        reply = await sampler.generate(sample.input, max_tokens=4)
+        with open("calls.txt", "a") as calls:
+            calls.write(f"{sampler.arm.name} {sample.id} {reply.text!r}\\n")
+        score(length=len(reply.text))
+        return reply
+"""
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory) -> Path:
+    return write_tiny_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_from_outside(base, monkeypatch, tmp_path) -> None:
+    for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(base))
+    pytest.importorskip("tinker")
+
+
+@pytest.fixture
+def behind(base, tmp_path) -> Iterator[LocalServer]:
+    with LocalServer.start(tmp_path / "hosted", base=base) as server:
+        yield server
+
+
+@pytest.fixture
+def model(behind, tmp_path) -> str:
+    """What the service calls its base model."""
+    (name,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")
+    return str(name)
+
+
+@pytest.fixture
+def hosted(behind, model, monkeypatch) -> Iterator[Faulty]:
+    with Faulty(behind.url) as faulty:
+        monkeypatch.setenv("TINKER_BASE_URL", faulty.url)
+        monkeypatch.setenv("TINKER_API_KEY", behind.key)
+        monkeypatch.setenv("CRUCIBLE_TINKER_BASE", model)
+        yield faulty
+
+
+def prepare(suite: Any, **adapters: dict[str, Any]) -> None:
+    (suite.path / "test_sums.py").unlink(missing_ok=True)
+    suite.test(TEST_REPLIES, name="test_replies")
+    suite.adapters({name: {"backend": "tinker", **table} for name, table in adapters.items()})
+
+
+def train(suite: Any, *arguments: str) -> str:
+    """An adapter trained through the fixtures; its path."""
+    (suite.path / "test_sums.py").unlink(missing_ok=True)
+    suite.test(
+        GOT
+        + """
+    @pytest.mark.parametrize("training_client", [{"rank": 4}], indirect=True)
+    def test_train(training_client, tokenizer, rest_client):
+        import tinker
+        tokens = tokenizer.encode("The answer is five.")
+        inputs = {"target_tokens": tokens[1:], "weights": [1.0] * (len(tokens) - 1)}
+        datum = tinker.Datum(model_input=tinker.ModelInput.from_ints(tokens[:-1]), loss_fn_inputs=inputs)
+        for _ in range(3):
+            got(training_client.forward_backward([datum], "cross_entropy"))
+            got(training_client.optim_step(tinker.AdamParams(learning_rate=0.05)))
+        path = got(training_client.save_weights_for_sampler("v2", ttl_seconds=3600)).path
+        assert path in [one.tinker_path for one in got(rest_client.list_user_checkpoints()).checkpoints]
+        pathlib.Path("path.txt").write_text(path)
+    """,
+        name="test_train",
+    )
+    result = suite.run_apart(*arguments)
+    result.assert_outcomes(passed=1)
+    (suite.path / "test_train.py").unlink()
+    return (suite.path / "path.txt").read_text()
+
+
+def test_the_whole_flow_on_the_hosted_service(suite, hosted, behind, model):
+    path = train(suite, HOSTED)
+    prepare(suite, base={"base_model": model}, v2={"uri": path})
+    (suite.path / "crucible.toml").write_text(
+        (suite.path / "crucible.toml").read_text().replace('backend = "tinker"\nuri', "uri")
+    )
+    suite.write_rows(
+        "questions.jsonl", [{"id": f"q{k}", "input": [{"role": "user", "content": f"{k}?"}]} for k in range(6)]
+    )
+    result = suite.run_apart(HOSTED, "--crucible-adapter=v2", "--compare=base")
+
+    result.assert_outcomes(passed=3)
+    assert len(suite.calls()) == 12
+    assert hosted.keys == {behind.key, ""}  # and none where health is asked after
+    assert hosted.seen["/api/v1/asample"] == 12
+    assert not (suite.path / ".crucible" / "tinker").exists()
+    typed = suite.run_apart(HOSTED, f"--crucible-adapter={path}")
+    typed.assert_outcomes(passed=2)
+    assert behind.key not in result.stdout.str() + typed.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        (None, "there is no key for the hosted Tinker service: set TINKER_API_KEY, or leave crucible_tinker = local"),
+        ("sk-of-somebody-else", "TINKER_API_KEY is no key of Tinker: it must start with 'tml-'"),
+        ("tml-of-nobody", "Tinker did not open a session: *is not this server's"),
+    ],
+    ids=["none", "wrong prefix", "unknown"],
+)
+def test_a_key_that_is_none_stops_an_adapter_before_anything_is_asked(suite, hosted, model, monkeypatch, key, sentence):
+    monkeypatch.delenv("TINKER_API_KEY")
+    if key:
+        monkeypatch.setenv("TINKER_API_KEY", key)
+    prepare(suite, base={"base_model": model})
+    result = suite.run_apart(HOSTED, "--crucible-adapter=base")
+
+    suite.refuses(result, sentence)
+    assert str(key) not in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("where", ["dead", "silent", "login page"])
+def test_a_service_that_is_none_stops_an_adapter_in_time(suite, hosted, model, monkeypatch, where):
+    prepare(suite, base={"base_model": model})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ports = {"dead": 9, "silent": silent.getsockname()[1]}
+        if where == "login page":
+            hosted.fault = Fault("garbage")
+            sentence = "Tinker did not open a session: *"
+        else:
+            monkeypatch.setenv("TINKER_BASE_URL", f"http://127.0.0.1:{ports[where]}")
+            sentence = f"Tinker at http://127.0.0.1:{ports[where]} does not answer*"
+        with in_time(15):  # five seconds, and the start of a process on a busy machine
+            suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=base"), sentence)
+
+
+def test_a_proxy_does_not_stand_before_a_service_on_this_machine(suite, hosted, model, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    prepare(suite, base={"base_model": model})
+
+    suite.run_apart(HOSTED, "--crucible-adapter=base").assert_outcomes(passed=2)
+
+
+def test_a_dead_proxy_before_another_service_is_named(suite, model, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("TINKER_BASE_URL", "http://tinker.invalid")
+    monkeypatch.setenv("TINKER_API_KEY", "tml-mine")
+    prepare(suite, base={"base_model": model})
+
+    suite.refuses(
+        suite.run_apart(HOSTED, "--crucible-adapter=base"),
+        "Tinker at http://tinker.invalid does not answer: *(through the proxy of HTTP_PROXY)",
+    )
+
+
+def test_a_service_that_is_killed_in_mid_run_loses_the_rest_and_resume_finishes_it(
+    suite, base, behind, model, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TINKER_BASE_URL", behind.url)
+    monkeypatch.setenv("TINKER_API_KEY", behind.key)
+    prepare(suite, base={"base_model": model})
+    (suite.path / "conftest.py").write_text(
+        f"""
+import os, signal
+
+def pytest_crucible_observed(sample):
+    if sample == "q08":
+        os.kill({behind.process.pid}, signal.SIGKILL)
+"""
+    )
+    with in_time(30):
+        result = suite.run_apart(HOSTED, "--crucible-adapter=base", "--crucible-concurrency=4")
+    answered = len(suite.calls())
+
+    assert 0 < answered < 20
+    result.stdout.fnmatch_lines(["*length >= 0*undecided*", "*Tinker does not answer any more: *"])
+
+    (suite.path / "conftest.py").unlink()
+    with LocalServer.start(tmp_path / "hosted", base=base) as again:
+        monkeypatch.setenv("TINKER_BASE_URL", again.url)
+        monkeypatch.setenv("TINKER_API_KEY", again.key)
+        result = suite.run_apart(HOSTED, "--crucible-adapter=base", "--crucible-resume")
+
+    result.stdout.fnmatch_lines(["length >= 0 * 20 *met*"])
+    assert len(suite.calls()) == 20
+    assert sorted({line.split()[1] for line in suite.calls()}) == [f"q{k:02}" for k in range(20)]
+
+
+# Checkpoints that cannot be meant
+
+
+def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_sentence(suite, hosted, behind, model):
+    path = train(suite, HOSTED)
+    about = next(Path(model).parents[2].glob("checkpoints/*/sampler_weights/v2/checkpoint.json"))
+    said = about.read_text()
+
+    def refused(sentence: str, **table: str) -> None:
+        prepare(suite, v2={"model_path": path, **table})
+        suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=v2"), sentence)
+
+    refused(
+        f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {path} was trained on '*tiny-*'", base_model="Qwen/Qwen3-8B"
+    )
+    refused("*there is no checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
+    about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))
+    refused(f"Tinker did not open a model to sample from: {path} belongs to another base model than the one here, *")
+    about.write_text(said.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))
+    refused(f"*what is written about {path} cannot be read*")
+    expired = [line if '"expires"' not in line else ' "expires": 1.0,' for line in said.splitlines()]
+    about.write_text("\n".join(expired))
+    refused(f"*the checkpoint {path} expired at 1970-01-01T00:00:01+00:00")
+    assert "/api/v1/asample" not in hosted.seen
+
+
+def test_a_checkpoint_of_the_base_that_is_named_is_used(suite, hosted, model):
+    path = train(suite, HOSTED)
+    prepare(
+        suite, v2={"model_path": path, "base_model": model}, short={"model_path": path, "base_model": "crucible/tiny"}
+    )
+
+    suite.run_apart(HOSTED, "--crucible-adapter=v2").assert_outcomes(passed=2)
+    suite.run_apart(HOSTED, "--crucible-adapter=short").assert_outcomes(passed=2)
+
+
+# Several services in one session
+
+
+def test_adapters_may_name_services_of_their_own(suite, hosted, behind, model, monkeypatch):
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(Path(os.environ["CRUCIBLE_TINKER_BASE"])))
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")
+    write_tiny_base(suite.path / "base", seed=1)
+    monkeypatch.delenv("TINKER_API_KEY")
+    monkeypatch.delenv("TINKER_BASE_URL")
+    monkeypatch.setenv("THEIR_KEY", behind.key)
+    theirs = {"base_url": f"{hosted.url}/", "api_key_env": "THEIR_KEY", "project": "proj-1"}
+    prepare(
+        suite,
+        here={"base_model": "crucible/tiny"},
+        there={"base_model": model, **theirs},
+        same={"base_model": model, **theirs},
+    )
+    result = suite.run_apart("--crucible-adapter=there", "--compare=here", "--crucible-json=run.json")
+
+    result.assert_outcomes(passed=3)
+    assert hosted.seen["/api/v1/asample"] == 20
+    assert hosted.seen["/api/v1/create_session"] == 1
+    assert (suite.path / ".crucible" / "tinker").exists()
+    said = result.stdout.str() + result.stderr.str() + (suite.path / "run.json").read_text()
+    assert behind.key not in said
+    result = suite.run_apart("--crucible-adapter=there", "--compare=same")
+    suite.refuses(result, "adapters 'there' and 'same' are the same checkpoint *")
+    assert hosted.seen["/api/v1/create_session"] == 2  # one for both
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"base_url": "{url}"},
+            "adapter 'there' needs a key for its Tinker service: set TINKER_API_KEY, or name it in api_key_env",
+        ),
+        (
+            {"base_url": "{url}", "api_key_env": "GONE"},
+            "adapter 'there' needs a key for its Tinker service: set GONE, *",
+        ),
+        ({"base_url": "{url}", "api_key_env": "OTHER"}, "OTHER is no key of Tinker: it must start with 'tml-'"),
+        (
+            {"base_url": "127.0.0.1:9", "api_key_env": "MINE"},
+            "adapter 'there' has base_url '127.0.0.1:9': write http://*",
+        ),
+        ({"base_url": 9}, "adapter 'there' has base_url = 9: write base_url = \"...\""),
+        (
+            {"api_key_env": "MINE"},
+            "adapter 'there' names a key or a project, but the session's own service is on this *",
+        ),
+        ({"base_url": "http://127.0.0.1:9", "api_key_env": "MINE"}, "Tinker at http://127.0.0.1:9 does not answer: *"),
+    ],
+    ids=["no key", "no such variable", "wrong prefix", "no scheme", "no text", "no url", "dead"],
+)
+def test_a_service_that_cannot_be_meant_is_one_sentence(suite, hosted, monkeypatch, options, sentence):
+    monkeypatch.delenv("TINKER_API_KEY")
+    monkeypatch.setenv("MINE", "tml-mine-alone")
+    monkeypatch.setenv("OTHER", "sk-other")
+    table = {name: value.format(url=hosted.url) if isinstance(value, str) else value for name, value in options.items()}
+    prepare(suite, there={"base_model": "crucible/tiny", **table})
+    result = suite.run_apart("--crucible-adapter=there")
+
+    suite.refuses(result, sentence)
+    assert "mine-alone" not in result.stdout.str() + result.stderr.str()
+    assert "sk-other" not in result.stdout.str() + result.stderr.str()
+
+
+def test_one_service_that_dies_costs_nothing_of_the_other(suite, hosted, behind, model, monkeypatch):
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")
+    write_tiny_base(suite.path / "base", seed=1)
+    monkeypatch.setenv("THEIR_KEY", behind.key)
+    prepare(
+        suite,
+        here={"base_model": "crucible/tiny"},
+        there={"base_model": model, "base_url": hosted.url, "api_key_env": "THEIR_KEY"},
+    )
+    hosted.fault = Fault("cut", after=20)
+    with in_time(40):
+        result = suite.run_apart("--crucible-adapter=here", "--compare=there", "--crucible-concurrency=4")
+
+    assert sum(line.startswith("here") for line in suite.calls()) == 20
+    result.stdout.fnmatch_lines(["length >= 0 *20 * 0 *met*", f"*Tinker at {hosted.url} does not answer any more: *"])
+
+
+LEAKS = """
+    import logging, os, pathlib, sys, warnings
+    import pytest
+
+    KEYS = [os.environ["THEIR_KEY"]]
+
+    @pytest.fixture
+    def keys(local_tinker):
+        return [*KEYS, local_tinker.key]
+
+    @pytest.fixture
+    def broken(keys):
+        raise RuntimeError(f"1 fixture {keys}")
+
+    def test_fixture(broken):
+        pass
+
+    def test_local_variable(keys):
+        mine = {"2 local": keys}
+        assert not mine
+
+    def test_assertion(keys):
+        assert " ".join(keys) == "3 assertion"
+
+    def test_output(keys):
+        print("4 stdout", *keys)
+        print("5 stderr", *keys, file=sys.stderr)
+        os.write(1, f"6 descriptor {keys}".encode())
+        raise ValueError
+
+    def test_log(keys):
+        logging.getLogger("any").error("7 log %s", keys)
+        assert not keys
+
+    def test_warning(keys):
+        warnings.warn(f"8 warning {keys}")
+
+    def test_skip(keys):
+        pytest.skip(f"9 skip {keys}")
+
+    @pytest.mark.xfail
+    def test_xfail(keys):
+        pytest.xfail(f"10 xfail {keys}")
+
+    def test_property(keys, record_property):
+        record_property("11 property", keys)
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("length >= 0")
+    @pytest.mark.ab_compare("length")
+    async def test_replies(sample, sampler, score, keys):
+        reply = await sampler.generate(sample.input, max_tokens=4)
+        if sample.id == "q01":
+            raise RuntimeError(f"12 lost {keys}")
+        if sample.id == "q02":
+            assert not keys, f"13 failed {keys}"
+        score(length=3, label=f"14 label {keys}")
+        return f"15 reply {keys}"
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("length >= 0")
+    async def test_refused(sample, sampler, score, keys):
+        raise RuntimeError(f"16 all lost {keys}")
+
+    @pytest.fixture(scope="session")
+    def late():
+        yield
+        raise RuntimeError(f"17 end of session {KEYS}")
+
+    def test_late(late):
+        pass
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_key_that_is_planted_everywhere_is_in_no_output(suite, hosted, behind, model, monkeypatch, workers):
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")
+    monkeypatch.setenv("THEIR_KEY", behind.key)
+    monkeypatch.delenv("TINKER_API_KEY")
+    write_tiny_base(suite.path / "base", seed=1)
+    prepare(
+        suite,
+        here={"base_model": "crucible/tiny"},
+        there={"base_model": model, "base_url": hosted.url, "api_key_env": "THEIR_KEY"},
+    )
+    suite.test(LEAKS, name="test_leaks")
+    shown = ("-W", "default", "-vv", "--showlocals", "-rA", "--junitxml=run.xml", "-o", "junit_logging=all")
+    arms = ("--crucible-adapter=there", "--compare=here", "--crucible-json=run.json")
+    result = suite.run_apart("test_leaks.py", *shown, *arms, *workers)
+    alone = suite.run_apart(
+        "test_leaks.py", "-k", "test_replies", *arms, "--crucible-sample=q01", *shown, "--junitxml=alone.xml"
+    )
+
+    written = b"".join(
+        path.read_bytes()
+        for path in (*suite.path.glob("*.xml"), *suite.path.glob("run.*"), *(suite.path / ".crucible").glob("*.db*"))
+    ).decode(errors="replace")
+    said = "".join(one.stdout.str() + one.stderr.str() for one in (result, alone)) + written
+    planted = re.findall(r"\d+ [a-z]+", " ".join(re.findall(r'f?"(\d+ [a-z]+)', LEAKS)))
+
+    assert len(planted) == 17
+    assert [one for one in planted if one not in said] == []  # else the key was not where it should be hidden
+    assert said.count("(key hidden)") > 30
+    for part in re.findall(r"tml-[\w-]+|[0-9a-f]{12,}", behind.key):
+        assert part not in said
+    assert not re.findall(r"tml-[0-9a-f]{8,}", said)

@@ -1,0 +1,284 @@
+"""Suites that ask servers which are limited, slow, broken, or away for a while."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from openai_server import OpenAIServer
+
+from pytest_crucible.backends import breaker, retried
+
+MANY = 120
+FAULTS = "429,500,502,503,reset,close,half,stall,hang,garbage,no_choices,error_200"
+ASYNC = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="many.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.90")
+    async def test_sums(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+PLAIN = ASYNC.replace("async ", "").replace("await ", "")
+TWO = ASYNC + ASYNC.replace("import pytest", "").replace("test_sums", "test_more")
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def server(started) -> OpenAIServer:
+    started.reset()
+    return started
+
+
+@pytest.fixture
+def served(suite, server):
+    """A suite of many sums and one adapter, whose server answers with the prompt."""
+    rows = [{"id": f"q{k:03}", "input": f"{k} + {k}", "expected": f"{k} + {k}"} for k in range(MANY)]
+    suite.write_rows("many.jsonl", rows)
+    suite.test(ASYNC)
+    asked(suite, server)
+    return suite
+
+
+def asked(suite, server: OpenAIServer, **settings: Any) -> None:
+    """How its adapter asks."""
+    suite.adapters({"v2": {"backend": "openai", "base_url": server.url, "model": "m", **settings}})
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that takes seconds takes hundredths of them."""
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
+    for name, value in {"PATIENCE_S": 0.5, "UNSEEN_S": 0.5, "DOUBTFUL_S": 0.02, "PROBE_S": 0.02}.items():
+        monkeypatch.setattr(breaker, name, value)
+
+
+# -- failures -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, server):
+    server.behave(fault=FAULTS, fault_share=0.1, latency_s=0.005)
+    asked(served, server, timeout_s=0.8, retries=8)
+
+    document = served.json("--crucible-adapter=v2", "--crucible-concurrency=16")
+
+    counts, (experiment,) = server.counts(), document["experiments"]
+    assert sum(counts["faults"].values()) > 5
+    assert counts["distinct"] == MANY
+    assert experiment["arms"][0]["lost"] == {}
+    assert [(one["n"], one["value"]) for one in experiment["estimates"]] == [(MANY, 1.0)]
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_what_no_retry_can_save_is_lost_with_a_sentence_that_counts(served, server):
+    server.behave(fault="429", fault_share=0.0)
+    served.write_rows("many.jsonl", [{"id": "q0", "input": "a"}, {"id": "q1", "input": "b"}])
+    served.test(
+        ASYNC.replace('metrics=["exact_match"]', 'metrics=["output_tokens"]').replace(
+            "exact_match", "mean(output_tokens)"
+        )
+    )
+    asked(served, server, retries=2)
+    server.behave(fault="500", fails_first=100)
+
+    result = served.run("--crucible-adapter=v2", "-v")
+
+    result.stdout.fnmatch_lines(["*lost after 3 attempts in * s: 500 x 3; the last: *status 500, scripted 500*"])
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+def test_concurrency_is_a_number_for_the_run_and_not_for_each_worker(served, server):
+    server.behave(latency_s=0.01)
+    served.test(TWO)
+
+    result = served.run_n2("--crucible-adapter=v2", "--crucible-concurrency=4", "--crucible-cache=off")
+
+    counts = server.counts()
+    assert result.ret == 0
+    assert counts["requests"] == 2 * MANY
+    assert counts["most_concurrent"] <= 4
+
+
+def test_what_an_adapter_allows_holds_for_all_workers(served, server):
+    server.behave(latency_s=0.005)
+    served.test(TWO)
+    path = served.path / "crucible.toml"
+    path.write_text(path.read_text() + "limit = { concurrency = 3 }\n")
+
+    result = served.run_n2("--crucible-adapter=v2")
+
+    assert result.ret == 0
+    assert server.counts()["most_concurrent"] <= 3
+
+
+# -- servers that are away ------------------------------------------------------------------------------------------
+
+GOES_AWAY = """
+    import itertools, urllib.request
+
+    answers = itertools.count(1)
+
+    def pytest_crucible_observed():
+        if next(answers) == 40:
+            say = urllib.request.Request("{url}", b'{{"fault": "502"}}', method="POST")
+            urllib.request.urlopen(say).close()
+"""
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_server_that_goes_away_stops_the_experiment_and_resume_goes_on(served, server):
+    server.behave(latency_s=0.002)
+    served.pytester.makeconftest(GOES_AWAY.format(url=server.url.replace("/v1", "/control")))
+
+    result = served.run("--crucible-adapter=v2", "--crucible-concurrency=4", "--crucible-cache=off")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            f"*server {server.url} has answered nothing since ??:??:?? (* s, * requests failed, the last: *status 502*",
+            "*undecided*",
+            "*sampling was cut short; --crucible-resume goes on*",
+        ]
+    )
+
+    server.behave(fault="")
+    served.pytester.makeconftest("")
+    answered = server.counts()["distinct"]
+    resumed = served.run("--crucible-adapter=v2", "--crucible-resume")
+
+    counts = server.counts()
+    assert resumed.ret == 0
+    assert 40 <= answered < MANY
+    assert counts["distinct"] == MANY
+    assert counts["answered_again"] == 0
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
+    served.adapters({"v2": {"backend": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}})
+
+    result = served.run("--crucible-adapter=v2")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*server http://127.0.0.1:9/v1 has answered nothing since*nothing listens at*"])
+    assert "Traceback" not in result.stdout.str()
+
+
+# -- the deadline of the run ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
+def test_after_its_deadline_a_run_asks_nothing_and_resume_goes_on(served, server, source, run):
+    server.behave(latency_s=0.05)
+    served.test(source)
+
+    document = served.json("--crucible-adapter=v2", "--crucible-concurrency=2", "--crucible-deadline=1.5 s", run=run)
+
+    (experiment,) = document["experiments"]
+    answered = experiment["estimates"][0]["n"]
+    assert document["exit_status"] == 0
+    assert 0 < answered < MANY
+    assert experiment["arms"][0]["lost"] == {"deadline": MANY - answered}
+    assert [one["state"] for one in experiment["verdicts"]] == ["undecided"]
+
+    server.behave(latency_s=0.0)
+    resumed = served.json("--crucible-adapter=v2", "--crucible-resume", run=run)
+    assert resumed["experiments"][0]["estimates"][0]["n"] == MANY
+    assert resumed["experiments"][0]["verdicts"][0]["state"] == "met"
+    assert server.counts()["answered_again"] <= 2
+
+
+def test_the_deadline_is_said_where_samples_are_lost_to_it(served, server):
+    server.behave(latency_s=0.05)
+
+    result = served.run("--crucible-adapter=v2", "--crucible-concurrency=2", "--crucible-deadline=0.5s", "-v")
+
+    result.stdout.fnmatch_lines(
+        [
+            "*sampling was cut short; --crucible-resume goes on*",
+            "*v2 lost * by the deadline*",
+        ]
+    )
+
+
+def test_joined_tests_are_not_asked_after_it_either(served, server, pytester):
+    served.test("""
+        import time
+        import pytest
+
+        @pytest.mark.parametrize("number", range(5))
+        @pytest.mark.quality_target("right >= 0.5")
+        def test_joined(crucible, number):
+            crucible.score(right=crucible.sampler.generate(f"{number}?").text == f"{number}?")
+            time.sleep(0.3)
+    """)
+
+    document = served.json("--crucible-adapter=v2", "--crucible-deadline=0.5 s")
+
+    (experiment,) = document["experiments"]
+    lost = experiment["arms"][0]["lost"]["deadline"]
+    assert 0 < lost < 5
+    assert document["exit_status"] == 0
+    assert server.counts()["requests"] == 5 - lost
+    assert experiment["verdicts"][0]["state"] == "undecided"
+
+
+@pytest.mark.parametrize("wrong", ["soon", "0", "-3", "1 fortnight", ""])
+def test_a_deadline_is_a_time(suite, run, wrong):
+    result = run("--crucible-adapter=v2", f"--crucible-deadline={wrong}")
+
+    suite.refuses(result, f"crucible_deadline is {wrong!r}: write a time such as '30 min'")
+
+
+# -- interruptions --------------------------------------------------------------------------------------------------
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
+def test_ctrl_c_leaves_no_request_behind(served, server, source, workers):
+    server.behave(latency_s=60.0)
+    served.test(source)
+    command = [*served.pytester._getpytestargs(), "-p", "no:asyncio", "-p", "no:hypothesispytest", *workers]
+    command += ["--crucible-adapter=v2", "--crucible-concurrency=8"]
+    process = served.pytester.popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    until(lambda: server.counts()["concurrent"] == 8)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    until(lambda: server.counts()["concurrent"] == 0)
+    process.communicate(timeout=60)
+
+    counts = server.counts()
+    assert counts["cancelled"] == counts["requests"] == 8
+
+
+@pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
+def test_a_sample_that_took_too_long_leaves_none_either(served, server, source):
+    server.behave(latency_s=60.0)
+    served.test(source)
+    served.write_rows("many.jsonl", [{"id": "q0", "input": "a"}, {"id": "q1", "input": "b"}])
+
+    result = served.run("--crucible-adapter=v2", "--crucible-timeout=0.2")
+
+    until(lambda: server.counts()["concurrent"] == 0)
+    assert result.ret == 1
+    assert server.counts()["cancelled"] == 2

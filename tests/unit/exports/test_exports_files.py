@@ -1,0 +1,170 @@
+"""Tables as files: what is written is what is read again, by others' readers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.exports.formats import FORMATS, write_file, writer
+from pytest_crucible.exports.parquet import write_parquet
+from pytest_crucible.exports.text import write_csv, write_jsonl
+from pytest_crucible.records import Table
+
+COLUMNS = {"sample": "text", "epoch": "integer", "value": "number", "skipped": "flag", "facts": "json"}
+TEXT = st.text(st.characters(codec="utf-8"))
+PLAIN = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    PLAIN | TEXT, lambda one: st.lists(one, max_size=3) | st.dictionaries(TEXT, one, max_size=3), max_leaves=5
+)
+ROWS = st.lists(
+    st.tuples(
+        st.none() | TEXT,
+        st.none() | st.integers(-(2**53), 2**53),
+        st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        st.none() | st.booleans(),
+        JSON,
+    ),
+    max_size=5,
+)
+
+
+def written(write: Any, rows: Any, columns: Any = COLUMNS) -> bytes:
+    file = io.BytesIO()
+    count = write(Table(columns=columns, rows=rows), file)
+    assert not isinstance(rows, list) or count == len(rows)
+    return file.getvalue()
+
+
+@given(ROWS)
+def test_json_lines_come_back_as_they_were(rows):
+    lines = written(write_jsonl, rows).decode().split("\n")
+
+    assert lines.pop() == ""
+    assert [tuple(json.loads(line).values()) for line in lines] == rows
+    assert all(list(json.loads(line)) == list(COLUMNS) for line in lines)
+
+
+@given(ROWS)
+def test_csv_comes_back_as_text(rows):
+    """Whatever is in a text: commas, quotes, line ends, NUL. Only an empty one cannot be told from an unknown one."""
+    read = list(csv.reader(io.StringIO(written(write_csv, rows).decode(), newline="")))
+
+    assert read[0] == list(COLUMNS)
+    assert len(read) == len(rows) + 1
+    for (sample, epoch, value, skipped, facts), row in zip(read[1:], rows, strict=True):
+        assert sample == (row[0] or "")
+        assert epoch == ("" if row[1] is None else str(row[1]))
+        assert (float(value) if value else None) == row[2]
+        assert skipped == ("" if row[3] is None else str(row[3]))
+        assert (facts if isinstance(row[4], str) else json.loads(facts or "null")) == row[4]
+
+
+@given(ROWS)
+def test_parquet_comes_back_as_it_was(rows):
+    read = pyarrow.parquet.read_table(io.BytesIO(written(write_parquet, rows)))
+
+    assert [str(field.type) for field in read.schema] == ["string", "int64", "double", "bool", "string"]
+    for wanted, found in zip(rows, read.to_pylist(), strict=True):
+        assert tuple(found.values())[:4] == wanted[:4]
+        facts = found["facts"]
+        assert (facts if isinstance(wanted[4], str) or facts is None else json.loads(facts)) == wanted[4]
+
+
+@pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])
+def test_half_of_a_surrogate_pair_is_written_as_its_escape(write):
+    content = written(write, [("half \ud83d", 0, 0.0, True, {"input": "\udc00"})])
+
+    assert b"half \\ud83d" in content
+    assert b"\\udc00" in content
+
+
+def test_infinities_are_strings_in_strict_json():
+    content = written(write_jsonl, [("a", 0, float("inf"), True, {"value": float("-inf")})])
+
+    assert json.loads(content) == {
+        "sample": "a", "epoch": 0, "value": "inf", "skipped": True, "facts": {"value": "-inf"}
+    }  # fmt: skip
+
+
+def test_letters_of_all_scripts_are_written_as_they_are():
+    assert "naïve 你好 🎉" in written(write_jsonl, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
+    assert "naïve 你好 🎉" in written(write_csv, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
+
+
+@pytest.mark.parametrize("write", [write_csv, write_jsonl])
+def test_rows_are_written_as_they_are_read(write):
+    """A table is never in memory: most of it is in the file before its end is asked for."""
+    file, sizes = io.BytesIO(), []
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for k in range(20_000):
+            if k % 5_000 == 0:
+                sizes.append(file.tell())
+            yield f"sample-{k}", k, 0.5, True, None
+
+    write(Table(columns=COLUMNS, rows=rows()), file)
+
+    assert all(later - earlier > 50_000 for earlier, later in itertools.pairwise(sizes))
+
+
+def test_parquet_has_a_row_group_for_each_ten_thousand_rows():
+    rows = (("a", k, 0.5, True, None) for k in range(25_000))
+    read = pyarrow.parquet.ParquetFile(io.BytesIO(written(write_parquet, rows)))
+
+    assert [read.metadata.row_group(k).num_rows for k in range(read.num_row_groups)] == [10_000, 10_000, 5_000]
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_a_table_without_rows_has_its_columns_all_the_same(extension, tmp_path):
+    path = tmp_path / f"empty.{extension}"
+    count = write_file(Table(columns=COLUMNS, rows=[]), path)
+
+    assert count == 0
+    if extension == "parquet":
+        assert pyarrow.parquet.read_schema(path).names == list(COLUMNS)
+    else:
+        assert path.read_text() == ("sample,epoch,value,skipped,facts\n" if extension == "csv" else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("runs.xls", "ends in '.xls'"), ("runs", "has no extension"), ("runs.CSV", "ends in '.CSV'")]
+)
+def test_a_format_that_nobody_writes_is_said(name, given):
+    with pytest.raises(SpecError) as raised:
+        writer(Path(name).suffix.removeprefix("."))
+
+    assert str(raised.value) == f"the file {given}: write one of .csv, .jsonl, .parquet"
+
+
+def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("before")
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        yield "a", 0, 0.5, True, None
+        raise ValueError("the store is gone")
+
+    with pytest.raises(ValueError, match="the store is gone"):
+        write_file(Table(columns=COLUMNS, rows=rows()), path)
+
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("runs.csv", "before")]
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path):
+    path = tmp_path / "nowhere" / "runs.csv"
+    with pytest.raises(SpecError) as raised:
+        write_file(Table(columns=COLUMNS, rows=[]), path)
+
+    assert str(raised.value) == f"{str(path)!r} cannot be written: No such file or directory"

@@ -1,0 +1,91 @@
+"""An ensemble beside its members, on the terminal and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_crucible.records import Diversity, Interval, MemberPair, Share
+from pytest_crucible.report.diversity import diversity_document, diversity_lines
+from pytest_crucible.report.terminal import summary
+
+
+def share(value, low=None, high=None, note=""):
+    interval = None if low is None else Interval(low=low, high=high, level=0.95, method="wilson")
+    return Share(value=value, interval=interval, note=note)
+
+
+PAIR = MemberPair(
+    first="v1", second="v2", n=200, disagreement=share(0.2, 0.15, 0.26), double_fault=share(0.1, 0.066, 0.149),
+    error_correlation=share(0.35, 0.17, 0.5),
+)  # fmt: skip
+FOUND = Diversity(
+    arm="trio", metric="exact", n=200, best="v2", oracle=share(0.9, 0.851, 0.934), ensemble=share(0.81, 0.75, 0.858),
+    accuracies={"v1": share(0.75, 0.686, 0.805), "v2": share(0.8, 0.739, 0.85)}, pairs=(PAIR,),
+)  # fmt: skip
+LINES = [
+    "test_sums: members of trio by exact, n=200",
+    "  ensemble           0.810 [0.750, 0.858]",
+    "  best member, v2    0.800 [0.739, 0.850]",
+    "  some member right  0.900 [0.851, 0.934]",
+    "  members  disagreement          both wrong            error correlation       n",
+    "  v1, v2   0.200 [0.150, 0.260]  0.100 [0.066, 0.149]  0.350 [0.170, 0.500]  200",
+]
+
+
+@pytest.fixture
+def shown(analysis):
+    return lambda found: list(diversity_lines([analysis(diversity=(found,))]))
+
+
+def test_the_ensemble_its_best_member_and_each_pair(shown):
+    assert shown(FOUND) == LINES
+
+
+def test_it_is_part_of_the_verbose_summary_alone(run, analysis):
+    def lines(verbosity):
+        whole = run(analysis(diversity=(FOUND,)))
+        return [line.text for line in summary(whole, verbosity=verbosity, width=120)]
+
+    assert set(LINES) <= set(lines(1))
+    assert not set(LINES) & set(lines(0))
+
+
+def test_what_is_not_known_is_a_dash_and_its_reason(shown):
+    why = "a model that is always right, or always wrong, has no error correlation"
+    pair = dataclasses.replace(PAIR, error_correlation=share(None, note=why))
+    note = "only samples that every member answered"
+
+    assert shown(dataclasses.replace(FOUND, pairs=(pair,), note=note))[4:] == [
+        "  members  disagreement          both wrong            error correlation    n",
+        "  v1, v2   0.200 [0.150, 0.260]  0.100 [0.066, 0.149]  -                  200",
+        f"  {note}",
+        f"  v1, v2: {why}",
+    ]
+
+
+def test_where_no_sample_was_answered_by_all_there_is_no_best(shown):
+    nothing = share(None, note="no sample was answered by all")
+    found = dataclasses.replace(FOUND, n=0, best=None, accuracies={}, oracle=nothing, ensemble=nothing)
+
+    assert shown(found)[:2] == ["test_sums: members of trio by exact, n=0", "  no sample was answered by all"]
+
+
+def test_the_document_has_it_all():
+    document = diversity_document(FOUND)
+
+    assert set(document) == {"arm", "metric", "n", "members", "best", "oracle", "ensemble", "pairs", "note"}
+    assert document["members"] == [
+        {"name": "v1", "value": 0.75, "low": 0.686, "high": 0.805, "note": ""},
+        {"name": "v2", "value": 0.8, "low": 0.739, "high": 0.85, "note": ""},
+    ]
+    [pair] = document["pairs"]
+    assert (pair["first"], pair["second"], pair["n"]) == ("v1", "v2", 200)
+    assert pair["error_correlation"] == {"value": 0.35, "low": 0.17, "high": 0.5, "note": ""}
+
+
+def test_an_undefined_share_is_null():
+    assert diversity_document(dataclasses.replace(FOUND, oracle=share(None, note="why")))["oracle"] == {
+        "value": None, "low": None, "high": None, "note": "why",
+    }  # fmt: skip

@@ -1,0 +1,70 @@
+"""Judging the reply of an ensemble: its own scores, what it says besides, and its members' scores."""
+
+from __future__ import annotations
+
+from pytest_crucible.metrics import exact_match, metric
+from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample
+from pytest_crucible.score.judge import judge
+
+SAMPLE = Sample(id="a", input="2 + 2", expected="4")
+MEMBERS = {"v1": Reply(text="5", value="5"), "v2": Reply(text="4", value="4"), "v3": Reply(text="4", value="4")}
+REPLY = Reply(text="4", consensus=2 / 3, cost_usd=0.03, members=MEMBERS)
+
+
+def said(reply, *metrics, scores=None, **facts):
+    outcome = Outcome(1, 2, 3, reply=reply, scores=scores or {}, **facts)
+    observations, lost = judge(outcome, metrics, SAMPLE, passed=False)
+    assert all((one.arm, one.position, one.epoch) == (1, 2, 3) for one in (*observations, *lost))
+    return {one.metric: one.value for one in observations}, lost
+
+
+def test_all_is_observed_in_one_go():
+    assert said(REPLY, exact_match) == (
+        {
+            "exact_match": True, "consensus": 2 / 3, "cost_usd": 0.03, "answer[v1]": "5", "answer[v2]": "4",
+            "answer[v3]": "4", "exact_match[v1]": False, "exact_match[v2]": True, "exact_match[v3]": True,
+        },
+        [],
+    )  # fmt: skip
+
+
+def test_a_reply_without_members_is_scored_by_its_metrics_alone():
+    assert said(Reply(text="4", cost_usd=0.03), exact_match) == ({"exact_match": True}, [])
+
+
+def test_what_the_suite_scores_by_itself_is_not_scored_twice():
+    @metric(name="cost_usd", kind="positive")
+    def cost(reply, sample):
+        return 1.0
+
+    observations, _ = said(REPLY, cost, scores={"consensus": 0.1})
+
+    assert (observations["consensus"], observations["cost_usd"], observations["cost_usd[v1]"]) == (0.1, 1.0, 1.0)
+
+
+def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
+    @metric
+    def brittle(reply, sample):
+        return 1 / (reply.text != "5")
+
+    observations, lost = said(REPLY, brittle)
+
+    assert (observations["brittle"], observations["brittle[v2]"]) == (1.0, 1.0)
+    assert lost == [
+        Lost(1, 2, 3, "brittle[v1]", "scorer", "metric 'brittle[v1]' raised ZeroDivisionError: division by zero")
+    ]
+
+
+def test_a_reason_is_kept_with_the_value():
+    reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
+    observations, _ = judge(Outcome(0, 0, 0, reply=reply), [], SAMPLE, passed=False)
+
+    assert observations == [
+        Observation(0, 0, 0, "consensus", 0.0, "no member gave an answer"),
+        Observation(0, 0, 0, "answer[v1]", None, "the member abstained"),
+    ]
+
+
+def test_of_a_failed_or_lost_sample_nothing_is_said():
+    assert said(REPLY, exact_match, failure="assertion") == ({}, [])
+    assert said(REPLY, exact_match, lost="error")[0] == {}

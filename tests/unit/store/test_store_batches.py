@@ -1,0 +1,108 @@
+"""Looking up in a thread: batches, errors, loops that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_crucible.store.batches import MOST, BatchReader
+
+
+class Shelf:
+    """Finds a key's length; holds the first batch back until it may go on."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.threads: set[str] = set()
+        self.go_on = threading.Event()
+
+    def __call__(self, keys: list[str]) -> dict[str, int]:
+        self.batches.append(keys)
+        self.threads.add(threading.current_thread().name)
+        assert self.go_on.wait(10)
+        return {key: len(key) for key in keys if key}
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def reader(shelf: Shelf) -> Iterator[BatchReader[int]]:
+    opened = BatchReader(shelf)
+    yield opened
+    shelf.go_on.set()
+    opened.close()
+    opened.close()
+
+
+async def after_the_first(reader: BatchReader[int], shelf: Shelf, many: int) -> list[int | None]:
+    """Ask one, and the others while it is looked up."""
+    first = asyncio.create_task(reader.find("first"))
+    while not shelf.batches:
+        await asyncio.sleep(0.001)
+    others = [asyncio.create_task(reader.find("x" * (number % 7))) for number in range(many)]
+    await asyncio.sleep(0)
+    shelf.go_on.set()
+    return [await first, *await asyncio.gather(*others)]
+
+
+@pytest.mark.parametrize(("many", "sizes"), [(3, [3]), (MOST, [MOST]), (MOST + 2, [MOST, 2])])
+def test_what_is_asked_meanwhile_is_one_batch(reader, shelf, many, sizes):
+    found = asyncio.run(after_the_first(reader, shelf, many))
+
+    assert found == [5, *(number % 7 or None for number in range(many))]
+    assert [len(batch) for batch in shelf.batches] == [1, *sizes]
+    assert shelf.threads == {"crucible-reader"}
+
+
+def test_the_loop_goes_on_while_a_database_thinks(reader, shelf):
+    async def meanwhile() -> int:
+        waiting = asyncio.create_task(reader.find("first"))
+        turns = 0
+        while not shelf.batches or turns < 100:
+            await asyncio.sleep(0)
+            turns += 1
+        shelf.go_on.set()
+        await waiting
+        return turns
+
+    assert asyncio.run(meanwhile()) >= 100
+
+
+def test_an_error_reaches_everybody_in_the_batch_and_the_next_is_tried():
+    answers = iter([OSError("gone"), {"a": 1}])
+
+    def look_up(keys: list[str]) -> dict[str, int]:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    reader = BatchReader(look_up)
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(reader.find("a"))
+
+    assert asyncio.run(reader.find("a")) == 1
+    reader.close()
+
+
+def test_a_loop_that_was_closed_meanwhile_holds_nobody_up(reader, shelf):
+    async def give_up() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(reader.find("first"), 0.01)
+
+    asyncio.run(give_up())
+    shelf.go_on.set()
+
+    assert asyncio.run(reader.find("later")) == 5
+
+
+def test_one_that_was_asked_nothing_has_no_thread(reader):
+    reader.close()
+
+    assert "crucible-reader" not in {thread.name for thread in threading.enumerate()}

@@ -1,0 +1,268 @@
+"""Events on their way into the run store, and out of it again."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.records import Event
+from pytest_crucible.store import schema
+from pytest_crucible.store.event_rows import AMOUNTS, event_row
+from pytest_crucible.store.events import load_events
+from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.tables import events
+
+T, U = "test_sums.py::test_sums", "test_sums.py::test_others"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[RunStore]:
+    opened = RunStore(str(path))
+    yield opened
+    opened.close()
+
+
+def event(name: str = "request.stop", *, at: float = 1.0, arm: str = "v2", experiment: str = T, **given) -> Event:
+    facts = {key: given.pop(key) for key in list(given) if key not in ("seconds", "sample", "epoch")}
+    return Event(name=name, at=at, arm=arm, experiment=experiment, facts=facts, **given)
+
+
+def record(store: RunStore, *told: Event, run: str = "run1") -> None:
+    recorder, writer = Recorder(run), store.writer()
+    recorder.open(writer)
+    for one in told:
+        recorder(one)
+    writer.close()
+
+
+def rows(store: RunStore, run: str = "run1") -> list[dict[str, object]]:
+    table = events(store, run)
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+# -- rows ---------------------------------------------------------------------------------------------------------
+
+FACTS = st.dictionaries(
+    st.sampled_from([*AMOUNTS, "error", "finish", "counts"]) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.builds(object)
+    | st.just({1: {2}}),
+    max_size=6,
+)
+
+
+@given(FACTS)
+def test_every_fact_finds_its_place(facts):
+    """In a column of its own, or in the JSON; and nothing stands in two places."""
+    row = event_row("run1", Event(name="n", at=0.0, facts=facts))
+    said = row["facts"] or {}
+    json.dumps(said, allow_nan=False)
+
+    for name, value in facts.items():
+        if name == "error":
+            assert row["error"] == (None if value is None else str(value))
+        elif name in AMOUNTS:
+            is_amount = type(value) in (int, float) and math.isfinite(value)
+            assert row[name] == (value if is_amount else None)
+            assert (name in said) == (value is not None and not is_amount)
+        else:
+            assert name in said
+
+
+def test_facts_that_are_plain_come_back_as_they_were(store):
+    told = {"counts": {"4": 2, "5": 1}, "consensus": 0.5, "tie": False, "asked": ["v1", "v2"], "winner": "ä \n 4"}
+    record(store, event("vote", seconds=None, sample="a", epoch=1, **told))
+
+    [row] = rows(store)
+    assert row["facts"] == told
+    assert (row["experiment"], row["arm"], row["sample"], row["epoch"], row["name"]) == (T, "v2", "a", 1, "vote")
+
+
+def test_the_start_of_a_request_is_not_stored_nor_is_what_other_tables_have(store):
+    names = ("request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop", "request.stop")
+    record(store, *(event(name) for name in names))
+
+    assert [row["name"] for row in rows(store)] == ["request.stop"]
+
+
+# -- recorder -----------------------------------------------------------------------------------------------------
+
+
+def test_what_happens_before_the_run_is_entered_waits_for_it(store):
+    recorder, writer = Recorder("run1"), store.writer()
+    recorder(event("train.step", experiment="", step=1))
+    recorder(event("train.step", experiment="", step=2))
+    recorder.open(writer)
+    recorder(event("request.stop"))
+    writer.close()
+
+    assert [(row["name"], row["facts"]) for row in rows(store)] == [
+        ("train.step", {"step": 1}),
+        ("train.step", {"step": 2}),
+        ("request.stop", None),
+    ]
+
+
+def test_what_happens_after_the_end_is_not_kept(store):
+    recorder, writer = Recorder("run1"), store.writer()
+    recorder.open(writer)
+    recorder(event())
+    recorder.close()
+    recorder(event())
+    writer.close()
+
+    assert len(rows(store)) == 1
+
+
+def test_of_a_run_that_never_began_nothing_is_stored(store):
+    recorder = Recorder("run1")
+    recorder(event("train.step"))
+    recorder.close()
+
+    assert rows(store) == []
+
+
+def test_telling_never_raises_where_storing_has_failed(store):
+    writer = store.writer()
+    with store.engine.begin() as connection:
+        schema.events.drop(connection)
+    writer.tell("run1", event())
+    with pytest.raises(Exception, match="not saved"):
+        writer.flush()
+
+    writer.tell("run1", event())
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def test_events_are_counted_by_arm_name_and_class_of_error(store):
+    record(
+        store,
+        event(at=10.0, seconds=2.0, input_tokens=5, output_tokens=1, cost_usd=0.5, first_token_s=0.25),
+        event(at=12.0, seconds=1.0, input_tokens=7, output_tokens=2),
+        event(at=13.0, seconds=9.0, error="429"),
+        event(at=13.0, seconds=0.5, arm="v1"),
+        event("limiter.wait", seconds=0.25),
+        event("request.retry", kind="429"),
+        event("train.step", experiment="", arm="v2", seconds=1.0),
+    )
+    found = load_events(store, "run1")
+
+    assert set(found) == {(T, "v2"), (T, "v1")}
+    of_arm = found[T, "v2"]
+    counts = {(one.name, one.error): one for one in of_arm.counts}
+    answered = counts["request.stop", None]
+    assert (answered.n, answered.counted, answered.input_tokens, answered.output_tokens) == (2, 2, 12, 3)
+    assert (answered.priced, answered.cost_usd, answered.first, answered.last) == (1, 0.5, 8.0, 12.0)
+    failed = counts["request.stop", "429"]
+    assert (failed.n, failed.counted, failed.input_tokens, failed.cost_usd) == (1, 0, None, None)
+    assert counts["request.retry", None].n == 1
+    assert (list(of_arm.latencies), list(of_arm.first_tokens), list(of_arm.waits)) == ([2.0, 1.0], [0.25], [0.25])
+
+
+def test_two_sessions_that_write_into_one_store_do_not_mix(store, path):
+    other = RunStore(str(path))
+    sessions = [(one, one.writer(), Recorder(run)) for one, run in ((store, "run1"), (other, "run2"))]
+    for _, writer, recorder in sessions:
+        recorder.open(writer)
+    for k in range(600):
+        for number, (_, _, recorder) in enumerate(sessions, start=1):
+            recorder(event(seconds=float(number), experiment=(T, U)[k % 2], sample=f"{number}-{k}"))
+    for _, writer, _ in sessions:
+        writer.close()
+    other.close()
+
+    for number in (1, 2):
+        found = load_events(store, f"run{number}")
+        assert {place: set(one.latencies) for place, one in found.items()} == {
+            (T, "v2"): {float(number)},
+            (U, "v2"): {float(number)},
+        }
+        assert [row["sample"] for row in rows(store, f"run{number}")] == [f"{number}-{k}" for k in range(600)]
+
+
+def test_a_run_without_events_has_none(store):
+    assert load_events(store, "run1") == {}
+
+
+def test_many_events_keep_their_order(store):
+    record(store, *(event(at=float(k)) for k in range(12_000)))
+
+    assert [row["at"] for row in rows(store)] == [float(k) for k in range(12_000)]
+
+
+# -- durability ---------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys, time
+from pytest_crucible.records import Event
+from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.runs import RunStore
+
+recorder = Recorder("run1")
+recorder.open(RunStore(sys.argv[1]).writer())
+for k in range(100_000):
+    recorder(Event(name="request.stop", at=time.time(), experiment="t", arm="v2", sample=str(k)))
+    print(k, flush=True)
+    time.sleep(0.002)
+"""
+
+
+def test_a_killed_process_loses_a_second_of_events_at_most(path):
+    told = []
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told.append(time.monotonic())
+            if int(line) == 700:
+                process.send_signal(signal.SIGKILL)
+    with closing(sqlite3.connect(path)) as connection:
+        samples = [int(row[0]) for row in connection.execute("SELECT sample FROM events ORDER BY id")]
+
+    assert samples == list(range(len(samples)))
+    assert samples[-1] > 0
+    first_lost = told[min(len(samples), len(told) - 1)]
+    assert told[-1] - first_lost < 1
+
+
+# -- formats ------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_the_first_format_gets_the_table_and_keeps_what_it_has(store, path):
+    store.begin_run("run0", started="then", seed=0, alpha=0.05, correction="holm", environment={})
+    with store.engine.begin() as connection:
+        schema.events.drop(connection)
+        connection.execute(schema.store_format.update().values(version=1))
+    upgraded = RunStore(str(path))
+    record(upgraded, event())
+    found, run = rows(upgraded), upgraded.run("run0")
+    upgraded.close()
+
+    assert len(found) == 1
+    assert run["started"] == "then"
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version FROM store_format").fetchall() == [(schema.FORMAT,)]
+        assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'ix_events_run'").fetchone() == (1,)

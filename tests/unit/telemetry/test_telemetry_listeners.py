@@ -1,0 +1,85 @@
+"""Several listeners as one, none of which can break a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible.records import Event
+from pytest_crucible.telemetry.listeners import Listeners
+
+EVENT = Event(name="request.stop", at=1.0, experiment="t.py::t", arm="v2", sample="a")
+
+
+def test_everybody_is_told():
+    first, second = [], []
+    tell = Listeners({"first": first.append, "second": second.append})
+    tell(EVENT)
+
+    assert first == second == [EVENT]
+    assert tell.complaints() == []
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), SystemExit(2), pytest.fail.Exception("no")])
+def test_one_that_raises_is_told_nothing_more_and_the_others_are(error):
+    calls, others = [], []
+
+    def broken(event: Event) -> None:
+        calls.append(event)
+        raise error
+
+    tell = Listeners({"a plugin": broken, "another": others.append})
+    tell(EVENT)
+    tell(EVENT)
+
+    assert (len(calls), len(others)) == (1, 2)
+
+
+def test_it_is_complained_of_once():
+    def broken(event: Event) -> None:
+        raise ValueError("two\nlines")
+
+    tell = Listeners({"a plugin": broken})
+    tell(EVENT)
+    tell(EVENT)
+
+    assert tell.complaints() == [
+        "a plugin raised ValueError: two lines when it was told of request.stop: it is told nothing more"
+    ]
+    assert tell.complaints() == []
+
+
+def test_an_error_without_words_is_named():
+    def broken(event: Event) -> None:
+        raise AssertionError
+
+    tell = Listeners({"a plugin": broken})
+    tell(EVENT)
+
+    assert tell.complaints()[0].startswith("a plugin raised AssertionError when")
+
+
+def test_those_that_can_be_closed_are_and_may_fail_at_it():
+    class Closing:
+        closed = 0
+
+        def __call__(self, event: Event) -> None:
+            pass
+
+        def close(self) -> None:
+            self.closed += 1
+            raise ConnectionError("gone")
+
+    listener, seen = Closing(), []
+    tell = Listeners({"a collector": listener, "a list": seen.append})
+    tell.close()
+
+    assert listener.closed == 1
+    assert tell.complaints() == ["a collector raised ConnectionError: gone when it was closed"]
+
+
+def test_ctrl_c_is_no_error_of_a_listener():
+    def interrupted(event: Event) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Listeners({"a plugin": interrupted})(EVENT)

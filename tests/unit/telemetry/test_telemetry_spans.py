@@ -1,0 +1,298 @@
+"""A run as OpenTelemetry spans and metrics, with the SDK's own in-memory exporters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode, Tracer
+
+from pytest_crucible.backends import ScriptedBackend
+from pytest_crucible.backends.metered import Metered
+from pytest_crucible.errors import Retryable
+from pytest_crucible.records import Emit, Event, Reply, Request
+from pytest_crucible.telemetry.instruments import Instruments
+from pytest_crucible.telemetry.spans import Spans
+
+T, U = "test_sums.py::test_sums", "test_sums.py::test_others"
+ASKED = {"adapter": "openai:v2", "parameters": {"temperature": 0.5, "stop": ["\n"], "lora": 8}}
+
+
+class Told:
+    """Spans of a run, and what was exported of it."""
+
+    def __init__(self) -> None:
+        provider = TracerProvider()
+        self._exporter = InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer: Tracer = provider.get_tracer("a test")
+        self.spans = Spans("run1", self.tracer)
+
+    def __call__(self, name: str, at: float = 1.0, sample: str = "a", arm: str = "v2", **given: Any) -> None:
+        experiment, facts = given.pop("experiment", T), given.pop("facts", {})
+        if name.startswith("experiment."):
+            self.spans(Event(name=name, at=at, experiment=experiment, facts=facts))
+        else:
+            self.spans(Event(name=name, at=at, experiment=experiment, arm=arm, sample=sample, facts=facts, **given))
+
+    def over(self) -> dict[str, ReadableSpan]:
+        """All spans by their names, after the run was closed."""
+        self.spans.close()
+        return {one.name: one for one in self._exporter.get_finished_spans()}
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def parent(spans: Mapping[str, ReadableSpan], name: str) -> str:
+    above = spans[name].parent
+    return next(one.name for one in spans.values() if above and one.context.span_id == above.span_id)
+
+
+def test_a_request_is_within_its_sample_which_is_within_its_experiment_and_that_within_the_run(told):
+    told("experiment.start", facts={"dataset": "sums", "arms": ["v2", "v1"]})
+    told("sample.start", facts=ASKED)
+    told("request.start", 2.0)
+    told("request.stop", 2.5)
+    told("sample.stop", 3.0, facts={"outcome": "answered"})
+    told("experiment.stop", 4.0)
+    spans = told.over()
+
+    assert parent(spans, "chat v2") == "sample a"
+    assert parent(spans, "sample a") == f"experiment {T}"
+    assert parent(spans, f"experiment {T}") == "crucible run"
+    assert spans["crucible run"].parent is None
+    assert len({one.context.trace_id for one in spans.values()}) == 1
+    assert (spans["chat v2"].start_time, spans["chat v2"].end_time) == (2_000_000_000, 2_500_000_000)
+    assert spans[f"experiment {T}"].attributes["arms"] == ("v2", "v1")
+
+
+def test_a_request_has_the_attributes_of_the_semantic_conventions(told):
+    told("sample.start", facts=ASKED)
+    told("request.start")
+    facts = {"input_tokens": 5, "output_tokens": 2, "finish": "stop", "model": "m-1", "first_token_s": 0.1}
+    told("request.stop", facts={**facts, "cost_usd": 0.01})
+    told("sample.stop")
+
+    assert dict(told.over()["chat v2"].attributes) == {
+        "crucible.run": "run1",
+        "crucible.experiment": T,
+        "crucible.arm": "v2",
+        "crucible.sample": "a",
+        "crucible.epoch": 0,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "v2",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.stop_sequences": ("\n",),
+        "gen_ai.response.model": "m-1",
+        "gen_ai.usage.input_tokens": 5,
+        "gen_ai.usage.output_tokens": 2,
+        "gen_ai.response.time_to_first_chunk": 0.1,
+        "gen_ai.response.finish_reasons": ("stop",),
+        "crucible.cost_usd": 0.01,
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [("429", StatusCode.ERROR), ("timeout", StatusCode.ERROR), ("cancelled", StatusCode.UNSET)]
+)
+def test_a_request_that_failed_says_how_and_one_that_lost_to_a_hedge_is_no_error(told, error, status):
+    told("request.start")
+    told("request.stop", facts={"error": error})
+    span = told.over()["chat v2"]
+
+    assert (span.status.status_code, span.attributes["error.type"]) == (status, error)
+
+
+@pytest.mark.parametrize(
+    ("facts", "status"),
+    [
+        ({"outcome": "answered"}, StatusCode.UNSET),
+        ({"outcome": "failed", "reason": "timeout"}, StatusCode.UNSET),
+        ({"outcome": "lost", "reason": "error"}, StatusCode.ERROR),
+    ],
+)
+def test_a_sample_says_what_became_of_it(told, facts, status):
+    told("sample.start")
+    told("sample.stop", facts=facts)
+    span = told.over()["sample a"]
+
+    assert span.status.status_code == status
+    assert {f"crucible.{name}": value for name, value in facts.items()}.items() <= span.attributes.items()
+
+
+def test_what_else_happens_to_a_sample_is_an_event_of_its_span(told):
+    told("sample.start")
+    told("request.retry", 2.0, facts={"kind": "429", "attempt": 1, "wait_s": None})
+    told("limiter.wait", 3.0, seconds=0.5)
+    told("vote", 3.0, sample="another")
+    told("sample.stop")
+    spans = told.over()
+
+    events = [(one.name, dict(one.attributes)) for one in spans["sample a"].events]
+    assert events == [("request.retry", {"kind": "429", "attempt": 1}), ("limiter.wait", {"seconds": 0.5})]
+    assert [one.name for one in spans["crucible run"].events] == ["vote"]
+
+
+def test_two_experiments_that_are_told_in_turns_do_not_mix(told):
+    """Each sample in a task of its own, as the engine has it."""
+
+    async def sample(experiment: str, name: str) -> None:
+        told("sample.start", sample=name, experiment=experiment, arm=name)
+        await asyncio.sleep(0)
+        told("request.start", sample=name, experiment=experiment, arm=name)
+        await asyncio.sleep(0)
+        told("request.stop", sample=name, experiment=experiment, arm=name)
+        await asyncio.sleep(0)
+        told("sample.stop", sample=name, experiment=experiment, arm=name)
+
+    async def both() -> None:
+        await asyncio.gather(*(sample(one, f"{one}{k}") for k in range(3) for one in (T, U)))
+
+    for experiment in (T, U):
+        told("experiment.start", experiment=experiment)
+    asyncio.run(both())
+    for experiment in (T, U):
+        told("experiment.stop", experiment=experiment)
+    spans = told.over()
+
+    assert len(spans) == 15
+    for name in (f"{one}{k}" for k in range(3) for one in (T, U)):
+        assert parent(spans, f"chat {name}") == f"sample {name}"
+        assert parent(spans, f"sample {name}") == f"experiment {name[:-1]}"
+
+
+def asked(emit: Emit, function: Callable[[Metered], Any]) -> Any:
+    """Run what a test function would do to a metered model."""
+    return asyncio.run(function(Metered(ScriptedBackend(lambda request: Reply(text="4"), identity="sums"), emit)))
+
+
+REQUEST = Request(input="2 + 2", sample="a", epoch=0, experiment=T, arm="v2")
+
+
+def test_spans_of_the_test_function_are_within_the_sample_and_around_its_requests(told):
+    async def function(model: Metered) -> None:
+        told("sample.start", facts=ASKED)
+        with told.tracer.start_as_current_span("retrieval"):
+            await model.generate(REQUEST)
+        told("sample.stop")
+
+    asked(told.spans, function)
+    spans = told.over()
+
+    assert parent(spans, "chat v2") == "retrieval"
+    assert parent(spans, "retrieval") == "sample a"
+
+
+def test_spans_of_a_client_are_within_the_request(told):
+    def script(request: Request) -> str:
+        with told.tracer.start_as_current_span("POST"):
+            return "4"
+
+    model = Metered(ScriptedBackend(script, identity="sums"), told.spans)
+    asyncio.run(model.generate(REQUEST))
+    spans = told.over()
+
+    assert parent(spans, "POST") == "chat v2"
+    assert parent(spans, "chat v2") == "crucible run"
+
+
+def test_a_retry_is_no_child_of_the_attempt_before_it(told):
+    replies = iter([Retryable("busy", kind="429"), "4"])
+
+    def script(request: Request) -> str:
+        one = next(replies)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    async def function() -> None:
+        model = Metered(ScriptedBackend(script, identity="sums"), told.spans)
+        told("sample.start")
+        with pytest.raises(Retryable):
+            await model.generate(REQUEST)
+        await model.generate(REQUEST)
+        told("sample.stop")
+
+    asyncio.run(function())
+    told.spans.close()
+
+    requests = [one for one in told._exporter.get_finished_spans() if one.name.startswith("chat")]
+    assert len(requests) == len({one.context.span_id for one in requests}) == 2
+    assert requests[0].parent == requests[1].parent
+
+
+def test_what_is_told_after_the_end_breaks_nothing(told):
+    told("experiment.start")
+    told("sample.start")
+    told.spans.close()
+    told("request.stop")
+    told("sample.stop")
+    told("experiment.stop")
+    told.spans.close()
+
+    assert set(told.over()) == {"crucible run", "sample a", f"experiment {T}"}
+
+
+# -- metrics ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reader() -> InMemoryMetricReader:
+    return InMemoryMetricReader()
+
+
+@pytest.fixture
+def instruments(reader) -> Instruments:
+    return Instruments(MeterProvider([reader]).get_meter("a test"))
+
+
+def points(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
+    data = reader.get_metrics_data()
+    metrics = data.resource_metrics[0].scope_metrics[0].metrics if data else []
+    return {one.name: list(one.data.data_points) for one in metrics}
+
+
+def tell(instruments: Instruments, name: str, **given: Any) -> None:
+    instruments(Event(**{"name": name, "at": 1.0, "experiment": T, "arm": "v2", "sample": "a", **given}))
+
+
+def test_requests_are_measured_by_arm_and_class_of_error(instruments, reader):
+    tell(instruments, "sample.start", facts=ASKED)
+    tell(instruments, "request.stop", seconds=0.5, facts={"input_tokens": 5, "output_tokens": 2, "cost_usd": 0.25})
+    tell(instruments, "request.stop", seconds=1.5, facts={"first_token_s": 0.1, "cost_usd": 0.5})
+    tell(instruments, "request.stop", seconds=0.1, facts={"error": "429"})
+    found = points(reader)
+
+    durations = {one.attributes.get("error.type"): one for one in found["gen_ai.client.operation.duration"]}
+    assert (durations[None].count, durations[None].sum, durations["429"].count) == (2, 2.0, 1)
+    assert durations[None].attributes["gen_ai.provider.name"] == "openai"
+    assert (durations[None].attributes["crucible.experiment"], durations[None].attributes["crucible.arm"]) == (T, "v2")
+    assert durations[None].explicit_bounds[0] == 0.01
+    tokens = {one.attributes["gen_ai.token.type"]: one.sum for one in found["gen_ai.client.token.usage"]}
+    assert tokens == {"input": 5, "output": 2}
+    assert [one.value for one in found["crucible.cost"]] == [0.75]
+    assert [one.sum for one in found["gen_ai.client.operation.time_to_first_chunk"]] == [0.1]
+
+
+def test_waits_losses_and_everything_else_is_measured_too(instruments, reader):
+    tell(instruments, "limiter.wait", seconds=0.25)
+    tell(instruments, "request.retry")
+    tell(instruments, "request.retry")
+    tell(instruments, "train.step", experiment="", sample="", facts={"loss": 0.5})
+    found = points(reader)
+
+    assert [one.sum for one in found["crucible.limiter.wait"]] == [0.25]
+    events = {one.attributes["crucible.event"]: one.value for one in found["crucible.events"]}
+    assert events == {"request.retry": 2}
+    assert [(one.value, one.attributes["crucible.arm"]) for one in found["crucible.train.loss"]] == [(0.5, "v2")]
