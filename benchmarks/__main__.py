@@ -5,24 +5,38 @@ from __future__ import annotations
 import sys
 
 from benchmarks import (
+    asking,
+    cns3,
     durable,
     embedded,
     engine,
+    first_use,
+    hedging,
     million,
     overlap,
+    planned,
     rerun,
     resampling,
+    sandbox,
     sequential,
+    servers,
     startup,
     stats_speed,
+    telemetry,
+    tinker,
     verdicts,
 )
 from benchmarks.figures import Figure, show
 
 BENCHMARKS = (
     engine,
+    asking,
+    telemetry,
+    hedging,
     durable,
     overlap,
+    planned,
+    servers,
     startup,
     verdicts,
     rerun,
@@ -31,6 +45,10 @@ BENCHMARKS = (
     resampling,
     sequential,
     embedded,
+    cns3,
+    first_use,
+    tinker,
+    sandbox,
 )
 
 

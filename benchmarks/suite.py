@@ -24,6 +24,35 @@ backend = "scripted"
 script = "answers:v2"
 latency_s = {latency_s}
 """
+_MODELS = '''\
+"""The same models as a backend of the suite's own: what they say is kept, as that of scripts is not."""
+import answers
+from pytest_crucible import Reply
+
+
+class Model:
+    simulated = False
+
+    def __init__(self, name):
+        self.identity = name
+        self.answer = getattr(answers, name)
+
+    async def generate(self, request):
+        return Reply(text=self.answer(request), input_tokens=12, output_tokens=1, latency_s=0.05, model=self.identity)
+
+
+def pytest_crucible_backend(adapter):
+    return Model(adapter.name) if adapter.backend == "model" else None
+'''
+_OF_MODELS = """\
+[adapters.v1]
+backend = "model"
+parameters = { temperature = 0.7, max_tokens = 60 }
+
+[adapters.v2]
+backend = "model"
+parameters = { temperature = 0.7, max_tokens = 60 }
+"""
 _ANSWERS = '''\
 """Two models that answer at once: v1 is right on 7 of 10 samples, v2 on 8 of 10."""
 import zlib
@@ -80,7 +109,7 @@ def laborious(reply, sample):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """An experiment on two scripted adapters, `v1` and `v2`, written into a directory."""
+    """An experiment on two adapters, `v1` and `v2`, written into a directory. They are scripts, or cached models."""
 
     directory: Path
     samples: int
@@ -88,6 +117,7 @@ class Suite:
     marks: tuple[str, ...] = ()
     is_async: bool = True
     latency_s: float = 0.0
+    is_cached: bool = False
 
     @property
     def store(self) -> Path:
@@ -110,6 +140,8 @@ class Suite:
             "answers.py": _ANSWERS,
             "test_numbers.py": test,
         }
+        if self.is_cached:
+            files |= {"crucible.toml": _OF_MODELS, "conftest.py": _MODELS}
         for name, text in files.items():
             (self.directory / name).write_text(text)
         return self

@@ -1,0 +1,1 @@
+"""The same evaluation run by other tools, each in an environment of its own."""

@@ -1,0 +1,39 @@
+"""An environment for each tool, made once: what one of them needs must not be in another's way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+HOME = Path.home() / ".cache" / "pytest-crucible" / "peers"
+REQUIREMENTS = {
+    "crucible": (),
+    "gather": ("aiohttp",),
+    "inspect": ("inspect-ai", "openai", "aiohttp"),
+    "deepeval": ("deepeval", "aiohttp"),
+    "pydantic_evals": ("pydantic-evals", "aiohttp"),
+    "pytest_evals": ("pytest-evals", "pytest"),
+    "pytest_asyncio": ("pytest-asyncio", "pytest", "aiohttp"),
+}
+
+
+def python_of(name: str) -> str:
+    """The interpreter that has a tool installed; our own for this package."""
+    if name == "crucible":
+        return sys.executable
+    directory = HOME / name
+    python = directory / "bin" / "python"
+    if not (directory / "complete").exists():
+        venv.create(directory, with_pip=True, clear=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, *REQUIREMENTS[name]], check=True)
+        (directory / "complete").touch()
+    return str(python)
+
+
+def version_of(python: str, package: str) -> str:
+    """The version of a package in an environment."""
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
