@@ -131,7 +131,10 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
 def test_a_uri_that_says_nothing_is_told(tmp_path, content):
     (tmp_path / "crucible.toml").write_text(f"[adapters]\n{content}\n")
 
-    assert "write recorded:..., local:..., tinker:..., openai+http:..., openai+https:..., and no backend beside it" in refusal(read_adapters, tmp_path)
+    said = refusal(read_adapters, tmp_path)
+    assert (
+        "write recorded:..., local:..., tinker:..., openai+http:..., openai+https:..., and no backend beside it" in said
+    )
 
 
 def test_an_adapter_is_found_by_its_name():
