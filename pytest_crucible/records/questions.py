@@ -32,6 +32,18 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the samples of a dataset come from, so that a run can say which version of it was asked."""
+
+    source: str
+    licence: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File -> SHA-256 of it as it was read."""
+    official: bool | None = None
+    """Whether every file is, byte for byte, the one that was published; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
     """What to ask: a name from the configuration (or a URI) and how to reach it."""
 
@@ -141,6 +153,8 @@ class Plan:
     fingerprint: Fingerprint
     open_metrics: bool
     """True when the test function scores by itself, so that metric names are known only after the run."""
+    origin: Origin | None = None
+    """Of a dataset that is known by its name."""
     by_item: bool = False
     """True for an ordinary parametrised test that joined: each of its items is a sample."""
 
