@@ -1,12 +1,12 @@
 """What other libraries call a dataset, as rows: told by what an object can do, so that none of them is imported.
 
-Data frames of pandas, datasets of Hugging Face, samples of Inspect.
+Data frames of pandas and polars, datasets of Hugging Face, samples of Inspect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pytest_crucible.errors import DatasetError
 from pytest_crucible.records import Sample
@@ -18,6 +18,8 @@ def as_rows(given: Any) -> Rows:
     """The rows of an object, read as they are asked for. Raises DatasetError for what is not one dataset but several."""
     if hasattr(given, "iterrows") and hasattr(given, "isna"):
         return _of_frame(given)
+    if hasattr(given, "iter_rows") and hasattr(given, "columns"):
+        return cast(Rows, given.iter_rows(named=True))
     if isinstance(given, Mapping):
         raise DatasetError(
             f"a {type(given).__name__} with {', '.join(map(repr, given))} is not one dataset: give one of its parts"
