@@ -14,8 +14,9 @@ import pytest
 from pytest_crucible.backends import Listed
 from pytest_crucible.builtin import DATASETS, load, named_metrics
 from pytest_crucible.contenders import Contender
-from pytest_crucible.datasets import identify, load_file, load_rows, subset
+from pytest_crucible.datasets import identify, load_file, load_rows, select
 from pytest_crucible.datasets.release import Release
+from pytest_crucible.datasets.selection import said
 from pytest_crucible.errors import SpecError
 from pytest_crucible.markers import ExperimentMark, comparisons, experiment_mark, targets
 from pytest_crucible.metrics import Metric
@@ -24,7 +25,7 @@ from pytest_crucible.metrics.members import facts_of_ensemble
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.design import contrasts, group_count, judged_facts
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.records import Contrast, Dataset, Origin, Plan, Sample
+from pytest_crucible.records import Contrast, Dataset, Origin, Plan, Sample, Selection
 
 INJECTED = ("sample", "sampler", "score")
 """Arguments of the function that are bound anew for each call; all others are ordinary fixtures."""
@@ -84,7 +85,8 @@ class Library:
         takes = inspect.signature(function).parameters
         self._check_adapter("sampler" in takes)
         everything = self.samples(item, mark)
-        dataset = identify(_dataset_name(item, mark.dataset), subset(everything, mark.limit, seed=self.settings.seed))
+        chosen = self._selection(mark, len(everything))
+        dataset = identify(_dataset_name(item, mark.dataset), select(everything, chosen))
         metrics = self.metrics(mark.metrics)
         open_metrics = "score" in takes
         asked = comparisons(item)
@@ -116,6 +118,7 @@ class Library:
             ),
             open_metrics=open_metrics,
             origin=self._origins.get(dataset.name),
+            selection=chosen if said(chosen) else None,
         )
         warnings = tuple(_coverage(asking, everything, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
@@ -170,6 +173,10 @@ class Library:
                 raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
             found[metric.name] = metric
         return tuple(found.values())
+
+    def _selection(self, mark: ExperimentMark, of: int) -> Selection:
+        parts = {name: getattr(mark, name) for name in ("split", "fold", "limit", "stratify")}
+        return Selection(of=of, seed=self.settings.seed, **parts)
 
     def _named(self, name: str, item: pytest.Item, fields: Mapping[str, str]) -> Sequence[Sample]:
         rows = self.config.hook.pytest_crucible_dataset(config=self.config, name=name)

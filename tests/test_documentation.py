@@ -418,7 +418,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     pytester.makepyfile("""
         import pytest
 
-        @pytest.mark.crucible(dataset="two", metrics=["exact_match"])
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match"], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):

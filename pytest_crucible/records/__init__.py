@@ -30,6 +30,7 @@ from pytest_crucible.records.questions import (
     Origin,
     Plan,
     Sample,
+    Selection,
     Target,
 )
 from pytest_crucible.records.statistics import (
@@ -96,6 +97,7 @@ __all__ = [
     "Run",
     "Sample",
     "ScoreColumns",
+    "Selection",
     "SelfTest",
     "Share",
     "Spread",

@@ -44,6 +44,20 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which samples of a dataset are asked, where that is not all."""
+
+    of: int
+    """How many the dataset has."""
+    seed: int
+    """By which `limit` draws."""
+    split: str | None = None
+    fold: str | None = None
+    limit: int | None = None
+    stratify: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
     """What to ask: a name from the configuration (or a URI) and how to reach it."""
 
@@ -155,6 +169,7 @@ class Plan:
     """True when the test function scores by itself, so that metric names are known only after the run."""
     origin: Origin | None = None
     """Of a dataset that is known by its name."""
+    selection: Selection | None = None
     by_item: bool = False
     """True for an ordinary parametrised test that joined: each of its items is a sample."""
 

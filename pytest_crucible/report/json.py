@@ -61,6 +61,7 @@ def _dataset(plan: Plan) -> dict[str, Any]:
         "n": plan.planned,
         "groups": plan.groups,
         "origin": to_plain(plan.origin),
+        "selection": to_plain(plan.selection),
     }
 
 
