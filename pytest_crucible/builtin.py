@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,18 @@ def release(name: str) -> Release | None:
     except KeyError:  # it has no parts, and a file may have a colon in its name
         return None
     return found
+
+
+def check_dataset_name(name: str) -> None:
+    """A file that is not there may be a dataset whose name is misspelt: then this raises DatasetError."""
+    from pytest_crucible.errors import DatasetError
+
+    family, colon, part = name.partition(":")
+    near = difflib.get_close_matches(family, DATASETS, n=1)
+    if near:
+        raise DatasetError(
+            f"dataset {name!r} does not exist: did you mean {near[0] + colon + part!r}? `crucible datasets` lists them"
+        )
 
 
 def named_metrics(config: pytest.Config) -> dict[str, Metric | str]:

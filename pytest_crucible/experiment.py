@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.backends import Listed
-from pytest_crucible.builtin import DATASETS, load, named_metrics
+from pytest_crucible.builtin import check_dataset_name, load, named_metrics
 from pytest_crucible.contenders import Contender
 from pytest_crucible.datasets import identify, load_file, load_rows, select
 from pytest_crucible.datasets.release import Release
@@ -187,16 +187,8 @@ class Library:
             return samples
         beside, below = item.path.parent / name, self.config.rootpath / name
         if not (beside.exists() or below.exists()):
-            self._check_name(name)
+            check_dataset_name(name)
         return load_file(beside if beside.exists() else below, fields=fields)
-
-    def _check_name(self, name: str) -> None:
-        """A file that is not there may be the name of a dataset, misspelt."""
-        near = difflib.get_close_matches(name, DATASETS, n=1)
-        if near:
-            raise SpecError(
-                f"dataset {name!r} does not exist: did you mean {near[0]!r}? `crucible datasets` lists them"
-            )
 
     def _asking(self, asked: Sequence[Contrast]) -> tuple[Contender, ...]:
         """Who is asked: baselines only where something is compared."""

@@ -19,7 +19,7 @@ def strata(samples: Sequence[Sample], name: str) -> list[str]:
     >>> strata([Sample(id="a", input="", metadata={"level": 2}), Sample(id="b", input="", metadata={"level": 1})], "level")
     ['2', '1']
     """
-    return [_text(_value(sample, name)) for sample in samples]
+    return [text_of(_value(sample, name)) for sample in samples]
 
 
 def _value(sample: Sample, name: str) -> Any:
@@ -37,5 +37,6 @@ def fields_of(sample: Sample) -> dict[str, Any]:
     return {**inside, **sample.metadata, "expected": sample.expected, "group": sample.group}
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text as it is, anything else as JSON, the same for equal values."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)

@@ -1,0 +1,140 @@
+"""`crucible datasets`: what a marker can name as a dataset, and what is in one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pytest_crucible.builtin import DATASETS, check_dataset_name, release
+from pytest_crucible.datasets import load_file, load_rows
+from pytest_crucible.datasets.description import Description, describe
+from pytest_crucible.datasets.fetch import cache_folder
+from pytest_crucible.datasets.release import Release
+from pytest_crucible.errors import SpecError
+from pytest_crucible.records import Origin, Sample
+from pytest_crucible.report.printable import printable
+from pytest_crucible.wire import to_plain
+
+HEADERS = ("name", "samples", "licence", "here", "what is asked")
+A_LOOK = 400
+"""Characters of a field of the first sample that are shown."""
+
+
+def add_command(commands: Any) -> None:
+    """Enter the command with its options."""
+    parser = commands.add_parser(
+        "datasets",
+        help="the datasets that a marker can name, and what is in one",
+        description="The datasets that this package knows by name; with a NAME or a file, what is in it.",
+    )
+    parser.add_argument("name", nargs="?", help="a dataset's name (mmlu:SUBJECT for a part), or the path of a file")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="what the file calls a field: input=question",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON, with checksums")
+    parser.set_defaults(run_command=list_datasets)
+
+
+def list_datasets(given: argparse.Namespace) -> int:
+    """Print them, or one. Raises DatasetError."""
+    if given.name is None:
+        print("\n".join(catalogue_lines() if not given.json else [json.dumps(catalogue(), indent=1)]))
+        return 0
+    found = release(given.name)
+    fields = dict(map(_pair, given.field))
+    samples = _of_file(given.name, fields) if found is None else load_rows(found, name=given.name, fields=fields)
+    described = describe(samples)
+    origin = None if found is None else found.origin()
+    if given.json:
+        plain = {**to_plain(described), "name": given.name, "origin": to_plain(origin)}
+        print(json.dumps(plain, indent=1, ensure_ascii=False))
+    else:
+        print("\n".join(lines_of(given.name, described, origin)))
+    return 0
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """What is known of every dataset without reading it."""
+    return [_facts(found) for name in DATASETS if (found := release(name)) is not None]
+
+
+def catalogue_lines() -> list[str]:
+    """A line each, and where their files are looked for."""
+    rows = [(one["name"], f"{one['samples']:,}", one["licence"], one["here"], one["says"]) for one in catalogue()]
+    align = ("left", "right", "left", "left", "left")
+    table = tabulate(rows, headers=HEADERS, tablefmt="plain", colalign=align, disable_numparse=True)
+    return [*table.splitlines(), "", f"files are in {os.environ.get('CRUCIBLE_DATA') or cache_folder()}"]
+
+
+def lines_of(name: str, described: Description, origin: Origin | None) -> list[str]:
+    """One dataset, line by line."""
+    rows = [("name", name), ("samples", f"{described.samples:,}")]
+    if origin is not None:
+        rows += [("licence", origin.licence), ("source", origin.source), ("official", _official(origin))]
+        rows += [("file", f"{file} sha256:{sha256}") for file, sha256 in origin.files.items()]
+    rows += [
+        ("columns", ", ".join(described.columns)),
+        ("groups", "none" if described.groups is None else f"{described.groups:,}"),
+        ("duplicate inputs", f"{described.duplicates:,}"),
+    ]
+    rows += [
+        (name, ", ".join(f"{value}: {n:,}" for value, n in found.items())) for name, found in described.values.items()
+    ]
+    first = {**to_plain(described.first), **described.first.metadata}
+    shown = [(f"first {key}", _look(first[key])) for key in described.columns]
+    return tabulate([*rows, *shown], tablefmt="plain", disable_numparse=True).splitlines()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    ours, equals, theirs = text.partition("=")
+    if not (ours and equals and theirs):
+        raise SpecError(f"--field {text} is no pair: write OURS=THEIRS, such as input=question")
+    return ours, theirs
+
+
+def _of_file(name: str, fields: Mapping[str, str]) -> Sequence[Sample]:
+    path = Path(name)
+    if not path.exists():
+        check_dataset_name(name)
+    return load_file(path, fields=fields)
+
+
+def _facts(found: Release) -> dict[str, Any]:
+    places = {file.name: file.found() for file in found.files}
+    here = sum(path is not None for path in places.values())
+    return {
+        "name": found.name,
+        "says": found.says,
+        "samples": found.samples,
+        "licence": found.licence,
+        "source": found.source,
+        "here": "yes" if here == len(places) else f"{here} of {len(places)} files" if here else "no",
+        "files": [
+            {
+                "name": file.name,
+                "url": file.url,
+                "sha256": file.sha256,
+                "sha256_of": "archive" if file.members else "file",
+                "path": None if (path := places[file.name]) is None else str(path),
+            }
+            for file in found.files
+        ],
+    }
+
+
+def _official(origin: Origin) -> str:
+    return {True: "yes", False: "no: a file differs from the published one", None: "not known"}[origin.official]
+
+
+def _look(value: Any) -> str:
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr), A_LOOK)
