@@ -27,8 +27,10 @@ from pytest_crucible.records.questions import (
     Fingerprint,
     Foresight,
     MetricFacts,
+    Origin,
     Plan,
     Sample,
+    Selection,
     Target,
 )
 from pytest_crucible.records.statistics import (
@@ -83,6 +85,7 @@ __all__ = [
     "MemberPair",
     "MetricFacts",
     "Observation",
+    "Origin",
     "Outcome",
     "Plan",
     "Quantile",
@@ -94,6 +97,7 @@ __all__ = [
     "Run",
     "Sample",
     "ScoreColumns",
+    "Selection",
     "SelfTest",
     "Share",
     "Spread",

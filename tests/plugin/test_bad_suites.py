@@ -94,7 +94,8 @@ MISTAKES = {
     twice("ab_compare", "'right'", "'right', alternative='superior'"): (
         "ab_compare('right') is given twice, with different margins or claims: give it once"
     ),
-    crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a .jsonl file",
+    crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
+    crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",
     crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object a line",
     crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*)",
     crucible(
