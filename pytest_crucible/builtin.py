@@ -57,6 +57,7 @@ REPORTERS = {
     "csv": "pytest_crucible.exporting:csv_report",
     "json": "pytest_crucible.report.json:render_json",
     "jsonl": "pytest_crucible.exporting:jsonl_report",
+    "md": "pytest_crucible.report.markdown:render_markdown",
     "parquet": "pytest_crucible.exporting_parquet:parquet_report",
 }
 

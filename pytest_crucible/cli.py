@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pytest_crucible import calibrating, exporting, listing
+from pytest_crucible import calibrating, exporting, listing, reporting
 from pytest_crucible.errors import CrucibleError
 
 SERVER = "tinker-server"
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calibrating.add_command(commands)
     exporting.add_command(commands)
     listing.add_command(commands)
+    reporting.add_command(commands)
     commands.add_parser(SERVER, help="a Tinker service on this machine, with a small model that trains and samples")
     given = parser.parse_args(arguments)
     try:
