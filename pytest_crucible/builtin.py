@@ -55,6 +55,7 @@ DATASETS = {"scifact-dev": "pytest_crucible.cns3.data:scifact", "scifact-train":
 BACKENDS = ("local", "openai", "recorded", "scripted", "tinker")
 REPORTERS = {
     "csv": "pytest_crucible.exporting:csv_report",
+    "html": "pytest_crucible.sampled:html_report",
     "json": "pytest_crucible.report.json:render_json",
     "jsonl": "pytest_crucible.exporting:jsonl_report",
     "md": "pytest_crucible.report.markdown:render_markdown",

@@ -74,15 +74,7 @@ def now() -> str:
 def _analysis(
     store: RunStore, key: int, plan: Plan, finished: bool, alpha: float, questions: int, told: Mapping[Place, ArmEvents]
 ) -> Analysis:
-    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
-    given = Given(
-        plan=plan,
-        answers=answers,
-        groups=group_names(store, plan.dataset_sha256),
-        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
-        known_kinds=store.known_kinds(plan, key),
-    )
-    analysis, worst = analyse(given, alpha=alpha, questions=questions)
+    analysis, worst = analyse(stored_answers(store, key, plan, finished), alpha=alpha, questions=questions)
     return dataclasses.replace(
         analysis,
         reused=reused_answers(store, key),
@@ -90,6 +82,18 @@ def _analysis(
         worst=_told(store, key, plan, worst),
         inapplicable=_reasons(store, key, analysis),
         usage=usages(plan, told, level=1 - alpha),
+    )
+
+
+def stored_answers(store: RunStore, key: int, plan: Plan, finished: bool) -> Given:
+    """All that was answered in an experiment."""
+    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
+    return Given(
+        plan=plan,
+        answers=answers,
+        groups=group_names(store, plan.dataset_sha256),
+        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
+        known_kinds=store.known_kinds(plan, key),
     )
 
 

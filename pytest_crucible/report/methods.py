@@ -54,8 +54,8 @@ def methods(run: Run) -> Iterator[Statement]:
     pairs = [one for analysis in run.experiments for one in analysis.comparisons]
     if pairs:
         yield Statement(
-            text="Arms were compared on the samples that both answered, candidate minus baseline, signed so that positive is better."
-        )  # noqa: E501
+            text="Arms were compared on the samples that both answered: candidate minus baseline, positive where it is better."
+        )
     yield from _by("Differences", [one.method for one in pairs])
     bounds = [one.evidence.method for analysis in run.experiments for one in analysis.targets]
     bounds += [one.evidence.method for one in pairs if one.contrast.margin is not None]
