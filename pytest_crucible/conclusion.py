@@ -14,7 +14,7 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.analyse.usage import usages
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Plan, Run, Verdict, Worst
-from pytest_crucible.report.sentences import sentence
+from pytest_crucible.report.sentences import evidence, sentence
 from pytest_crucible.store.answers import (
     cached_replies,
     group_names,
@@ -183,8 +183,16 @@ def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bo
         outcome=outcome,
         longrepr=cast(Any, shown[outcome]),
         when=when,
-        user_properties=[("crucible_state", verdict.state), ("crucible_sentence", said)] if when == "call" else [],
+        # JUnit files take those of the teardown.
+        user_properties=_properties(verdict, analysis, said) if when != "setup" else [],
     )
+
+
+def _properties(verdict: Verdict, analysis: Analysis, said: str) -> list[tuple[str, object]]:
+    """For JUnit files: what was ruled, and the numbers that it rests on, in full."""
+    found: list[tuple[str, object]] = [("crucible_state", verdict.state), ("crucible_sentence", said)]
+    numbers = evidence(verdict, analysis)
+    return [*found, *((f"crucible_{name}", value) for name, value in numbers.items() if value is not None)]
 
 
 def _outcome(verdict: Verdict, undecided_fails: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -16,6 +17,8 @@ from pytest_crucible.report.model import report_of
 from pytest_crucible.report.page.render import render_html
 from pytest_crucible.store.exchanges import exchanges, fates, ids, latencies
 from pytest_crucible.store.runs import RunStore
+
+INSTANT_S = 0.001
 
 
 @contextlib.contextmanager
@@ -38,7 +41,7 @@ def _chapter(store: RunStore, key: int, analysis: Analysis, alpha: float) -> Cha
         ids=ids(store, plan.dataset_sha256),
         groups=given.groups,
         scores={name: tuple(one.values.tolist() for one in of_arms) for name, of_arms in table.scores.items()},
-        latency_s=tuple(latencies(store, key, number, size) for number in arms),
+        latency_s=tuple(_worth_telling(latencies(store, key, number, size)) for number in arms),
         became=tuple(fates(store, key, number, size) for number in arms),
     )
     return Chapter(
@@ -47,6 +50,13 @@ def _chapter(store: RunStore, key: int, analysis: Analysis, alpha: float) -> Cha
         columns=columns,
         slices=slices(plan, table.facts, table.scores, given.groups, alpha=alpha),
         read=partial(exchanges, store, key, plan),
+    )
+
+
+def _worth_telling(seconds: list[float]) -> list[float]:
+    """What answers within a millisecond was not waited for: a file, or a script."""
+    return (
+        seconds if max((one for one in seconds if one == one), default=0.0) >= INSTANT_S else [math.nan] * len(seconds)
     )
 
 

@@ -12,6 +12,7 @@ from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Interval, Run, State
 from pytest_crucible.report.grids import Row, comparisons, named
 from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
+from pytest_crucible.report.page.tables import aligned
 
 HEIGHT = 28
 """Of one strip, in pixels. Its width is that of the page, so that positions are percentages."""
@@ -39,10 +40,10 @@ class Forest:
     marks: tuple[Mark, ...]
     axis: Axis
 
-    def strips(self) -> Iterator[tuple[Mark, str]]:
-        """Each line with its picture."""
-        for mark in self.marks:
-            yield mark, drawn(_strip(mark, self.axis))
+    def strips(self) -> Iterator[tuple[Mark, str, str]]:
+        """Each line with its picture, and with its number so that decimal points stand under each other."""
+        for mark, cell in zip(self.marks, aligned([mark.shown for mark in self.marks]), strict=True):
+            yield mark, drawn(_strip(mark, self.axis)), " ".join(cell)
 
     def ticks(self) -> str:
         """The scale below them."""
