@@ -54,12 +54,14 @@ METRICS = {
 DATASETS = {"scifact-dev": "pytest_crucible.cns3.data:scifact", "scifact-train": "pytest_crucible.cns3.data:scifact"}
 BACKENDS = ("local", "openai", "recorded", "scripted", "tinker")
 REPORTERS = {
+    "bib": "pytest_crucible.report.latex:render_bibtex",
     "csv": "pytest_crucible.exporting:csv_report",
     "html": "pytest_crucible.sampled:html_report",
     "json": "pytest_crucible.report.json:render_json",
     "jsonl": "pytest_crucible.exporting:jsonl_report",
     "md": "pytest_crucible.report.markdown:render_markdown",
     "parquet": "pytest_crucible.exporting_parquet:parquet_report",
+    "tex": "pytest_crucible.report.latex:render_latex",
 }
 
 
