@@ -48,6 +48,8 @@ def _chapter(store: RunStore, key: int, analysis: Analysis, alpha: float) -> Cha
         analysis=analysis,
         metric=judged_metric(plan, table.scores),
         columns=columns,
+        facts=table.facts,
+        clusters=table.clusters,
         slices=slices(plan, table.facts, table.scores, given.groups, alpha=alpha),
         read=partial(exchanges, store, key, plan),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from pytest_crucible.numerals import with_interval
-from pytest_crucible.records import Analysis, Exchange, SampleColumns, Slice
+from pytest_crucible.records import Analysis, Exchange, MetricFacts, SampleColumns, Slice
 from pytest_crucible.report.grids import Grid, Row, named
 
 
@@ -18,6 +21,10 @@ class Chapter:
     metric: str | None
     """What the experiment is mostly about: compared, else targeted, else first."""
     columns: SampleColumns
+    facts: Mapping[str, MetricFacts]
+    """What is known of each metric, its kind resolved."""
+    clusters: npt.NDArray[np.int64] | None
+    """A number for the group of each sample, where groups are clusters."""
     slices: tuple[Slice, ...]
     read: Callable[[int, int], Sequence[Exchange]]
     """What was asked and said, from one position up to another."""

@@ -70,7 +70,7 @@ def estimates(analyses: Sequence[Analysis]) -> Grid:
         for analysis in analyses
         for one in analysis.estimates
     ]
-    return Grid(heads=("metric", "statistic", "arm", "estimate", "n", "method"), rows=tuple(rows))
+    return Grid(heads=("metric", "statistic", "arm", "estimate", "n", "lost", "method"), rows=tuple(rows))
 
 
 def _interval(run: Run) -> str:
@@ -115,4 +115,4 @@ def is_of_training(one: TargetResult) -> bool:
 
 def _estimate_cells(one: Estimate) -> tuple[str, ...]:
     shown = with_interval(one.value, one.interval)
-    return one.metric, one.statistic, one.arm, shown, f"{one.n:,}", one.method
+    return one.metric, one.statistic, one.arm, shown, f"{one.n:,}", f"{one.lost:,}", one.method

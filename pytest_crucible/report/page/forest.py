@@ -9,7 +9,7 @@ from itertools import groupby
 from xml.etree import ElementTree
 
 from pytest_crucible.numerals import with_interval
-from pytest_crucible.records import Interval, Run, State
+from pytest_crucible.records import Comparison, Interval, Run, State
 from pytest_crucible.report.grids import Row, comparisons, named
 from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
 from pytest_crucible.report.page.tables import aligned
@@ -56,13 +56,13 @@ class Forest:
 
 def differences(run: Run) -> Iterator[Forest]:
     """All comparisons, those by one metric on one scale."""
-    pairs = [
-        (one.contrast.metric, _difference(row, one.difference, one.interval, one.contrast.margin))
-        for row, one in zip(
-            comparisons(run).rows, [one for analysis in run.experiments for one in analysis.comparisons], strict=True
-        )
+    many = len(run.experiments) > 1
+    pairs = [one for analysis in run.experiments for one in analysis.comparisons]
+    found = [
+        (one.contrast.metric, _difference(row, one, many))
+        for row, one in zip(comparisons(run).rows, pairs, strict=True)
     ]
-    yield from _forests(pairs, always=0.0)
+    yield from _forests(found, always=0.0)
 
 
 def levels(run: Run) -> Iterator[Forest]:
@@ -86,9 +86,17 @@ def levels(run: Run) -> Iterator[Forest]:
     yield from _forests(found)
 
 
-def _difference(row: Row, value: float | None, interval: Interval | None, margin: float | None) -> Mark:
-    limits = (0.0,) if margin is None else (0.0, -margin, margin)
-    return Mark(name=row.cells[0], shown=row.cells[1], value=value, interval=interval, state=row.state, limits=limits)
+def _difference(row: Row, one: Comparison, many: bool) -> Mark:
+    name = row.cells[0].removeprefix(f"{one.contrast.metric}: ")
+    margin = one.contrast.margin
+    return Mark(
+        name=f"{named(row.experiment)}: {name}" if many else name,
+        shown=row.cells[1],
+        value=one.difference,
+        interval=one.interval,
+        state=row.state,
+        limits=(0.0,) if margin is None else (0.0, -margin, margin),
+    )
 
 
 def _forests(found: Sequence[tuple[str, Mark]], always: float | None = None) -> Iterator[Forest]:
