@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.chromium import chromium
+from chromium import chromium
 
 HOSTILE = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'></script><!--"
 SUITE = {
