@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible import builtin
 from pytest_crucible.cli_store import add_run_and_store, existing_store
+from pytest_crucible.errors import SpecError
 from pytest_crucible.outputs import check, outputs, write
 from pytest_crucible.recalling import recalled
 
@@ -37,6 +38,9 @@ def report(run: str, store: str, files: Sequence[str]) -> int:
     finally:
         opened.close()
     for output in wanted:
-        write(output, found)
+        try:
+            write(output, found)
+        except SpecError as error:
+            raise SpecError(f"report {str(output.path)!r} was not written: {error}") from error
         print(f"report of run {found.id} written to {output.path}")
     return 0
