@@ -41,7 +41,7 @@ def write_outputs(config: pytest.Config, settings: Settings, run: Run) -> Iterat
         try:
             write(output, run)
         except SpecError as error:
-            yield str(error)
+            yield f"report {str(output.path)!r} was not written: {error}"
 
 
 def outputs(files: Iterable[str], known: Reporters, folder: Path) -> list[Output]:
@@ -63,7 +63,7 @@ def check(output: Output) -> None:
 
 
 def write(output: Output, run: Run) -> None:
-    """The file appears whole or not at all. Raises SpecError."""
+    """The file appears whole or not at all. Raises SpecError with the reason."""
     rendered = output.render(run)
     path = output.path
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -71,7 +71,7 @@ def write(output: Output, run: Run) -> None:
         draft.write_bytes(rendered.encode("utf-8", "backslashreplace") if isinstance(rendered, str) else rendered)
         draft.replace(path)
     except OSError as error:
-        raise SpecError(f"report {str(path)!r} was not written: {error.strerror or error}") from error
+        raise SpecError(error.strerror or str(error)) from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import click
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, run_argument, say, store_option
 from pytest_crucible.commands.stores import existing_store
+from pytest_crucible.errors import SpecError
 from pytest_crucible.outputs import check, outputs, write
 from pytest_crucible.recalling import recalled
 
@@ -32,6 +33,9 @@ def command(run: str, store: str, files: Sequence[str], as_json: bool) -> None:
     with existing_store(store) as opened:
         found = recalled(opened, opened.find_run(run))
     for output in wanted:
-        write(output, found)
+        try:
+            write(output, found)
+        except SpecError as error:
+            raise SpecError(f"report {str(output.path)!r} was not written: {error}") from error
     said = [f"report of run {found.id} written to {output.path}" for output in wanted]
     say(said, {"run": found.id, "files": [str(output.path) for output in wanted]}, as_json=as_json)

@@ -13,10 +13,10 @@ import numpy as np
 from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
 
 WIDTH, HEIGHT = 360, 220
-LEFT, RIGHT, TOP, BOTTOM = 44, 10, 10, 34
+LEFT, RIGHT, TOP, BOTTOM = 44, 22, 10, 34
 BINS = 24
 POINTS = 1200
-"""Above this many a scatter is drawn in squares, larger where more samples lie."""
+"""Above this many a scatter is drawn in squares. Both are larger where more samples lie."""
 CELLS = 28
 
 
@@ -76,10 +76,13 @@ def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
 
 
 def _dots(theirs: Any, ours: Any, on: Axis, x: Callable[[float], float], y: Callable[[float], float]) -> list[Any]:
-    if len(ours) <= POINTS:
+    alike = Counter(zip(theirs.tolist(), ours.tolist(), strict=True))
+    if len(alike) <= POINTS:
         return [
-            element("circle", cx=f"{x(float(a)):.1f}", cy=f"{y(float(b)):.1f}", r=2.6, class_="dot")
-            for a, b in zip(theirs, ours, strict=True)
+            element(
+                "circle", cx=f"{x(a):.1f}", cy=f"{y(b):.1f}", r=f"{min(12.0, 1.6 + math.sqrt(count)):.1f}", class_="dot"
+            )
+            for (a, b), count in sorted(alike.items())
         ]
     cell = (on.high - on.low) / CELLS
     places = ((np.stack([theirs, ours]) - on.low) / cell).astype(int).clip(0, CELLS - 1)

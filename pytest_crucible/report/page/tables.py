@@ -47,7 +47,7 @@ def _column(grid: Grid, k: int) -> list[Cell]:
         return [Cell(kind="verdict", head=head, text=cell) for cell in cells]
     if grid.is_number(k):
         return [Cell(kind="number", head=head, text=_typeset(cell)) for cell in cells]
-    if any(_ESTIMATE.fullmatch(cell) for cell in cells):
+    if any(cell.endswith("]") for cell in cells):
         return [Cell(kind="estimate", head=head, text=text, interval=interval) for text, interval in aligned(cells)]
     return [Cell(kind="word", head=head, text=printable(cell, 300)) for cell in cells]
 
