@@ -17,10 +17,10 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "metric": ("metric", "metric_name"),
     "value": ("value", "score", "metric_value"),
     "repeat": ("repeat", "epoch", "trial", "attempt"),
-    "task": ("task", "eval_name", "suite", "benchmark"),
+    "task": ("task", "eval_name", "experiment", "suite", "benchmark"),
     "group": ("group", "cluster", "sample_group"),
     "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
-    "error": ("error", "error_message"),
+    "error": ("error", "error_message", "reason"),
     "metrics": (),
 }
 """Role -> what others call it. `metrics` is a list, and only the user knows it."""
@@ -35,7 +35,10 @@ def roles(has: Sequence[str], said: Mapping[str, str]) -> dict[str, str]:
             if one not in has:
                 near = difflib.get_close_matches(one, has, n=1)
                 hint = f"did you mean {near[0]!r}? " if near else ""
-                raise SpecError(f"there is no column {one!r}: {hint}there are {', '.join(has)}")
+                raise SpecError(f"there is no column {one!r} with anything in it: {hint}there are {', '.join(has)}")
     lower = {name.lower(): name for name in reversed(has)}
     usual = {role: next((lower[one] for one in names if one in lower), "") for role, names in USUAL.items()}
-    return {role: column for role, column in {**usual, **said}.items() if column}
+    found = {role: column for role, column in {**usual, **said}.items() if column}
+    if not {"metric", "value"} <= set(found):  # a column named score is then a metric of that name
+        found.pop("value", None)
+    return found

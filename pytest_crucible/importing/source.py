@@ -15,6 +15,7 @@ from pytest_crucible.datasets.delimited import read_csv, read_tsv
 from pytest_crucible.datasets.jsonl import text_lines
 from pytest_crucible.errors import DatasetError, SpecError
 
+_LINES = (".jsonl", ".ndjson")
 _DELIMITED = {".csv": read_csv, ".tsv": read_tsv}
 
 
@@ -83,12 +84,15 @@ def _json(path: Path, sha256: str) -> Source:
     if not text.strip():
         raise SpecError(f"{path} is empty: there is nothing to import")
     try:
-        return Source(path=path, sha256=sha256, document=json.loads(text))
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         rows = _rows(path, text)
         if rows is None:
             raise SpecError(f"{path} is neither JSON nor JSON lines ({error}): was it written to its end?") from error
         return Source(path=path, sha256=sha256, rows=rows)
+    if path.suffix in _LINES and isinstance(document, dict):  # of one line only
+        return Source(path=path, sha256=sha256, rows=[(1, document)])
+    return Source(path=path, sha256=sha256, document=document)
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:

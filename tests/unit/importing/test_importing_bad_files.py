@@ -1,0 +1,137 @@
+"""Files that are cut short, of another version, or not results at all: one sentence each."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.importing.formats import read
+
+FILES = Path(__file__).parents[2] / "data" / "imports"
+
+
+def text(name: str) -> str:
+    return (FILES / name).read_text(encoding="utf-8")
+
+
+def inspect(**changes) -> str:
+    return json.dumps({**json.loads(text("inspect-v1.json")), **changes})
+
+
+def promptfoo_of(version: int) -> str:
+    document = json.loads(text("promptfoo.json"))
+    document["results"]["version"] = version
+    return json.dumps(document)
+
+
+def twice() -> str:
+    samples = json.loads(text("inspect-v1.json"))["samples"]
+    return inspect(samples=[*samples, samples[3]])
+
+
+def only_the_spec() -> str:
+    return text("openai-evals-v1.jsonl").splitlines()[0]
+
+
+BAD = {
+    "cut.json": (
+        lambda: text("inspect-v1.json")[:9000],
+        "cut.json is neither JSON nor JSON lines .*: was it written to its end",
+    ),
+    "cut.jsonl": (
+        lambda: text("openai-evals-v1.jsonl")[:3000],
+        "line 14 of .* is not JSON .*: was the file written to its end",
+    ),
+    "empty.json": (lambda: " \n", "empty.json is empty: there is nothing to import"),
+    "new.json": (lambda: inspect(version=9), "is an Inspect log of format 9, and format 2 can be read: convert it"),
+    "old.json": (
+        lambda: promptfoo_of(2),
+        "has results of promptfoo's format 2, and format 3 can be read: export it anew",
+    ),
+    "totals.json": (
+        lambda: inspect(samples=None),
+        "has no scores of single samples, and nothing can be told of totals",
+    ),
+    "results_x.json": (lambda: "", "has totals only: run lm_eval with --log_samples"),
+    "spec.jsonl": (only_the_spec, "has no events of single samples, only its specification and report"),
+    "twice.json": (twice, r"has sample 'sum-\d+' of 'mockllm/v1' twice in one repeat \(1 such\): ids must be unique"),
+    "other.json": (
+        lambda: '{"a": 1}',
+        r"is of no format that is known: name the one that wrote it with --as \(inspect, ",
+    ),
+    "broken.json": (
+        lambda: inspect(eval={"model": "m"}),
+        r"is not what inspect writes, or a version .* \(KeyError: 'task'\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_sentence(name, tmp_path, monkeypatch):
+    content, sentence = BAD[name]
+    path = tmp_path / name
+    if name == "results_x.json":
+        (told,) = FILES.glob("lm-eval-v1/results_*")
+        path.write_bytes(told.read_bytes())
+    else:
+        path.write_text(content(), encoding="utf-8")
+
+    with pytest.raises(SpecError, match=sentence) as raised:
+        read(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("gone.eval", {}, "'.*gone.eval' is not a file: give the path of a log, or of a table of results"),
+        ("inspect-v1.eval", {"harness": "inspekt"}, "no harness 'inspekt': did you mean 'inspect'"),
+        ("inspect-v1.eval", {"columns": {"sample": "id"}}, "which says itself what is what: --column is for tables"),
+        ("inspect-v1.json", {"harness": "deepeval"}, "inspect-v1.json has no scores of single samples"),
+        (
+            "pytest-evals.csv",
+            {"columns": {"arm": "modl"}},
+            "has no parameter 'modl' to tell arms apart: there are arm, k",
+        ),
+    ],
+)
+def test_a_wrong_question_is_one_sentence(name, options, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        read(FILES / name, **options)
+
+
+class TestArchives:
+    def test_one_that_was_not_copied_whole(self, tmp_path):
+        path = tmp_path / "cut.eval"
+        path.write_bytes((FILES / "inspect-v1.eval").read_bytes()[:9000])
+
+        with pytest.raises(
+            SpecError, match=r"cut.eval is a damaged archive .*: was it copied whole, and is its run over"
+        ):
+            read(path)
+
+    def test_one_with_a_damaged_sample(self, tmp_path):
+        whole = (FILES / "inspect-v1.eval").read_bytes()
+        path = tmp_path / "damaged.eval"
+        path.write_bytes(whole[:1500] + b"\0" * 200 + whole[1700:])
+
+        with pytest.raises(SpecError, match=r"damaged.eval: \S+ in it cannot be read \(.*\): write the log again"):
+            read(path)
+
+    def test_a_run_that_was_killed_has_its_beginning_and_the_samples_until_then(self, tmp_path):
+        """As Inspect leaves it: no header, but a journal."""
+        document = json.loads(text("inspect-v1.json"))
+        path = tmp_path / "killed.eval"
+        with zipfile.ZipFile(path, "w") as archive:
+            start = {"version": 2, "eval": document["eval"], "plan": document["plan"]}
+            archive.writestr("_journal/start.json", json.dumps(start))
+            archive.writestr("samples/sum-1_epoch_1.json", json.dumps(document["samples"][0]))
+        imported = read(path)
+
+        (results,) = imported.results
+        assert (len(results.rows), len(results.planned), results.finished) == (1, 12, False)
+        assert imported.notes == ("the run of killed.eval ended as 'started'",)
