@@ -439,7 +439,9 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
     for _ in range(asked):  # at first everything is asked, and then little is
-        result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
+        result = pytester.runpytest(
+            "-p", "no:asyncio", *arms, "--crucible-json=out.json", "--crucible-budget=1M requests"
+        )
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 
