@@ -48,7 +48,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 27
+MOST_COMMANDS = 28
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -397,7 +397,9 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
 def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
-        from pytest_crucible import Reply
+        from pytest_crucible import Reply, metric
+        from pytest_crucible.cns3.antagonist import Finding
+        from pytest_crucible.cns3.antagonist.stored import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -406,6 +408,13 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
 
             async def generate(self, request):
                 return Reply(text="one")
+
+        @metric(kind="text")
+        def antagonist_findings(reply, sample):
+            return to_text([Finding("ODD", "LOW", {"flaws": 1.0})], {"gold_flags": ["ODD"]})
+
+        def pytest_crucible_metrics():
+            return {"odd": antagonist_findings}
 
         def pytest_crucible_backend(adapter):
             return Model() if adapter.backend == "model" else None
@@ -418,7 +427,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     pytester.makepyfile("""
         import pytest
 
-        @pytest.mark.crucible(dataset="two", metrics=["exact_match"], limit=2)
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd"], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):

@@ -12,6 +12,8 @@ from typing import Any
 
 from pytest_crucible.cns3 import graph, thinker
 from pytest_crucible.cns3.antagonist import severity_counts
+from pytest_crucible.cns3.antagonist.stored import METRIC as FINDINGS
+from pytest_crucible.cns3.antagonist.stored import to_text
 from pytest_crucible.cns3.citations import mentioned
 from pytest_crucible.cns3.gold import Gold
 from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge
@@ -88,15 +90,15 @@ COUNTS: Table = {
     "fisher_rao": ("Distance of c1 from the gold claim, in frozen standard deviations.", _distance),
     "flaws": ("What is wrong with the form.", lambda one: len(one.extraction.flaws)),
 }
-BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", "high_flags", "medium_flags"}
+FLAGS = ("high_flags", "medium_flags", FINDINGS)
+BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}
 BY_SIMILARITY = {
     "similarity",
     "similarity_pass",
     "overall_pass",
     "chirality",
     "fisher_rao",
-    "high_flags",
-    "medium_flags",
+    *FLAGS,
 }
 THINKER = (
     "schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass",
@@ -106,6 +108,8 @@ THINKER = (
 
 def strict(name: str) -> Metric:
     """The metric of that name under the policy `strict`. Raises KeyError for one that there is not."""
+    if name == FINDINGS:
+        return metric(name=name, kind="text", version=_version(name))(_findings)
     said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS}[name]
 
     def score(reply: Reply, sample: Sample) -> Any:
@@ -113,6 +117,11 @@ def strict(name: str) -> Metric:
 
     score.__doc__ = said
     return metric(name=name, version=_version(name), **_facts(name))(score)
+
+
+def _findings(reply: Reply, sample: Sample) -> str:
+    """What the rules found and why, as JSON, with the sample's gold flags."""
+    return to_text(found(judge(reply, sample)), sample.metadata)
 
 
 def _facts(name: str) -> dict[str, Any]:
@@ -132,7 +141,7 @@ def _version(name: str) -> str:
     if name in BY_SIMILARITY:
         alike = similarity_scorer()
         parts.append(alike.identity if alike else "no similarity scorer")
-    if name.endswith("_flags"):
+    if name in FLAGS:
         parts.append(hashlib.sha256(repr(rules()).encode()).hexdigest()[:12])
     return ":".join(parts)
 

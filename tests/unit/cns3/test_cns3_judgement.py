@@ -89,6 +89,7 @@ def test_a_good_reply_passes_every_stage(scorers):
         "overall_pass": True,
         "chirality": 0.0,
         "high_flags": 0,
+        "antagonist_findings": '{"findings": [], "gold": null}',
     }
 
 
