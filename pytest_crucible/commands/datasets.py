@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from tabulate import tabulate
 
 from pytest_crucible.builtin import DATASETS, check_dataset_name, release
+from pytest_crucible.commands.options import json_option, say
 from pytest_crucible.datasets import load_file, load_rows
 from pytest_crucible.datasets.description import Description, describe
 from pytest_crucible.datasets.fetch import cache_folder
@@ -26,41 +27,25 @@ A_LOOK = 400
 """Characters of a field of the first sample that are shown."""
 
 
-def add_command(commands: Any) -> None:
-    """Enter the command with its options."""
-    parser = commands.add_parser(
-        "datasets",
-        help="the datasets that a marker can name, and what is in one",
-        description="The datasets that this package knows by name; with a NAME or a file, what is in it.",
-    )
-    parser.add_argument("name", nargs="?", help="a dataset's name (mmlu:SUBJECT for a part), or the path of a file")
-    parser.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="OURS=THEIRS",
-        help="what the file calls a field: input=question",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON, with checksums")
-    parser.set_defaults(run_command=list_datasets)
+@click.command("datasets", short_help="The datasets that a marker can name, and what is in one.")
+@click.argument("name", required=False)
+@click.option(
+    "--field", "pairs", multiple=True, metavar="OURS=THEIRS", help="What the file calls a field, as in input=question."
+)
+@json_option
+def command(name: str | None, pairs: tuple[str, ...], as_json: bool) -> None:
+    """The datasets that this package knows by name, with --json their checksums too; with a NAME, what is in it.
 
-
-def list_datasets(given: argparse.Namespace) -> int:
-    """Print them, or one. Raises DatasetError."""
-    if given.name is None:
-        print("\n".join(catalogue_lines() if not given.json else [json.dumps(catalogue(), indent=1)]))
-        return 0
-    found = release(given.name)
-    fields = dict(map(_pair, given.field))
-    samples = _of_file(given.name, fields) if found is None else load_rows(found, name=given.name, fields=fields)
-    described = describe(samples)
+    NAME is a dataset (mmlu:SUBJECT for a part of one), or the path of a file.
+    """
+    if name is None:
+        say(catalogue_lines(), catalogue(), as_json=as_json)
+        return
+    found, fields = release(name), dict(map(_pair, pairs))
+    described = describe(_of_file(name, fields) if found is None else load_rows(found, name=name, fields=fields))
     origin = None if found is None else found.origin()
-    if given.json:
-        plain = {**to_plain(described), "name": given.name, "origin": to_plain(origin)}
-        print(json.dumps(plain, indent=1, ensure_ascii=False))
-    else:
-        print("\n".join(lines_of(given.name, described, origin)))
-    return 0
+    plain = {**to_plain(described), "name": name, "origin": to_plain(origin)}
+    say(lines_of(name, described, origin), plain, as_json=as_json)
 
 
 def catalogue() -> list[dict[str, Any]]:
