@@ -17,6 +17,7 @@ from pytest_crucible.cns3.antagonist.stored import to_text
 from pytest_crucible.cns3.citations import mentioned
 from pytest_crucible.cns3.gold import Gold
 from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge
+from pytest_crucible.cns3.reference import reference_of
 from pytest_crucible.cns3.values import found, rules
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
@@ -90,15 +91,20 @@ COUNTS: Table = {
     "fisher_rao": ("Distance of c1 from the gold claim, in frozen standard deviations.", _distance),
     "flaws": ("What is wrong with the form.", lambda one: len(one.extraction.flaws)),
 }
+TEXTS: Table = {
+    FINDINGS: (
+        "What the rules found and what it rests on, as JSON, with the sample's gold flags.",
+        lambda one: to_text(found(one), one.metadata),
+    ),
+}
 FLAGS = ("high_flags", "medium_flags", FINDINGS)
 BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}
+BY_REFERENCE = {"chirality", "fisher_rao", *FLAGS}
 BY_SIMILARITY = {
     "similarity",
     "similarity_pass",
     "overall_pass",
-    "chirality",
-    "fisher_rao",
-    *FLAGS,
+    *BY_REFERENCE,
 }
 THINKER = (
     "schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass",
@@ -108,9 +114,7 @@ THINKER = (
 
 def strict(name: str) -> Metric:
     """The metric of that name under the policy `strict`. Raises KeyError for one that there is not."""
-    if name == FINDINGS:
-        return metric(name=name, kind="text", version=_version(name))(_findings)
-    said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS}[name]
+    said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS, **TEXTS}[name]
 
     def score(reply: Reply, sample: Sample) -> Any:
         return reading(judge(reply, sample))
@@ -119,12 +123,9 @@ def strict(name: str) -> Metric:
     return metric(name=name, version=_version(name), **_facts(name))(score)
 
 
-def _findings(reply: Reply, sample: Sample) -> str:
-    """What the rules found and why, as JSON, with the sample's gold flags."""
-    return to_text(found(judge(reply, sample)), sample.metadata)
-
-
 def _facts(name: str) -> dict[str, Any]:
+    if name in TEXTS:
+        return {"kind": "text"}
     if name in BINARY:
         return {"kind": "binary"}
     if name in COUNTS:
@@ -138,9 +139,12 @@ def _version(name: str) -> str:
     if name in BY_ENTAILMENT:
         scorer = entailment_scorer()
         parts.append(scorer.identity if scorer else "no entailment scorer")
+    alike = similarity_scorer()
     if name in BY_SIMILARITY:
-        alike = similarity_scorer()
         parts.append(alike.identity if alike else "no similarity scorer")
+    if alike is not None and name in BY_REFERENCE:
+        reference = reference_of(alike.identity)
+        parts.append(reference.sha256[:12] if reference else "no reference statistics")
     if name in FLAGS:
         parts.append(hashlib.sha256(repr(rules()).encode()).hexdigest()[:12])
     return ":".join(parts)
