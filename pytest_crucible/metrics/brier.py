@@ -22,7 +22,7 @@ def brier(right: Metric, *, name: str = "brier") -> Metric:
     0.25
     """
     if right.facts.kind != "binary":
-        raise SpecError(f"brier({right.name}) judges a {right.facts.kind} metric: give one of yes and no")
+        raise SpecError(f"brier({right.name}) judges what is not declared as binary: give a metric of yes and no")
 
     @metric(name=name, bounds=(0, 1), direction="lower", version=f"1:{right.name}:{right.facts.version}")
     def score(reply: Reply, sample: Sample) -> float | NotApplicable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -143,14 +142,14 @@ def corpus_score(
     return CorpusScore(
         name=name,
         score=float(found.score),
-        interval=_interval(json.loads(found.format(is_json=True))) if drawn > 1 else None,
+        interval=_interval(found) if drawn > 1 else None,
         mean_of_sentences=sum(sentences) / len(sentences),
         signature=str(whole.get_signature()),
         n=len(said),
     )
 
 
-def _interval(said: dict[str, Any]) -> Interval:
+def _interval(found: Any) -> Interval:
     """As sacrebleu says it: the mean of the resamples, and half the width of the middle 95 % of them."""
-    mean, half = float(said["confidence_mean"]), float(said["confidence_var"])
-    return Interval(low=max(0.0, mean - half), high=min(100.0, mean + half), level=0.95, method="bootstrap-percentile")
+    low, high = float(found._mean - found._ci), float(found._mean + found._ci)
+    return Interval(low=max(0.0, low), high=min(100.0, high), level=0.95, method="bootstrap-percentile")
