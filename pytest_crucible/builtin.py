@@ -72,11 +72,18 @@ DATASETS = {
 }
 """Name -> the function that gives its release; what follows a colon in a name is for that function."""
 BACKENDS = ("local", "openai", "recorded", "scripted", "tinker")
+FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
 REPORTERS = {
+    "bib": "pytest_crucible.report.latex:render_bibtex",
     "csv": "pytest_crucible.exporting:csv_report",
+    "html": "pytest_crucible.sampled:html_report",
+    "ipynb": "pytest_crucible.report.notebook:render_notebook",
     "json": "pytest_crucible.report.json:render_json",
     "jsonl": "pytest_crucible.exporting:jsonl_report",
+    "md": "pytest_crucible.report.markdown:render_markdown",
     "parquet": "pytest_crucible.exporting_parquet:parquet_report",
+    "tex": "pytest_crucible.report.latex:render_latex",
+    **{f"{name}.{kind}": f"pytest_crucible.figures:{name}_{kind}" for name in FIGURES for kind in ("svg", "pdf")},
 }
 
 

@@ -28,24 +28,26 @@ A_LOOK = 400
 
 
 @click.command("datasets", short_help="The datasets that a marker can name, and what is in one.")
-@click.argument("name", required=False)
+@click.argument("name", default="")
 @click.option(
-    "--field", "pairs", multiple=True, metavar="OURS=THEIRS", help="What the file calls a field, as in input=question."
+    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="What the file calls a field: input=question."
 )
 @json_option
-def command(name: str | None, pairs: tuple[str, ...], as_json: bool) -> None:
-    """The datasets that this package knows by name, with --json their checksums too; with a NAME, what is in it.
+def command(name: str, fields: Sequence[str], as_json: bool) -> None:
+    """The datasets that this package knows by name; with a NAME or a file, what is in it.
 
-    NAME is a dataset (mmlu:SUBJECT for a part of one), or the path of a file.
+    NAME is that of a dataset (mmlu:SUBJECT for a part), or the path of a file. --json gives checksums, too.
     """
-    if name is None:
+    if not name:
         say(catalogue_lines(), catalogue(), as_json=as_json)
         return
-    found, fields = release(name), dict(map(_pair, pairs))
-    described = describe(_of_file(name, fields) if found is None else load_rows(found, name=name, fields=fields))
+    found = release(name)
+    renamed = dict(map(_pair, fields))
+    samples = _of_file(name, renamed) if found is None else load_rows(found, name=name, fields=renamed)
+    described = describe(samples)
     origin = None if found is None else found.origin()
-    plain = {**to_plain(described), "name": name, "origin": to_plain(origin)}
-    say(lines_of(name, described, origin), plain, as_json=as_json)
+    document = {**to_plain(described), "name": name, "origin": to_plain(origin)}
+    say(lines_of(name, described, origin), document, as_json=as_json)
 
 
 def catalogue() -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from pytest_crucible.records.answers import (
 )
 from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
+from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
     Adapter,
@@ -61,6 +62,7 @@ __all__ = [
     "Answers",
     "Arm",
     "ArmEvents",
+    "Became",
     "ColumnKind",
     "Comparison",
     "Contrast",
@@ -74,6 +76,7 @@ __all__ = [
     "Event",
     "EventCount",
     "Evidence",
+    "Exchange",
     "Failure",
     "FindingTally",
     "Fingerprint",
@@ -97,11 +100,14 @@ __all__ = [
     "Reused",
     "Role",
     "Run",
+    "Said",
     "Sample",
+    "SampleColumns",
     "ScoreColumns",
     "Selection",
     "SelfTest",
     "Share",
+    "Slice",
     "Spread",
     "State",
     "Table",

@@ -41,7 +41,8 @@ MISTAKES = {
         "metrics=[right]"
     ): "@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function",
     crucible("'questions.jsonl', size=3"): (
-        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, limit, epochs, timeout, fields, budget"
+        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, split, fold, "
+        "limit, stratify, epochs, timeout, fields, budget"
     ),
     crucible("'questions.jsonl', [right]"): "@pytest.mark.crucible takes dataset by position, the rest by name",
     crucible("'questions.jsonl', limit=0"): "@pytest.mark.crucible has limit=0: write a whole number of at least 1",

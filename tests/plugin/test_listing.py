@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_crucible.builtin import DATASETS, METRICS
-from pytest_crucible.cli import main
+from pytest_crucible.cli import USAGE, main
 
 
 def test_every_metric_has_a_line(capsys):
@@ -96,12 +96,12 @@ def test_a_file_is_shown(capsys, tmp_path):
     ],
 )
 def test_a_dataset_that_is_not_there(capsys, data, name, sentence):
-    assert main(["datasets", name]) == 4
+    assert main(["datasets", name]) == USAGE
     assert capsys.readouterr().err.startswith(f"crucible datasets: {sentence}")
 
 
 def test_a_field_that_is_no_pair(capsys, data):
-    assert main(["datasets", "sums.csv", "--field", "input"]) == 4
+    assert main(["datasets", "sums.csv", "--field", "input"]) == USAGE
     assert (
         capsys.readouterr().err
         == "crucible datasets: --field input is no pair: write OURS=THEIRS, such as input=question\n"

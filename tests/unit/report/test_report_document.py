@@ -25,7 +25,7 @@ CONTRACT = {
 }
 MORE = {
     "experiments": "finished epochs metrics diversity findings",
-    "experiments.dataset": "groups origin selection",
+    "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
     "experiments.comparisons": "alternative level bounds needed effects note",
@@ -69,8 +69,8 @@ def test_the_values_are_those_of_the_run(run):
         "sha256": "ab" * 32,
         "n": 200,
         "groups": None,
-        "origin": None,
         "selection": None,
+        "origin": None,
     }
     assert [(one["name"], one["role"]) for one in experiment["arms"]] == [("v2", "candidate"), ("v1", "baseline")]
     assert [(one["metric"], one["statistic"], one["arm"]) for one in experiment["estimates"]] == [
