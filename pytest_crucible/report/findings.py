@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tabulate import tabulate
 
 from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Analysis, Estimate, FindingTally
+from pytest_crucible.report.grids import Grid, Row, named
+
+HEADS = ("finding", "arm", "HIGH", "MEDIUM", "LOW", "explained", "share of samples", "n")
+AGREEMENT = ("finding", "arm", "precision", "found", "recall", "labelled")
+
+
+def findings_grid(analyses: Sequence[Analysis]) -> Grid:
+    """How often, and how grave: a row an arm and name."""
+    return Grid(heads=HEADS, rows=tuple(_rows(analyses, _often)))
+
+
+def agreement_grid(analyses: Sequence[Analysis]) -> Grid:
+    """How right, where a person has looked too."""
+    return Grid(heads=AGREEMENT, rows=tuple(_rows(analyses, lambda one: _right(one) if one.precision else None)))
 
 
 def findings_lines(analyses: Sequence[Analysis]) -> Iterator[str]:
-    """One table an experiment: how often, how grave, and, where a person has looked, how right."""
+    """Both tables of each experiment that has findings."""
     for analysis in analyses:
         if analysis.findings:
-            yield f"{analysis.plan.nodeid.partition('::')[2]}: findings of the antagonist"
-            yield from _aligned(("finding", "arm", "HIGH", "MEDIUM", "LOW", "explained", "share of samples", "n"),
-                                [_often(one) for one in analysis.findings])  # fmt: skip
-            judged = [_right(one) for one in analysis.findings if one.precision is not None]
-            if judged:
-                yield from _aligned(("finding", "arm", "precision", "found", "recall", "labelled"), judged)
+            yield f"{named(analysis.plan.nodeid)}: findings of the antagonist"
+            for grid in (findings_grid([analysis]), agreement_grid([analysis])):
+                yield from _aligned(grid) if grid.rows else []
             yield ""
+
+
+def _rows(analyses: Sequence[Analysis], cells: Callable[[FindingTally], tuple[str, ...] | None]) -> Iterator[Row]:
+    for analysis in analyses:
+        for one in analysis.findings:
+            if (shown := cells(one)) is not None:
+                yield Row(experiment=analysis.plan.nodeid, cells=shown)
 
 
 def finding_document(one: FindingTally) -> dict[str, Any]:
@@ -56,8 +74,8 @@ def _share(one: Estimate | None) -> dict[str, Any] | None:
     return {"value": one.value, "n": one.n, "low": ends[0], "high": ends[1], "method": one.method}
 
 
-def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(grid: Grid) -> list[str]:
     """Words and intervals to the left, counts to the right."""
-    words = ("finding", "arm", "share of samples", "precision", "recall")
-    align = ["left" if head in words else "right" for head in heads]
-    return tabulate([heads, *rows], tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+    align = ["right" if grid.is_number(column) else "left" for column in range(len(grid.heads))]
+    rows = [grid.heads, *(row.cells for row in grid.rows)]
+    return tabulate(rows, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()

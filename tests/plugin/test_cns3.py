@@ -80,7 +80,9 @@ def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evid
     labelled = SUITE.replace('"documents": DOCUMENTS}', '"documents": DOCUMENTS, "gold_flags": GOLD[k]}').replace(
         "def claims", 'GOLD = [[], [], [], ["CITATION_INVALID"], ["CITATION_INVALID"], []]\n\n\ndef claims'
     )
-    result = asked(*[GOOD] * 4, WRONG, WRONG, suite=labelled, arguments=["--crucible-json=out.json"])
+    result = asked(
+        *[GOOD] * 4, WRONG, WRONG, suite=labelled, arguments=["--crucible-json=out.json", "--crucible-report=out.md"]
+    )
 
     result.stdout.fnmatch_lines(
         [
@@ -93,6 +95,9 @@ def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evid
     )
     monkeypatch.chdir(asked.path)
     [found] = json.loads(Path("out.json").read_text())["experiments"][0]["findings"]
+    page = Path("out.md").read_text()
+    assert "Findings of the antagonist" in page
+    assert "Findings and gold flags" in page
     assert (found["name"], found["severities"]["HIGH"], found["recall"]["n"]) == ("CITATION_INVALID", 2, 2)
     assert main(["export", "--what", "findings", "-o", "flags.jsonl"]) == 0
     rows = [json.loads(line) for line in Path("flags.jsonl").read_text().splitlines()]
