@@ -11,9 +11,11 @@ from typing import Any, cast
 import pytest
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import Given, analyse
+from pytest_crucible.analyse.analysis import Given, analyse, clusters_of
+from pytest_crucible.analyse.findings import tallies
 from pytest_crucible.analyse.usage import usages
-from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Plan, Run, Verdict, Worst
+from pytest_crucible.cns3.antagonist.stored import METRIC, from_text
+from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, FindingTally, Plan, Run, Verdict, Worst
 from pytest_crucible.report.sentences import evidence, sentence
 from pytest_crucible.store.answers import (
     cached_replies,
@@ -23,6 +25,7 @@ from pytest_crucible.store.answers import (
     reply_texts,
     reused_answers,
     sample_ids,
+    texts_of,
 )
 from pytest_crucible.store.events import Place, load_budgets, load_events
 from pytest_crucible.store.runs import RunStore
@@ -74,7 +77,8 @@ def now() -> str:
 def _analysis(
     store: RunStore, key: int, plan: Plan, finished: bool, alpha: float, questions: int, told: Mapping[Place, ArmEvents]
 ) -> Analysis:
-    analysis, worst = analyse(stored_answers(store, key, plan, finished), alpha=alpha, questions=questions)
+    given = stored_answers(store, key, plan, finished)
+    analysis, worst = analyse(given, alpha=alpha, questions=questions)
     return dataclasses.replace(
         analysis,
         reused=reused_answers(store, key),
@@ -82,6 +86,7 @@ def _analysis(
         worst=_told(store, key, plan, worst),
         inapplicable=_reasons(store, key, analysis),
         usage=usages(plan, told, level=1 - alpha),
+        findings=_findings(store, key, given, alpha),
     )
 
 
@@ -95,6 +100,18 @@ def stored_answers(store: RunStore, key: int, plan: Plan, finished: bool) -> Giv
         finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
         known_kinds=store.known_kinds(plan, key),
     )
+
+
+def _findings(store: RunStore, key: int, given: Given, alpha: float) -> tuple[FindingTally, ...]:
+    """What the antagonist found in each arm's replies, where it was asked."""
+    found: list[FindingTally] = []
+    for number, (arm, answers) in enumerate(zip(given.plan.arms, given.answers, strict=True)):
+        if METRIC in answers.labels:
+            texts = texts_of(store, key, number, METRIC)
+            flagged = {unit: from_text(text) for unit, text in texts.items()}
+            clusters = clusters_of(given.groups)
+            found += tallies(arm.name, flagged, samples=len(given.groups), clusters=clusters, level=1 - alpha)
+    return tuple(found)
 
 
 def _reasons(store: RunStore, key: int, analysis: Analysis) -> Mapping[str, str]:

@@ -404,7 +404,9 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
 def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
-        from pytest_crucible import Reply
+        from pytest_crucible import Reply, metric
+        from pytest_crucible.cns3.antagonist import Finding
+        from pytest_crucible.cns3.antagonist.stored import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -413,6 +415,13 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
 
             async def generate(self, request):
                 return Reply(text="one")
+
+        @metric(kind="text")
+        def antagonist_findings(reply, sample):
+            return to_text([Finding("ODD", "LOW", {"flaws": 1.0})], {"gold_flags": ["ODD"]})
+
+        def pytest_crucible_metrics():
+            return {"odd": antagonist_findings}
 
         def pytest_crucible_backend(adapter):
             return Model() if adapter.backend == "model" else None
@@ -425,7 +434,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     pytester.makepyfile("""
         import pytest
 
-        @pytest.mark.crucible(dataset="two", metrics=["exact_match"], limit=2)
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd"], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -39,6 +39,11 @@ class Judgement:
             self._kept[name] = compute()
         kept: Kept = self._kept[name]
         return kept
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The sample's."""
+        return self._sample.metadata
 
     @cached_property
     def gold(self) -> Gold:

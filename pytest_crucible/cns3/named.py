@@ -12,9 +12,12 @@ from typing import Any
 
 from pytest_crucible.cns3 import graph, thinker
 from pytest_crucible.cns3.antagonist import severity_counts
+from pytest_crucible.cns3.antagonist.stored import METRIC as FINDINGS
+from pytest_crucible.cns3.antagonist.stored import to_text
 from pytest_crucible.cns3.citations import mentioned
 from pytest_crucible.cns3.gold import Gold
 from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge
+from pytest_crucible.cns3.reference import reference_of
 from pytest_crucible.cns3.values import found, rules
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
@@ -88,15 +91,20 @@ COUNTS: Table = {
     "fisher_rao": ("Distance of c1 from the gold claim, in frozen standard deviations.", _distance),
     "flaws": ("What is wrong with the form.", lambda one: len(one.extraction.flaws)),
 }
-BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", "high_flags", "medium_flags"}
+TEXTS: Table = {
+    FINDINGS: (
+        "What the rules found and what it rests on, as JSON, with the sample's gold flags.",
+        lambda one: to_text(found(one), one.metadata),
+    ),
+}
+FLAGS = ("high_flags", "medium_flags", FINDINGS)
+BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}
+BY_REFERENCE = {"chirality", "fisher_rao", *FLAGS}
 BY_SIMILARITY = {
     "similarity",
     "similarity_pass",
     "overall_pass",
-    "chirality",
-    "fisher_rao",
-    "high_flags",
-    "medium_flags",
+    *BY_REFERENCE,
 }
 THINKER = (
     "schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass",
@@ -106,7 +114,7 @@ THINKER = (
 
 def strict(name: str) -> Metric:
     """The metric of that name under the policy `strict`. Raises KeyError for one that there is not."""
-    said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS}[name]
+    said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS, **TEXTS}[name]
 
     def score(reply: Reply, sample: Sample) -> Any:
         return reading(judge(reply, sample))
@@ -116,6 +124,8 @@ def strict(name: str) -> Metric:
 
 
 def _facts(name: str) -> dict[str, Any]:
+    if name in TEXTS:
+        return {"kind": "text"}
     if name in BINARY:
         return {"kind": "binary"}
     if name in COUNTS:
@@ -129,10 +139,13 @@ def _version(name: str) -> str:
     if name in BY_ENTAILMENT:
         scorer = entailment_scorer()
         parts.append(scorer.identity if scorer else "no entailment scorer")
+    alike = similarity_scorer()
     if name in BY_SIMILARITY:
-        alike = similarity_scorer()
         parts.append(alike.identity if alike else "no similarity scorer")
-    if name.endswith("_flags"):
+    if alike is not None and name in BY_REFERENCE:
+        reference = reference_of(alike.identity)
+        parts.append(reference.sha256[:12] if reference else "no reference statistics")
+    if name in FLAGS:
         parts.append(hashlib.sha256(repr(rules()).encode()).hexdigest()[:12])
     return ":".join(parts)
 

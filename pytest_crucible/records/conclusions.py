@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_crucible.records.questions import Plan
-from pytest_crucible.records.statistics import Comparison, Diversity, Estimate, TargetResult
+from pytest_crucible.records.statistics import Comparison, Diversity, Estimate, FindingTally, TargetResult
 from pytest_crucible.records.usage import BudgetSpent, Usage
 from pytest_crucible.records.words import State
 
@@ -81,6 +81,8 @@ class Analysis:
     """Metric -> why it does not apply to some sample of the candidate."""
     diversity: tuple[Diversity, ...] = ()
     """One for each ensemble and metric of right and wrong."""
+    findings: tuple[FindingTally, ...] = ()
+    """Of the antagonist, for each arm and name of a finding."""
     usage: tuple[Usage, ...] = ()
     """What it took to ask each arm that was asked something, in the order of the arms."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_crucible.records import Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
 from pytest_crucible.report.diversity import diversity_document
+from pytest_crucible.report.findings import finding_document
 from pytest_crucible.report.usage import usage_document
 from pytest_crucible.wire import to_plain
 
@@ -51,6 +52,7 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "estimates": [_estimate(one) for one in (*analysis.estimates, *extra)],
         "comparisons": [_comparison(one) for one in analysis.comparisons],
         "diversity": [diversity_document(one) for one in analysis.diversity],
+        "findings": [finding_document(one) for one in analysis.findings],
         "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
     }
 

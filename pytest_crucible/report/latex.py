@@ -80,6 +80,8 @@ def _body(report: Report) -> Iterator[str]:
         "Quality targets": report.targets,
         "Comparisons of the candidate with its baselines": report.comparisons,
         "Estimates": report.estimates,
+        "Findings of the antagonist": report.findings,
+        "Findings and gold flags": report.agreement,
         "What it took to ask each arm": report.usage,
     }
     for caption, grid in captions.items():

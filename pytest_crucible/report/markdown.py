@@ -39,7 +39,13 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _details(report: Report) -> Iterator[str]:
-    grids = {"All estimates": report.estimates, "What it took": report.usage, "How long it took": report.percentiles}
+    grids = {
+        "All estimates": report.estimates,
+        "Findings of the antagonist": report.findings,
+        "Findings and gold flags": report.agreement,
+        "What it took": report.usage,
+        "How long it took": report.percentiles,
+    }
     for title, grid in grids.items():
         if grid.rows:
             yield from _folded(title, _table(grid, many=len(report.run.experiments) > 1))

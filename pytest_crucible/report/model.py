@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible.numerals import counted
 from pytest_crucible.records import Run, State
+from pytest_crucible.report.findings import agreement_grid, findings_grid
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
 from pytest_crucible.report.methods import Statement, cited, methods
 from pytest_crucible.report.references import Reference, known_references
@@ -26,6 +27,9 @@ class Report:
     targets: Grid
     comparisons: Grid
     estimates: Grid
+    findings: Grid
+    agreement: Grid
+    """Precision and recall of the findings, where people have looked for them too."""
     usage: Grid
     percentiles: Grid
     remarks: tuple[str, ...]
@@ -51,6 +55,8 @@ def report_of(run: Run) -> Report:
         targets=targets(run),
         comparisons=comparisons(run),
         estimates=estimates(run.experiments),
+        findings=findings_grid(run.experiments),
+        agreement=agreement_grid(run.experiments),
         usage=usage_grid(run),
         percentiles=percentile_grid(run),
         remarks=tuple(remarks(run)),

@@ -10,6 +10,7 @@ from tabulate import tabulate
 from pytest_crucible.numerals import p_value
 from pytest_crucible.records import Analysis, Run
 from pytest_crucible.report.diversity import diversity_lines
+from pytest_crucible.report.findings import findings_lines
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.remarks import remarks
@@ -41,6 +42,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         return
     yield from _tables(run, width)
     yield from usage_table(run)
+    yield from map(Line, findings_lines(run.experiments))
     yield from map(Line, _unjudged(run))
     yield from map(Line, remarks(run))
     if verbosity >= 1:

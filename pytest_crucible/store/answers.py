@@ -140,6 +140,19 @@ def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[
         return {metric: reason or "" for metric, reason in connection.execute(query)}
 
 
+def texts_of(store: RunStore, experiment: int, number: int, metric: str) -> dict[tuple[int, int], str]:
+    """(position, epoch) -> what a metric of texts said of an arm's reply."""
+    table, arms = schema.observations, schema.arms
+    query = (
+        select(table.c.position, table.c.epoch, table.c.label)
+        .join(arms, arms.c.id == table.c.arm)
+        .where(arms.c.experiment == experiment, arms.c.number == number)
+        .where(table.c.metric == metric, table.c.label.is_not(None))
+    )
+    with explained(store.location), store.engine.connect() as connection:
+        return {(position, epoch): label for position, epoch, label in connection.execute(query)}
+
+
 def cached_replies(store: RunStore, experiment: int) -> dict[str, FromCache]:
     """Arm name -> the replies that were read from the reply cache."""
     table = schema.arms

@@ -55,7 +55,8 @@ class Letters:
 def scorers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Both scorers configured, with frozen reference statistics."""
     configure(entailment=Reader(), similarity=Letters())
-    monkeypatch.setitem(reference._FROZEN, "letters:1", np.full(26, 4.0))
+    frozen = reference.Reference(scorer="letters:1", texts="letters", n=2, variances=(4.0,) * 26)
+    monkeypatch.setattr(reference, "_frozen", lambda: [frozen])
     yield
     configure()
 
@@ -89,6 +90,7 @@ def test_a_good_reply_passes_every_stage(scorers):
         "overall_pass": True,
         "chirality": 0.0,
         "high_flags": 0,
+        "antagonist_findings": '{"findings": [], "gold": null}',
     }
 
 
@@ -158,7 +160,7 @@ def test_chirality_does_not_depend_on_the_samples_beside_it(scorers):
 
 
 def test_without_frozen_statistics_there_is_no_chirality(scorers, monkeypatch):
-    monkeypatch.delitem(reference._FROZEN, "letters:1")
+    monkeypatch.setattr(reference, "_frozen", list)
 
     assert values(GOOD)["chirality"] == NotApplicable("there are no frozen reference statistics for scorer 'letters:1'")
 
