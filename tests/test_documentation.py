@@ -31,6 +31,7 @@ import pytest
 
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, METRICS, THINKER
+from pytest_crucible.cli import COMMANDS
 from pytest_crucible.markers import ALTERNATIVES, MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.records import LostReason
@@ -302,6 +303,12 @@ def test_the_page_of_the_architecture_lists_every_file() -> None:
 
     written = Counter(re.findall(r"\w+", listing))
     assert written == Counter([*(path.stem for path in files), *folders, *LAYERS])
+
+
+def test_the_page_of_the_command_line_has_every_command() -> None:
+    rows = [row for row in table_rows("reference/command-line.md") if row[0].startswith("`")]
+
+    assert [row[0].strip("`").split()[0] for row in rows] == list(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(set(metrics.__all__) - {"Metric", "NotApplicable", "metric"}))

@@ -159,7 +159,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_asked(suite, name,
 
     monkeypatch.chdir(suite.path)
     capsys.readouterr()
-    assert main(["report", "-o", name]) == 2
+    assert main(["report", "-o", name]) == 4
     assert capsys.readouterr().err.startswith("crucible report: report ")
 
 
