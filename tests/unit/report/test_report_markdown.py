@@ -61,7 +61,7 @@ def test_names_are_no_markup(run):
 
     text = render_markdown(run(verdicts=(*verdicts[:2], hostile)))
 
-    for markup in ("](", "<img", " #12", "@me", "https://"):
+    for markup in ("](", "<img", "#12", "@me", "https://"):
         assert markup not in text.partition("<details>")[0]
 
 
