@@ -20,6 +20,8 @@ class Chapter:
     analysis: Analysis
     metric: str | None
     """What the experiment is mostly about: compared, else targeted, else first."""
+    judged: tuple[str, ...]
+    """What is compared or targeted, that metric first."""
     columns: SampleColumns
     facts: Mapping[str, MetricFacts]
     """What is known of each metric, its kind resolved."""

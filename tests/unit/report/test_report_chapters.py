@@ -22,7 +22,7 @@ EMPTY = Slice(
 def chapter(analysis):
     columns = SampleColumns(ids=(), groups=(), scores={}, latency_s=(), became=())
     return Chapter(
-        analysis=analysis(), metric="exact", columns=columns, facts={}, clusters=None, slices=(WHOLE, EMPTY),
+        analysis=analysis(), metric="exact", judged=("exact",), columns=columns, facts={}, clusters=None, slices=(WHOLE, EMPTY),
         read=lambda start, stop: (),
     )  # fmt: skip
 
