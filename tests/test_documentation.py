@@ -49,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 29
+MOST_COMMANDS = 32
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -405,6 +405,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply
+        from pytest_crucible.datasets.release import Release
 
         class Model:
             simulated = False
@@ -415,13 +416,16 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
 
         def pytest_crucible_backend(adapter):
             return Model() if adapter.backend == "model" else None
+
+        def pytest_crucible_dataset(name):
+            samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
+            facts = {"says": "", "samples": 2, "licence": "", "source": "", "files": ()}
+            return Release(name=name, read=lambda paths: samples, **facts)
         """)
     pytester.makepyfile("""
         import pytest
 
-        samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
-
-        @pytest.mark.crucible(dataset=samples, metrics=["exact_match"])
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match"], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):

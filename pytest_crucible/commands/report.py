@@ -1,7 +1,8 @@
-"""`crucible report`: a stored run, told in the formats in which a session tells its own."""
+"""`crucible report`: a stored run, told in the same formats as a session tells its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -21,8 +22,8 @@ from pytest_crucible.recalling import recalled
     "-o", "--output", "files", required=True, multiple=True, metavar="FILE", help="File to write; may be repeated."
 )
 @json_option
-def command(run: str, store: str, files: tuple[str, ...], as_json: bool) -> None:
-    """Tell a stored run in as many files as are asked for, each in the format of its extension.
+def command(run: str, store: str, files: Sequence[str], as_json: bool) -> None:
+    """Tell a stored run, in as many files as are asked for, each in the format of its extension.
 
     RUN is the id of a run, or its beginning; without one it is the latest.
     """

@@ -28,8 +28,10 @@ from pytest_crucible.records.questions import (
     Fingerprint,
     Foresight,
     MetricFacts,
+    Origin,
     Plan,
     Sample,
+    Selection,
     Target,
 )
 from pytest_crucible.records.statistics import (
@@ -86,6 +88,7 @@ __all__ = [
     "MemberPair",
     "MetricFacts",
     "Observation",
+    "Origin",
     "Outcome",
     "Plan",
     "Quantile",
@@ -99,6 +102,7 @@ __all__ = [
     "Sample",
     "SampleColumns",
     "ScoreColumns",
+    "Selection",
     "SelfTest",
     "Share",
     "Slice",

@@ -13,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 import pytest_crucible.figures  # noqa: F401
-from pytest_crucible.cli import main
+from pytest_crucible.cli import USAGE, main
 
 POOR = ("--crucible-adapter=poor", "--compare=v2")
 FORMATS = ("md", "tex", "bib", "html", "json", "csv", "jsonl", "ipynb", "forest.svg", "pairs.pdf")
@@ -159,7 +159,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_asked(suite, name,
 
     monkeypatch.chdir(suite.path)
     capsys.readouterr()
-    assert main(["report", "-o", name]) == 4
+    assert main(["report", "-o", name]) == USAGE
     assert capsys.readouterr().err.startswith("crucible report: report ")
 
 
