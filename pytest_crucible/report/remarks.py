@@ -37,7 +37,8 @@ def remarks(run: Run) -> Iterator[str]:
         if any(map(is_of_training, analysis.targets)) and (candidate := analysis.plan.candidate).training is not None:
             steps = counted(candidate.training.training_steps, "step")
             yield f"{name}: {candidate.name} was trained once, in {steps}: another seed may give other numbers"
-        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.note not in reasons)
+        notes = dict.fromkeys(one.note for one in analysis.comparisons if one.note and one.note not in reasons)
+        yield from (f"{name}: {note}" for note in notes)
         of_ensembles = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble}
         for one in analysis.estimates:
             if one.inapplicable and one.metric not in of_ensembles:
