@@ -1,4 +1,7 @@
-"""What a metric is: a plain function `(reply, sample) -> bool | float | None` that states its direction, bounds and version."""
+"""What a metric is: a function `(reply, sample) -> bool | float | None` that states its direction, bounds and version.
+
+One that asks a model is `async def`: it is awaited when the reply is there, while other samples are asked.
+"""
 
 from __future__ import annotations
 
@@ -123,8 +126,6 @@ def as_metric(given: Metric | Score) -> Metric:
 
 def _callable(given: Metric) -> Metric:
     """A metric that could score nothing is refused before anything is asked."""
-    if inspect.iscoroutinefunction(given.function):
-        raise SpecError(f"metric {given.name!r} is async: write a plain function, and await in the test function")
     try:
         inspect.signature(given.function).bind(None, None)
     except TypeError:

@@ -83,7 +83,9 @@ def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, 
 @pytest.mark.usefixtures("_impatient")
 def test_what_no_retry_can_save_is_lost_with_a_sentence_that_counts(served, server):
     server.behave(fault="429", fault_share=0.0)
-    served.write_rows("many.jsonl", [{"id": "q0", "input": "a"}])  # a second one's failures would make the server doubtful
+    served.write_rows(
+        "many.jsonl", [{"id": "q0", "input": "a"}]
+    )  # a second one's failures would make the server doubtful
     served.test(
         ASYNC.replace('metrics=["exact_match"]', 'metrics=["output_tokens"]').replace(
             "exact_match", "mean(output_tokens)"
@@ -275,7 +277,9 @@ def test_ctrl_c_leaves_no_request_behind(served, server, source, workers):
 def test_a_sample_that_took_too_long_leaves_none_either(served, server, source):
     server.behave(latency_s=60.0)
     served.test(source)
-    served.write_rows("many.jsonl", [{"id": "q0", "input": "a"}])  # a second one's failures would make the server doubtful
+    served.write_rows(
+        "many.jsonl", [{"id": "q0", "input": "a"}]
+    )  # a second one's failures would make the server doubtful
 
     result = served.run("--crucible-adapter=v2", "--crucible-timeout=0.2")
 
