@@ -160,7 +160,7 @@ def alone(item: pytest.Function, experiment: Experiment, position: int, loop: Ba
             outcome.reply = returned
         elif returned is not None:
             outcome.reply = Reply(text=str(returned), value=returned)
-        scoring_for(experiment.plan.nodeid, outcome.epoch)
+        scoring_for(experiment.plan.nodeid, sample.id, outcome.epoch)
         return judge(outcome, experiment.metrics, sample, passed=False)
 
     async def asked() -> Judged:

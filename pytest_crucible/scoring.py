@@ -34,8 +34,8 @@ class Scoring:
         return own_scores(outcome, passed=self._passed) if outcome.lost or judged is None else judged
 
     async def _judge(self, outcome: Outcome) -> Outcome:
-        scoring_for(self._experiment.plan.nodeid, outcome.epoch)
         sample = self._experiment.dataset.samples[outcome.position]
+        scoring_for(self._experiment.plan.nodeid, sample.id, outcome.epoch)
         judged = await judge(outcome, self._experiment.metrics, sample, passed=self._passed)
         self._judged[outcome.position, outcome.arm, outcome.epoch] = judged
         return outcome

@@ -14,9 +14,9 @@ import pytest_crucible
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli calibrating listing __main__ tinkering "
-    "lessons checkpoints replaying scoring telling exporting exporting_parquet cli_store",
+    "lessons checkpoints replaying scoring scorer_tables telling exporting exporting_parquet cli_store",
     "stages": "plan sample score store analyse gate report",
-    "presets": "cns3",
+    "presets": "cns3 judges",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources",
     "model": "embedded sandbox",
     "nouns": "records wire errors numerals durations",

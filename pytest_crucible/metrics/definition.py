@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
 from pytest_crucible.errors import SpecError
@@ -32,6 +32,10 @@ class Metric:
 
     function: Score
     facts: MetricFacts
+    depends: Callable[[], str] | None = None
+    """What its scores depend on and nobody knows before a session plans, such as the model that it asks: part of its version."""
+    beside: tuple[Metric, ...] = ()
+    """What is told along with it, without being asked for."""
 
     @property
     def name(self) -> str:
@@ -39,6 +43,13 @@ class Metric:
 
     def __call__(self, reply: Reply, sample: Sample) -> Any:
         return self.function(reply, sample)
+
+    def settled(self) -> Metric:
+        """As it is in this session: with the whole version."""
+        if self.depends is None:
+            return self
+        version = ":".join(part for part in (self.facts.version, self.depends()) if part)
+        return replace(self, facts=replace(self.facts, version=version), depends=None)
 
 
 @overload

@@ -18,6 +18,7 @@ from pytest_crucible.records.answers import (
 )
 from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
+from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
     Adapter,
@@ -45,11 +46,14 @@ from pytest_crucible.records.statistics import (
     TargetResult,
 )
 from pytest_crucible.records.tables import ColumnKind, Table
-from pytest_crucible.records.usage import ArmEvents, EventCount, Quantile, Spread, Usage
+from pytest_crucible.records.usage import JUDGE, ArmEvents, EventCount, Quantile, Spread, Usage, judge_arm
 from pytest_crucible.records.words import Alternative, Decision, Direction, Kind, Role, State, Value
 
 __all__ = [
     "CUT_SHORT",
+    "HUMAN",
+    "JUDGE",
+    "ORDERS",
     "TRAINING_NUMBERS",
     "UNEXPLAINED",
     "Adapter",
@@ -75,6 +79,7 @@ __all__ = [
     "Fingerprint",
     "Foresight",
     "FromCache",
+    "HumanAgreement",
     "Interval",
     "Kind",
     "Lineage",
@@ -84,6 +89,7 @@ __all__ = [
     "MetricFacts",
     "Observation",
     "Outcome",
+    "PlaceBias",
     "Plan",
     "Quantile",
     "Reading",
@@ -106,4 +112,5 @@ __all__ = [
     "Value",
     "Verdict",
     "Worst",
+    "judge_arm",
 ]

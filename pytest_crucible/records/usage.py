@@ -8,6 +8,18 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records.statistics import Interval
 
+JUDGE = "judge:"
+"""Begins the name under which a judge's requests are told: it is an arm of no plan."""
+
+
+def judge_arm(adapter: str) -> str:
+    """The name of an adapter where it judges.
+
+    >>> judge_arm("gpt")
+    'judge:gpt'
+    """
+    return f"{JUDGE}{adapter}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCount:

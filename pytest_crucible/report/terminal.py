@@ -10,6 +10,7 @@ from tabulate import tabulate
 from pytest_crucible.numerals import counted, p_value, with_interval
 from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.report.diversity import diversity_lines
+from pytest_crucible.report.judges import judge_lines
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.sentences import estimated, sentence
 from pytest_crucible.report.usage import percentile_lines, usage_lines
@@ -52,6 +53,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         yield from _short(run)
         return
     yield from _tables(run, width)
+    yield from map(Line, judge_lines(run))
     yield from usage_table(run)
     yield from map(Line, _unjudged(run))
     yield from map(Line, _remarks(run))

@@ -1,4 +1,4 @@
-"""For whom a model is asked that scores: the experiment and the repeat of the reply that is being scored."""
+"""For whom a model is asked that scores: experiment, sample and repeat of the reply that is being scored."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ class Scored(NamedTuple):
     """Where a question about a reply belongs, so that it is counted, paid for and kept there."""
 
     experiment: str = ""
+    sample: str = ""
     epoch: int = 0
 
 
 _SCORED: ContextVar[Scored] = ContextVar("crucible_scored", default=Scored())  # noqa: B039 - it is immutable
 
 
-def scoring_for(experiment: str, epoch: int) -> None:
-    """From here on, in this task, replies of this repeat are scored."""
-    _SCORED.set(Scored(experiment, epoch))
+def scoring_for(experiment: str, sample: str, epoch: int) -> None:
+    """From here on, in this task, a reply to this sample is scored."""
+    _SCORED.set(Scored(experiment, sample, epoch))
 
 
 def scored() -> Scored:

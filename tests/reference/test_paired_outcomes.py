@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judging import judged_at_once
 
 from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.datasets.load import identify
@@ -23,7 +24,6 @@ from pytest_crucible.metrics.definition import Metric, metric
 from pytest_crucible.records import Analysis, Arm, Contrast, Fingerprint, Outcome, Plan, Reply, Sample
 from pytest_crucible.store.answers import group_names, load_answers
 from pytest_crucible.store.runs import RunStore
-from judging import judged_at_once
 
 DATA = os.environ.get("CRUCIBLE_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="CRUCIBLE_DATA does not name a directory with the outcomes")

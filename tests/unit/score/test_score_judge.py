@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging import judged_at_once
 
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, metric
 from pytest_crucible.errors import BackendError, Refused, Spent, Uncached
 from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome
 from pytest_crucible.score.judge import BadScore, checked, judge
-from judging import judged_at_once
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 FREE = MetricFacts(name="score")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from judging import judged_at_once
+
 from pytest_crucible.metrics import exact_match, metric
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample
-from judging import judged_at_once
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 MEMBERS = {"v1": Reply(text="5", value="5"), "v2": Reply(text="4", value="4"), "v3": Reply(text="4", value="4")}
