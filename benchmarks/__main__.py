@@ -20,6 +20,7 @@ from benchmarks import (
     sandbox,
     sequential,
     servers,
+    similarity,
     startup,
     stats_speed,
     telemetry,
@@ -49,6 +50,7 @@ BENCHMARKS = (
     first_use,
     tinker,
     sandbox,
+    similarity,
 )
 
 

@@ -15,6 +15,7 @@ from pytest_crucible.cns3.antagonist import severity_counts
 from pytest_crucible.cns3.citations import mentioned
 from pytest_crucible.cns3.gold import Gold
 from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge, measured
+from pytest_crucible.cns3.reference import digest_of
 from pytest_crucible.cns3.values import found, rules
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
@@ -137,6 +138,8 @@ def _version(name: str) -> str:
     if name in BY_SIMILARITY:
         alike = similarity_scorer()
         parts.append(alike.identity if alike else "no similarity scorer")
+        if alike and name not in ("similarity", "similarity_pass", "overall_pass"):
+            parts.append(digest_of(alike.identity))
     if name.endswith("_flags"):
         parts.append(hashlib.sha256(repr(rules()).encode()).hexdigest()[:12])
     return ":".join(parts)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.scorers.batched import Batched
-from pytest_crucible.scorers.precision import Precision, machine
+from pytest_crucible.scorers.precision import Precision, machine, without_progress
 from pytest_crucible.scorers.weights import digest, directory_of, needs_extra
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class EmbeddingScorer:
         directory = minilm() if model is None else directory_of(model, revision, root, extra=EXTRA)
         sha256 = digest(directory)
         self._device, fine = machine(precision)
-        self._model: Any = SentenceTransformer(str(directory), device=self._device, model_kwargs={"dtype": fine})
+        with without_progress():
+            self._model: Any = SentenceTransformer(str(directory), device=self._device, model_kwargs={"dtype": fine})
         self._batched: Batched[str, Any] = Batched(self._compute, most=AT_ONCE[self._device] * 8)
         name = MINILM if model is None else Path(model).name
         self.identity = f"embeddings:{name}@{revision or ''}:{sha256[:16]}:{fine}"

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_crucible.errors import SpecError
 from pytest_crucible.scorers.batched import Batched
 from pytest_crucible.scorers.labels import PLAIN, check_direction, positions
-from pytest_crucible.scorers.precision import Precision, machine
+from pytest_crucible.scorers.precision import Precision, machine, without_progress
 from pytest_crucible.scorers.protocol import Entailment, Premise
 from pytest_crucible.scorers.weights import digest, directory_of, needs_extra
 
@@ -40,8 +40,9 @@ class NliScorer:
         directory = directory_of(model, revision, root, extra=EXTRA)
         sha256 = digest(directory)
         self._device, self._precision = machine(precision)
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(directory)
-        loaded = AutoModelForSequenceClassification.from_pretrained(directory, dtype=self._precision)
+        with without_progress():
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(directory)
+            loaded = AutoModelForSequenceClassification.from_pretrained(directory, dtype=self._precision)
         self._model: Any = loaded.to(self._device).eval()
         self._labels = positions(self._model.config.id2label, model)
         self._longest = _longest(self._tokenizer, self._model.config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -23,6 +25,20 @@ def machine(wanted: Precision | None = None) -> Machine:
     if torch.cuda.is_available():
         return Machine("cuda", wanted or ("bfloat16" if torch.cuda.is_bf16_supported() else "float32"))
     return Machine("cpu", wanted or ("bfloat16" if has_bfloat16() else "float32"))
+
+
+@contextlib.contextmanager
+def without_progress() -> Iterator[None]:
+    """A bar that fills while weights are read has no place among a test run's lines."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
