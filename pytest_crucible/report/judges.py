@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_crucible.numerals import p_equals, with_interval
-from pytest_crucible.records import HumanAgreement, PlaceBias, Run, Share
+from pytest_crucible.records import JUDGE, HumanAgreement, PlaceBias, Run, Share, Usage
 
 
 def judge_lines(run: Run) -> Iterator[str]:
@@ -23,6 +23,19 @@ def judge_document(one: PlaceBias | HumanAgreement) -> dict[str, Any]:
         return {**about, "kind": "human", "raw": _share(one.raw), "kappa": _share(one.kappa)}
     moved = {"towards_first": one.towards_first, "towards_second": one.towards_second, "p_value": one.p_value}
     return {**about, "kind": "place", "consistent": _share(one.consistent), **moved}
+
+
+def judge_usage_document(usage: Usage) -> dict[str, Any]:
+    """What it took to ask a judge."""
+    return {
+        "judge": usage.arm.removeprefix(JUDGE),
+        "sent": usage.sent,
+        "answered": usage.answered,
+        "cached": usage.cached,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": usage.cost_usd,
+    }
 
 
 def _sentence(one: PlaceBias | HumanAgreement) -> str:

@@ -76,7 +76,7 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
         ]
     )
     (experiment,) = judged.json()["experiments"]
-    assert experiment["judge_usage"]["judge:critic"]["sent"] == 30
+    assert [(one["judge"], one["sent"]) for one in experiment["judge_usage"]] == [("critic", 30)]
     kinds = {one["kind"]: one for one in experiment["judges"]}
     assert (kinds["place"]["towards_first"], kinds["place"]["consistent"]["value"]) == (2, 0.8)
     assert kinds["human"]["raw"]["value"] == pytest.approx(7 / 9)

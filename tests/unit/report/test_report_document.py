@@ -24,7 +24,7 @@ CONTRACT = {
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {
-    "experiments": "finished epochs metrics diversity",
+    "experiments": "finished epochs metrics diversity judges judge_usage",
     "experiments.dataset": "groups",
     "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
