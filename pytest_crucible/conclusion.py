@@ -14,7 +14,7 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.analyse.usage import usages
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Plan, Run, Verdict, Worst
-from pytest_crucible.report.sentences import sentence
+from pytest_crucible.report.sentences import evidence, sentence
 from pytest_crucible.store.answers import (
     cached_replies,
     group_names,
@@ -38,6 +38,23 @@ def conclude(
     amend: Callable[[Verdict], Verdict | None],
 ) -> Run:
     """Analyse and judge everything that a run has asked, jointly, and store the verdicts."""
+    analysed, questions = analysed_experiments(store, run, alpha=alpha, interrupted=interrupted)
+    adjusted = list(analysed.values())
+    verdicts = gate.judge(adjusted, alpha=alpha, strict=strict, questions=questions)
+    amended = tuple(amend(verdict) or verdict for verdict in verdicts)
+    for key, analysis in analysed.items():
+        store.set_kinds(key, analysis.kinds)
+        store.add_verdicts(key, [one for one in amended if one.nodeid == analysis.plan.nodeid])
+    finished_at = now()
+    is_whole = not interrupted and all(one.finished for one in adjusted)
+    store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
+    return concluded_run(store, run, finished_at, questions, adjusted, amended)
+
+
+def analysed_experiments(
+    store: RunStore, run: str, *, alpha: float, interrupted: bool
+) -> tuple[dict[int, Analysis], int]:
+    """The analysis of each experiment that began, by its key, and how many comparisons the run asked. Nothing is stored."""
     entered = store.experiments(run)
     questions = sum(len(plan.contrasts) for _, plan, _ in entered)
     begun = [(key, plan, finished) for key, plan, finished in entered if store.has_arms(key)]
@@ -47,15 +64,7 @@ def conclude(
         for key, plan, finished in begun
     ]
     adjusted = gate.adjust(analyses, questions=questions)
-    verdicts = gate.judge(adjusted, alpha=alpha, strict=strict, questions=questions)
-    amended = tuple(amend(verdict) or verdict for verdict in verdicts)
-    for (key, plan, _), analysis in zip(begun, adjusted, strict=True):
-        store.set_kinds(key, analysis.kinds)
-        store.add_verdicts(key, [one for one in amended if one.nodeid == plan.nodeid])
-    finished_at = now()
-    is_whole = not interrupted and all(one.finished for one in adjusted)
-    store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
-    return _run(store, run, finished_at, questions, adjusted, amended)
+    return {key: analysis for (key, _, _), analysis in zip(begun, adjusted, strict=True)}, questions
 
 
 def now() -> str:
@@ -65,15 +74,7 @@ def now() -> str:
 def _analysis(
     store: RunStore, key: int, plan: Plan, finished: bool, alpha: float, questions: int, told: Mapping[Place, ArmEvents]
 ) -> Analysis:
-    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
-    given = Given(
-        plan=plan,
-        answers=answers,
-        groups=group_names(store, plan.dataset_sha256),
-        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
-        known_kinds=store.known_kinds(plan, key),
-    )
-    analysis, worst = analyse(given, alpha=alpha, questions=questions)
+    analysis, worst = analyse(stored_answers(store, key, plan, finished), alpha=alpha, questions=questions)
     return dataclasses.replace(
         analysis,
         reused=reused_answers(store, key),
@@ -81,6 +82,18 @@ def _analysis(
         worst=_told(store, key, plan, worst),
         inapplicable=_reasons(store, key, analysis),
         usage=usages(plan, told, level=1 - alpha),
+    )
+
+
+def stored_answers(store: RunStore, key: int, plan: Plan, finished: bool) -> Given:
+    """All that was answered in an experiment."""
+    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
+    return Given(
+        plan=plan,
+        answers=answers,
+        groups=group_names(store, plan.dataset_sha256),
+        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
+        known_kinds=store.known_kinds(plan, key),
     )
 
 
@@ -102,7 +115,7 @@ def _told(store: RunStore, key: int, plan: Plan, worst: Mapping[int, Worst]) -> 
     )
 
 
-def _run(
+def concluded_run(
     store: RunStore,
     run: str,
     finished: str,
@@ -110,6 +123,7 @@ def _run(
     analyses: Sequence[Analysis],
     verdicts: tuple[Verdict, ...],
 ) -> Run:
+    """The run whole. Its exit status is known to the session alone."""
     facts = store.run(run)
     return Run(
         id=run,
@@ -169,8 +183,16 @@ def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bo
         outcome=outcome,
         longrepr=cast(Any, shown[outcome]),
         when=when,
-        user_properties=[("crucible_state", verdict.state), ("crucible_sentence", said)] if when == "call" else [],
+        # JUnit files take those of the teardown.
+        user_properties=_properties(verdict, analysis, said) if when != "setup" else [],
     )
+
+
+def _properties(verdict: Verdict, analysis: Analysis, said: str) -> list[tuple[str, object]]:
+    """For JUnit files: what was ruled, and the numbers that it rests on, in full."""
+    found: list[tuple[str, object]] = [("crucible_state", verdict.state), ("crucible_sentence", said)]
+    numbers = evidence(verdict, analysis)
+    return [*found, *((f"crucible_{name}", value) for name, value in numbers.items() if value is not None)]
 
 
 def _outcome(verdict: Verdict, undecided_fails: bool) -> str:

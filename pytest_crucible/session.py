@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -20,6 +21,7 @@ from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError
 from pytest_crucible.experiment import Experiment
+from pytest_crucible.github import add_summary, annotated
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
@@ -308,6 +310,8 @@ class CrucibleSession:
             self._resources.store.set_exit_status(self.run, run.exit_status)
             self._told += of_run(self._resources.shared.spending)
             self._told += write_outputs(self.config, self.settings, run)
+            if run.experiments:
+                self._told += [said for said in [add_summary(run, os.environ)] if said]
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
         if self.is_worker and self._begun:
             self._resources.enter_requests(self.run)
@@ -323,6 +327,10 @@ class CrucibleSession:
             terminalreporter.write_sep("=", "crucible")
         for line in lines:
             terminalreporter.write_line(printable(line.text), **line.markup)
+        if self.concluded is not None:
+            fails = self.settings.undecided == "fail"
+            for annotation in annotated(self.concluded, os.environ, undecided_fails=fails):
+                terminalreporter.write_line(annotation)
 
     def pytest_unconfigure(self) -> None:
         self._resources.close()

@@ -6,7 +6,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-FOREIGN = ("OPENAI_API_KEY",)
+FOREIGN = ("OPENAI_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 """Where the tests' own data is."""
 

@@ -31,6 +31,7 @@ import pytest
 
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, METRICS, THINKER
+from pytest_crucible.cli import COMMANDS
 from pytest_crucible.markers import ALTERNATIVES, MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.records import LostReason
@@ -48,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 28
+MOST_COMMANDS = 33
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -304,6 +305,12 @@ def test_the_page_of_the_architecture_lists_every_file() -> None:
     assert written == Counter([*(path.stem for path in files), *folders, *LAYERS])
 
 
+def test_the_page_of_the_command_line_has_every_command() -> None:
+    rows = [row for row in table_rows("reference/command-line.md") if row[0].startswith("`")]
+
+    assert [row[0].strip("`").split()[0] for row in rows] == list(COMMANDS)
+
+
 @pytest.mark.parametrize("name", sorted(set(metrics.__all__) - {"Metric", "NotApplicable", "metric"}))
 def test_the_page_of_metrics_names_every_metric(name: str) -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
@@ -398,6 +405,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply
+        from pytest_crucible.datasets.release import Release
 
         class Model:
             simulated = False
@@ -409,17 +417,21 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
 
         def pytest_crucible_backend(adapter):
             return Model() if adapter.backend == "model" else None
+
+        def pytest_crucible_dataset(name):
+            rated = {"a": "yes", "b": "no"}
+            samples = [{"id": one, "input": one, "expected": "one", "rated": rated[one]} for one in rated]
+            facts = {"says": "", "samples": 2, "licence": "", "source": "", "files": ()}
+            return Release(name=name, read=lambda paths: samples, **facts)
         """)
     pytester.makepyfile("""
         import pytest
         from pytest_crucible import judges
 
-        rated = {"a": "yes", "b": "no"}
-        samples = [{"id": name, "input": name, "expected": "one", "rated": rated[name]} for name in rated]
         right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
         better = judges.pairwise("better", "Which is better?")
 
-        @pytest.mark.crucible(dataset=samples, metrics=["exact_match", right, better])
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match", right, better], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):

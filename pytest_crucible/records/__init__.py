@@ -18,6 +18,7 @@ from pytest_crucible.records.answers import (
 )
 from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
+from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
 from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
@@ -28,8 +29,10 @@ from pytest_crucible.records.questions import (
     Fingerprint,
     Foresight,
     MetricFacts,
+    Origin,
     Plan,
     Sample,
+    Selection,
     Target,
 )
 from pytest_crucible.records.statistics import (
@@ -62,6 +65,7 @@ __all__ = [
     "Answers",
     "Arm",
     "ArmEvents",
+    "Became",
     "ColumnKind",
     "Comparison",
     "Contrast",
@@ -75,6 +79,7 @@ __all__ = [
     "Event",
     "EventCount",
     "Evidence",
+    "Exchange",
     "Failure",
     "Fingerprint",
     "Foresight",
@@ -88,6 +93,7 @@ __all__ = [
     "MemberPair",
     "MetricFacts",
     "Observation",
+    "Origin",
     "Outcome",
     "PlaceBias",
     "Plan",
@@ -98,10 +104,14 @@ __all__ = [
     "Reused",
     "Role",
     "Run",
+    "Said",
     "Sample",
+    "SampleColumns",
     "ScoreColumns",
+    "Selection",
     "SelfTest",
     "Share",
+    "Slice",
     "Spread",
     "State",
     "Table",

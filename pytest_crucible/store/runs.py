@@ -134,6 +134,14 @@ class RunStore:
             row = {"experiment": experiment, "subject": one.subject, "kind": one.kind, "state": one.state}
             self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": one.reason})
 
+    def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
+        """What was ruled in an experiment: state, proven and reason, by subject."""
+        table = schema.verdicts
+        query = select(table.c.subject, table.c.state, table.c.proven, table.c.reason)
+        with explained(self.location), self.engine.connect() as connection:
+            rows = connection.execute(query.where(table.c.experiment == experiment)).mappings()
+            return {row["subject"]: {name: row[name] for name in ("state", "proven", "reason")} for row in rows}
+
     def stored_candidate(self, run: str, nodeid: str) -> tuple[int, str, Plan]:
         """Arm key, full run id and plan of what a run (its id, or the beginning of it) judged. Raises SpecError."""
         table, arms = schema.experiments, schema.arms

@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, senten
 
     status, out, err = crucible(*arguments)
 
-    assert (status, out) == (2, "")
+    assert (status, out) == (4, "")
     assert err.startswith("crucible calibrate: ")
     assert sentence in err
     assert err.count("\n") == 1
@@ -116,12 +116,16 @@ def test_one_arm_without_repeats_has_nothing_to_deal(suite, crucible):
 
     status, _, err = crucible()
 
-    assert status == 2
+    assert status == 4
     assert "neither repeats nor two arms" in err
 
 
-def test_the_command_without_a_command_says_how(capsys):
-    with pytest.raises(SystemExit):
-        main([])
+def test_the_same_for_programs(suite, crucible):
+    document = suite.json("--crucible-adapter=v2", "--compare=v1")
 
-    assert "usage: crucible" in capsys.readouterr().err
+    _, out, _ = crucible("--replicates=50", "--json")
+
+    said = json.loads(out)
+    assert said["run"] == document["run"]["id"]
+    (tests,) = said["experiments"].values()
+    assert {"metric", "dealt", "rate", "interval", "holds"} <= set(tests[0])

@@ -1,13 +1,13 @@
 """The server's process: `crucible tinker-server`.
 
 When it is ready it prints one line, `TINKER_BASE_URL=... TINKER_API_KEY=...`, as `export` and `env` of a shell take it, and
-runs until Ctrl-C or SIGTERM. For programs: `--ready-file` gets the same as JSON, readable for the owner alone, and with
-`--with-parent` the server also ends when its standard input is closed or its parent process is gone, however that ended.
+runs until Ctrl-C or SIGTERM. For programs: with `--json` the line is JSON, `--ready-file` gets the same, readable for the owner
+alone, and with `--with-parent` the server also ends when its standard input is closed or its parent process is gone, however
+that ended.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -17,9 +17,12 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pytest_crucible.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.embedded.engine import Engine
@@ -31,46 +34,41 @@ _SWITCH_S = 0.0005
 """How long the model's thread may keep requests waiting between two bytecodes."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a server until it is told to stop; 0 when it stopped in order, 2 when it could not start."""
-    options = _parser().parse_args(arguments)
+def new_key() -> str:
+    return KEY_PREFIX + secrets.token_hex(16)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a server is started with."""
+
+    directory: Path
+    """Checkpoints are kept here."""
+    base: Path | None = None
+    """Directory of a base model; None for the one in this package."""
+    port: int = 0
+    """On 127.0.0.1; 0 for a free one."""
+    key: str = field(default_factory=new_key, repr=False)
+    ready_file: Path | None = None
+    with_parent: bool = False
+    as_json: bool = False
+    """Say on standard output what the ready file gets."""
+
+
+def serve(options: Serving) -> None:
+    """Run a server until it is told to stop. Raises SpecError when it cannot start."""
     if not options.key.startswith(KEY_PREFIX):
-        print(f"tinker-server: a key must start with {KEY_PREFIX!r}, as the tinker SDK has it", file=sys.stderr)
-        return 2
+        raise SpecError(f"a key must start with {KEY_PREFIX!r}, as the tinker SDK has it")
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(
-            name, "1"
-        )  # before numpy is imported: with more threads training is not bitwise repeatable
+        # before numpy is imported: with more threads training is not bitwise repeatable
+        os.environ.setdefault(name, "1")
     try:
         asyncio.run(_serve(options))
     except (OSError, OverflowError, ValueError) as error:
-        print(f"tinker-server: {error}", file=sys.stderr)
-        return 2
-    return 0
+        raise SpecError(str(error)) from error
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="crucible tinker-server",
-        description="A Tinker service on this machine, with a small model that trains and samples on the CPU.",
-    )
-    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(".crucible/tinker"),
-        help="checkpoints are kept here (default: %(default)s)",
-    )
-    parser.add_argument("--base", type=Path, help="directory of a base model (default: the one in this package)")
-    parser.add_argument("--key", default=KEY_PREFIX + secrets.token_hex(16), help="API key (default: a new one)")
-    parser.add_argument("--ready-file", type=Path, help="write URL, key and process id here as JSON when ready")
-    parser.add_argument(
-        "--with-parent", action="store_true", help="stop when standard input is closed or the parent process ends"
-    )
-    return parser
-
-
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve(options: Serving) -> None:
     from pytest_crucible.embedded.engine import Engine
     from pytest_crucible.embedded.server.application import Application, refused
     from pytest_crucible.embedded.server.state import Service
@@ -97,10 +95,11 @@ async def _serve(options: argparse.Namespace) -> None:
         service.close()
 
 
-def _announce(url: str, options: argparse.Namespace) -> None:
+def _announce(url: str, options: Serving) -> None:
+    told = {"base_url": url, "api_key": options.key, "pid": os.getpid()}
     if options.ready_file:
-        _write_ready_file(options.ready_file, {"base_url": url, "api_key": options.key, "pid": os.getpid()})
-    print(f"TINKER_BASE_URL={url} TINKER_API_KEY={options.key}", flush=True)
+        _write_ready_file(options.ready_file, told)
+    print(json.dumps(told) if options.as_json else f"TINKER_BASE_URL={url} TINKER_API_KEY={options.key}", flush=True)
 
 
 def _write_ready_file(path: Path, content: object) -> None:

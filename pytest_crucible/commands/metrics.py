@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from typing import Any
 
+import click
 from tabulate import tabulate
 
 from pytest_crucible.builtin import METRICS, load
+from pytest_crucible.commands.options import json_option, say
 from pytest_crucible.metrics import Metric
 
 HEADERS = ("name", "kind", "better", "range", "what it says")
 
 
-def add_command(commands: Any) -> None:
-    """Enter the command with its options."""
-    parser = commands.add_parser(
-        "metrics",
-        help="the metrics that a marker can name",
-        description="The metrics that this package registers. Those of a conftest.py are known to its tests alone.",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON, with versions")
-    parser.set_defaults(run_command=list_metrics)
+@click.command("metrics", short_help="The metrics that a marker can name.")
+@json_option
+def command(as_json: bool) -> None:
+    """The metrics that this package registers, with --json their versions too.
 
-
-def list_metrics(given: argparse.Namespace) -> int:
-    """Print them."""
+    Those of a conftest.py are known to its tests alone.
+    """
     metrics: list[Metric] = [load(METRICS[name]) for name in sorted(METRICS)]
-    if given.json:
-        print(json.dumps([_facts(one) for one in metrics], indent=1))
-    else:
-        rows = [(one.name, one.facts.kind or "", one.facts.direction, _range(one), _sentence(one)) for one in metrics]
-        print(tabulate(rows, headers=HEADERS, tablefmt="plain"))
-    return 0
+    rows = [(one.name, one.facts.kind or "", one.facts.direction, _range(one), _sentence(one)) for one in metrics]
+    lines = tabulate(rows, headers=HEADERS, tablefmt="plain").splitlines()
+    say(lines, [_facts(one) for one in metrics], as_json=as_json)
 
 
 def _facts(one: Metric) -> dict[str, Any]:
