@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from pytest_crucible.backends import Backend, Listed
 from pytest_crucible.contenders import STORED, Opener
 from pytest_crucible.errors import SpecError
 from pytest_crucible.plan.adapters import read_table
+from pytest_crucible.scorers.configured import configure as configure_scorers
 from pytest_crucible.scorers.judge import Judge
 from pytest_crucible.scorers.protocol import Premise
 from pytest_crucible.untrained import Untrained
@@ -29,18 +29,14 @@ VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
 def configure(root: Path, open_judge: Callable[[str], Judge]) -> None:
     """Read the table, if there is one; nothing is opened yet. Raises SpecError for what cannot be meant."""
     table = read_table(root, "scorers")
-    if not table and "pytest_crucible.scorers.configured" not in sys.modules:
-        return
-    from pytest_crucible.scorers import configured
-
-    configured.configure()  # another session of this process may have had its own
+    configure_scorers()  # another session of this process may have had its own
     for name, given in table.items():
         _check(name, given)
     if table.get("entailment", {}).get("kind") == "judge" and "judge" not in table:
         raise SpecError(
             '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } beside it'
         )
-    configured.configure(
+    configure_scorers(
         entailment=_entailment(table["entailment"], root) if "entailment" in table else None,
         similarity=_similarity(table["similarity"], root) if "similarity" in table else None,
         judge=partial(open_judge, table["judge"]["adapter"]) if "judge" in table else None,

@@ -125,3 +125,83 @@ def test_a_configuration_that_cannot_be_meant_is_one_sentence(judged, table, sen
 
     result.stderr.fnmatch_lines([f"*{sentence}"])
     assert result.ret == 4
+
+
+# -- asked as any adapter is ------------------------------------------------------------------------------------------
+
+PAID = """
+from pathlib import Path
+from pytest_crucible import Reply
+
+class Model:
+    simulated = False
+
+    def __init__(self, name):
+        self.identity = f"{name}:1"
+
+    async def generate(self, request):
+        with Path("calls.txt").open("a") as file:
+            print(request.arm, file=file)
+        verdict = "VERDICT: tie" if "<first>" in request.input else "VERDICT: good"
+        judged = request.arm.startswith("judge:")
+        return Reply(text=verdict if judged else "4", input_tokens=100, output_tokens=10)
+
+def pytest_crucible_backend(adapter):
+    return Model(adapter.name) if adapter.backend == "model" else None
+"""
+
+
+@pytest.fixture
+def paid(judged):
+    """The same suite, of which every answer and verdict is asked of a model that is paid for."""
+    judged.pytester.makeconftest(PAID)
+    price = {"input": 1.0, "output": 1.0}
+    (judged.path / "crucible.toml").write_text(
+        "".join(
+            f'[adapters.{name}]\nbackend = "model"\nprice = {{ input = {price["input"]}, output = {price["output"]} }}\n'
+            for name in ("v2", "v3", "critic")
+        )
+        + SCORERS
+    )
+    return judged
+
+
+def test_what_was_judged_once_is_not_asked_again(paid):
+    paid.run("--crucible-adapter=v2")
+    first = [one for one in paid.calls() if one == "judge:critic"]
+    paid.forget_calls()
+    document = paid.json("--crucible-adapter=v2")
+
+    assert len(first) == 29  # where reply and expected answer are the same text, both orders are one question
+    assert paid.calls() == []
+    (usage,) = document["experiments"][0]["judge_usage"]
+    assert (usage["sent"], usage["cached"]) == (0, 30)
+
+
+def test_what_a_judge_costs_is_the_runs_spending(paid):
+    result = paid.run("--crucible-adapter=v2", "--crucible-budget=20 requests")
+
+    result.stdout.fnmatch_lines(["budget   20 of 20 requests*"])
+    assert len(paid.calls()) == 20
+    paid.forget_calls()
+    resumed = paid.json("--crucible-adapter=v2", "--crucible-resume")
+    assert resumed["experiments"][0]["finished"]
+    assert len(paid.calls()) == 10 + 29 - 20
+
+
+def test_a_baseline_of_another_question_is_refused(paid):
+    document = paid.json("--crucible-adapter=v2")
+    compared = TEST.replace("@pytest.mark.quality", '@pytest.mark.ab_compare("right")\n@pytest.mark.quality')
+    paid.test(compared.replace("Is it right?", "Is it true?"), name="test_sums")
+    result = paid.run("--crucible-adapter=v3", f"--compare=run:{document['run']['id']}")
+
+    result.stderr.fnmatch_lines(["ERROR: *cannot be compared with: *metrics* have changed since run *"])
+    assert result.ret == 4
+
+
+@pytest.mark.slow
+def test_workers_judge_as_one_process_does(paid):
+    plain = paid.json("--crucible-adapter=v2")["experiments"][0]
+    split = paid.json("--crucible-adapter=v2", run=paid.run_n2)["experiments"][0]
+
+    assert (plain["judges"], plain["estimates"]) == (split["judges"], split["estimates"])
