@@ -21,6 +21,7 @@ from benchmarks import (
     sandbox,
     sequential,
     servers,
+    similarity,
     startup,
     stats_speed,
     telemetry,
@@ -51,6 +52,7 @@ BENCHMARKS = (
     first_use,
     tinker,
     sandbox,
+    similarity,
 )
 
 

@@ -7,11 +7,12 @@ import importlib
 import unittest
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pytest_crucible import preset_tables
+from pytest_crucible import preset_tables, scorer_tables
 from pytest_crucible.conclusion import now
 from pytest_crucible.contenders import Contender, Opener, backends_of, contenders, names_of, trained
 from pytest_crucible.environment import environment, git_commit
@@ -26,6 +27,7 @@ from pytest_crucible.plan.foresee import foresee
 from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.report.announce import announcement
 from pytest_crucible.resources import Resources
+from pytest_crucible.scorers.judge import Judge
 from pytest_crucible.untrained import untrained
 
 
@@ -41,6 +43,7 @@ class Agenda:
         self._config = config
         self._settings = settings
         self._resources = resources
+        self._judges: list[Judge] = []
         self._functions: dict[str, Callable[..., Any]] = {}
         self._joined_ids: dict[str, list[str]] = {}
 
@@ -71,8 +74,9 @@ class Agenda:
             check_outputs(self._config, self._settings)
             preset_tables.configure(self._config.rootpath)
             opener = Opener(self._config, self._settings, self._resources.shared)
+            scorer_tables.configure(self._config.rootpath, partial(self._judge, opener))
             self.contenders = contenders(opener, self._settings)
-            self._resources.backends = backends_of(self.contenders)
+            self._resources.hold(*backends_of(self.contenders))
             library = Library(self._config, self._settings, self.contenders)
             for item in items:
                 if item.nodeid in self._functions and isinstance(item, pytest.Function):
@@ -111,7 +115,8 @@ class Agenda:
         experiment = library.experiment(item, self._functions[item.nodeid])
         budget = experiment_mark(item).budget
         if budget is not None:
-            self._resources.shared.spending.allow(item.nodeid, budget, names_of(experiment.contenders))
+            asked = [*names_of(experiment.contenders), *(one.name for one in self._judges)]
+            self._resources.shared.spending.allow(item.nodeid, budget, asked)
         for warning in experiment.warnings:
             item.warn(CrucibleWarning(warning))
         for arm in experiment.plan.arms:
@@ -123,6 +128,13 @@ class Agenda:
         ids = self._joined_ids[nodeid]
         plan = library.joined(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = Joined(plan, {name: position for position, name in enumerate(ids)})
+
+    def _judge(self, opener: Opener, name: str) -> Judge:
+        """Open the judge, when a metric first needs it."""
+        judge, backend = scorer_tables.judge_of(opener, name)
+        self._resources.hold(backend)
+        self._judges.append(judge)
+        return judge
 
     def _check_stored(self, run: str, plan: Plan) -> None:
         """Answers to other questions are no baseline."""
@@ -138,7 +150,7 @@ class Agenda:
         """Train what has yet to be trained, now that nothing else is wrong; the plans then have what came of it."""
         asked = {arm.name for plan in self._plans() for arm in plan.arms}
         self.contenders = trained(opener, self.contenders, asked)
-        self._resources.backends = backends_of(self.contenders)
+        self._resources.hold(*backends_of(self.contenders))
         known = {one.arm.name: one for one in self.contenders}
         arms = {name: one.arm for name, one in known.items()}
         for nodeid, one in self.experiments.items():

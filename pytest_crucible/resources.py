@@ -53,8 +53,8 @@ class Resources:
         self._run_code = run_code
         if run_code:
             sandbox.allow()
-        self.backends: tuple[Backend, ...] = ()
-        """Those that the session asks; closed with it."""
+        self._backends: dict[int, Backend] = {}
+        """Those that the session asks, each once."""
 
     @cached_property
     def shared(self) -> Shared:
@@ -81,6 +81,10 @@ class Resources:
     @cached_property
     def replies(self) -> StoredReplies:
         return StoredReplies(lambda: self.store, lambda: self.writer)
+
+    def hold(self, *backends: Backend) -> None:
+        """Close these, too, when the session ends."""
+        self._backends |= {id(backend): backend for backend in backends}
 
     def enter_requests(self, run: str) -> None:
         """Write down, once, how much of what was asked came from the reply cache. Raises StoreError."""
@@ -116,7 +120,7 @@ class Resources:
             self._run_code = False
         if "loop" in self.__dict__:
             loop = self.__dict__.pop("loop")
-            loop.submit(_close_all(self.backends)).result(timeout=CLOSING_S)
+            loop.submit(_close_all(tuple(self._backends.values()))).result(timeout=CLOSING_S)
             loop.close()
         if "shared" in self.__dict__:
             self.shared.limiters.close()

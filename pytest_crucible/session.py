@@ -32,6 +32,7 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.resources import Resources
 from pytest_crucible.running import Runner
 from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.scorers.configured import told as scorers_told
 from pytest_crucible.screen import progress_shower
 from pytest_crucible.telling import SampleTold, Telling
 from pytest_crucible.tinkering.session import hider
@@ -147,6 +148,7 @@ class CrucibleSession:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
+            self._told += scorers_told()
         return True
 
     def crucible(self, item: pytest.Item) -> Crucible:

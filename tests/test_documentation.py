@@ -49,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 32
+MOST_COMMANDS = 33
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -414,7 +414,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
             identity = "a model"
 
             async def generate(self, request):
-                return Reply(text="one")
+                verdict = "tie" if "<first>" in request.input else "yes"
+                return Reply(text=f"VERDICT: {verdict}" if "VERDICT" in request.input else "one")
 
         @metric(kind="text")
         def antagonist_findings(reply, sample):
@@ -427,14 +428,19 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
             return Model() if adapter.backend == "model" else None
 
         def pytest_crucible_dataset(name):
-            samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
+            rated = {"a": "yes", "b": "no"}
+            samples = [{"id": one, "input": one, "expected": "one", "rated": rated[one]} for one in rated]
             facts = {"says": "", "samples": 2, "licence": "", "source": "", "files": ()}
             return Release(name=name, read=lambda paths: samples, **facts)
         """)
     pytester.makepyfile("""
         import pytest
+        from pytest_crucible import judges
 
-        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd"], limit=2)
+        right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
+        better = judges.pairwise("better", "Which is better?")
+
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):
@@ -443,7 +449,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "ab"]
     (pytester.path / "two.jsonl").write_text("\n".join(lines))
     (pytester.path / "crucible.toml").write_text(
-        '[adapters.one]\nbackend = "model"\n[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
+        '[scorers]\njudge = { adapter = "one" }\n[adapters.one]\nbackend = "model"\n'
+        '[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)

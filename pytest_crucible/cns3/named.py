@@ -16,7 +16,7 @@ from pytest_crucible.cns3.antagonist.stored import METRIC as FINDINGS
 from pytest_crucible.cns3.antagonist.stored import to_text
 from pytest_crucible.cns3.citations import mentioned
 from pytest_crucible.cns3.gold import Gold
-from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge
+from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge, measured
 from pytest_crucible.cns3.reference import reference_of
 from pytest_crucible.cns3.values import found, rules
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
@@ -78,7 +78,8 @@ SHARES: Table = {
     ),
     "entailment": ("How probably what is cited says of c1 what the reply says it does.", lambda one: one.entailment),
     "entailment_overlap": ("Share of the words of c1 that what is cited has.", lambda one: one.entailment_overlap),
-    "similarity": ("How alike c1 and the gold claim are.", lambda one: one.similarity),
+    "similarity": ("How alike c1 and the gold claim are, by their embeddings.", lambda one: one.similarity),
+    "similarity_tfidf": ("How alike c1 and the gold claim are, by their words.", lambda one: one.similarity_tfidf),
 }
 LOWER: Table = {"chirality": ("Distance, missing documents and conflict in one number.", _chirality)}
 COUNTS: Table = {
@@ -116,9 +117,13 @@ def strict(name: str) -> Metric:
     """The metric of that name under the policy `strict`. Raises KeyError for one that there is not."""
     said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS, **TEXTS}[name]
 
-    def score(reply: Reply, sample: Sample) -> Any:
+    async def ask(reply: Reply, sample: Sample) -> Any:
+        return reading(await measured(reply, sample))
+
+    def read(reply: Reply, sample: Sample) -> Any:
         return reading(judge(reply, sample))
 
+    score = ask if name in BY_ENTAILMENT | BY_SIMILARITY else read
     score.__doc__ = said
     return metric(name=name, version=_version(name), **_facts(name))(score)
 
@@ -187,7 +192,7 @@ def _thinker(name: str, reply: Reply, sample: Sample) -> Any:
     return _staged(name, reply.text, judge(reply, sample).gold)
 
 
-def _staged(name: str, reply: str, gold: Gold) -> Any:
+async def _staged(name: str, reply: str, gold: Gold) -> Any:
     """What needs models."""
     nli, alike = entailment_scorer(), similarity_scorer()
     if nli is None:
@@ -197,13 +202,15 @@ def _staged(name: str, reply: str, gold: Gold) -> Any:
     said = thinker.central(reply)
     premise = " ".join(gold.documents[one].text for one in sorted(mentioned(reply)) if one in gold.documents)
 
-    def neutral() -> float:
-        return nli.score([(premise, said)])[0].neutral if premise and said else 0.0
+    async def neutral() -> float:
+        return (await nli.score([(premise, said)]))[0].neutral if premise and said else 0.0
 
-    def likeness() -> float:
-        return min(max(alike.similarity([(said, gold.claim)])[0], 0.0), 1.0) if alike and said else 0.0
+    async def likeness() -> float:
+        if alike is None or not said:
+            return 0.0
+        return min(max((await alike.similarity([(said, gold.claim)]))[0], 0.0), 1.0)
 
-    scored = thinker.stages(
+    scored = await thinker.stages(
         schema=thinker.schema_valid(reply),
         citation=thinker.citation_valid(reply, gold),
         entailment=neutral,

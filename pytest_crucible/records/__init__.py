@@ -19,6 +19,7 @@ from pytest_crucible.records.answers import (
 from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
 from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
+from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
     Adapter,
@@ -49,12 +50,25 @@ from pytest_crucible.records.statistics import (
     TargetResult,
 )
 from pytest_crucible.records.tables import ColumnKind, Table
-from pytest_crucible.records.usage import BUDGET, ArmEvents, BudgetSpent, EventCount, Quantile, Spread, Usage
+from pytest_crucible.records.usage import (
+    BUDGET,
+    JUDGE,
+    ArmEvents,
+    BudgetSpent,
+    EventCount,
+    Quantile,
+    Spread,
+    Usage,
+    judge_arm,
+)
 from pytest_crucible.records.words import Alternative, Decision, Direction, Kind, Role, State, Value
 
 __all__ = [
     "BUDGET",
     "CUT_SHORT",
+    "HUMAN",
+    "JUDGE",
+    "ORDERS",
     "TRAINING_NUMBERS",
     "UNEXPLAINED",
     "Adapter",
@@ -84,6 +98,7 @@ __all__ = [
     "Fingerprint",
     "Foresight",
     "FromCache",
+    "HumanAgreement",
     "Interval",
     "Kind",
     "Lineage",
@@ -94,6 +109,7 @@ __all__ = [
     "Observation",
     "Origin",
     "Outcome",
+    "PlaceBias",
     "Plan",
     "Quantile",
     "Reading",
@@ -120,4 +136,5 @@ __all__ = [
     "Value",
     "Verdict",
     "Worst",
+    "judge_arm",
 ]

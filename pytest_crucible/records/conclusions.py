@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pytest_crucible.records.judges import HumanAgreement, PlaceBias
 from pytest_crucible.records.questions import Plan
 from pytest_crucible.records.statistics import Comparison, Diversity, Estimate, FindingTally, TargetResult
 from pytest_crucible.records.usage import BudgetSpent, Usage
@@ -83,8 +84,10 @@ class Analysis:
     """One for each ensemble and metric of right and wrong."""
     findings: tuple[FindingTally, ...] = ()
     """Of the antagonist, for each arm and name of a finding."""
+    judges: tuple[PlaceBias | HumanAgreement, ...] = ()
+    """What is known of the judges of each arm's replies."""
     usage: tuple[Usage, ...] = ()
-    """What it took to ask each arm that was asked something, in the order of the arms."""
+    """What it took to ask each arm that was asked something, in the order of the arms, and then each judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

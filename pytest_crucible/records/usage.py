@@ -28,6 +28,19 @@ class BudgetSpent:
     """In the units that are limited."""
 
 
+JUDGE = "judge:"
+"""Begins the name under which a judge's requests are told: it is an arm of no plan."""
+
+
+def judge_arm(adapter: str) -> str:
+    """The name of an adapter where it judges.
+
+    >>> judge_arm("gpt")
+    'judge:gpt'
+    """
+    return f"{JUDGE}{adapter}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCount:
     """Events of one arm that have name and error in common."""

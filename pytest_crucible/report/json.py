@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_crucible.records import Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
+from pytest_crucible.records import JUDGE, Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
 from pytest_crucible.report.diversity import diversity_document
 from pytest_crucible.report.findings import finding_document
+from pytest_crucible.report.judges import judge_document, judge_usage_document
 from pytest_crucible.report.usage import usage_document
 from pytest_crucible.wire import to_plain
 
@@ -53,6 +54,8 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "comparisons": [_comparison(one) for one in analysis.comparisons],
         "diversity": [diversity_document(one) for one in analysis.diversity],
         "findings": [finding_document(one) for one in analysis.findings],
+        "judges": [judge_document(one) for one in analysis.judges],
+        "judge_usage": [judge_usage_document(one) for one in analysis.usage if one.arm.startswith(JUDGE)],
         "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
     }
 

@@ -12,6 +12,7 @@ from pytest_crucible.records import Analysis, Run
 from pytest_crucible.report.diversity import diversity_lines
 from pytest_crucible.report.findings import findings_lines
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
+from pytest_crucible.report.judges import judge_lines
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.remarks import remarks
 from pytest_crucible.report.sentences import sentence
@@ -41,6 +42,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         yield from _short(run)
         return
     yield from _tables(run, width)
+    yield from map(Line, judge_lines(run))
     yield from usage_table(run)
     yield from map(Line, findings_lines(run.experiments))
     yield from map(Line, _unjudged(run))

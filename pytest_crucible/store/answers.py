@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Result, Select, Table, func, insert, literal, select, update
 
-from pytest_crucible.records import Answers, FromCache, Lost, Reused, ScoreColumns
+from pytest_crucible.records import HUMAN, ORDERS, Answers, FromCache, Lost, Reused, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
@@ -27,13 +27,15 @@ def load_answers(store: RunStore, experiment: int, number: int) -> Answers:
         columns = _columns(units, 4)
         scores = _scores(connection, arm, _metrics(connection, select(seen.c.metric).where(seen.c.arm == arm)))
         labels = select(seen.c.metric).where(seen.c.arm == arm, seen.c.label.is_not(None))
+        names = _metrics(connection, labels)
         return Answers(
             positions=columns[0],
             epochs=columns[1],
             failures=columns[2],
             skipped=columns[3],
             scores=scores,
-            labels=frozenset(_metrics(connection, labels)),
+            labels=frozenset(names),
+            told=_told(connection, arm, [name for name in names if name.endswith((HUMAN, ORDERS))]),
             lost=[
                 Lost(number, row.position, row.epoch, row.metric or None, row.reason, row.detail or "")
                 for row in connection.execute(select(lost).where(lost.c.arm == arm))
@@ -192,6 +194,16 @@ def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[st
         positions, epochs, values, is_bool = _columns(rows, 4)
         found[metric] = ScoreColumns(positions=positions, epochs=epochs, values=values, is_bool=is_bool)
     return found
+
+
+def _told(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:
+    table = schema.observations
+    query = select(table.c.position, table.c.epoch, table.c.label).order_by(table.c.position, table.c.epoch)
+    query = query.where(table.c.arm == arm, table.c.label.is_not(None))
+    return {
+        name: [(row[0], row[1], row[2]) for row in connection.execute(query.where(table.c.metric == name))]
+        for name in metrics
+    }
 
 
 def _metrics(connection: Any, query: Any) -> list[str]:
