@@ -18,6 +18,7 @@ from pytest_crucible.environment import environment, git_commit
 from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.experiment import CrucibleWarning, Experiment, Library
 from pytest_crucible.joining import Joined, function_nodeid, gather, joins, unique_ids
+from pytest_crucible.manifest import manifest
 from pytest_crucible.markers import experiment_mark, is_experiment, is_judged
 from pytest_crucible.options import Settings
 from pytest_crucible.outputs import check_outputs
@@ -26,6 +27,7 @@ from pytest_crucible.plan.foresee import foresee
 from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.report.announce import announcement
 from pytest_crucible.resources import Resources
+from pytest_crucible.store.history import add_tag
 from pytest_crucible.untrained import untrained
 
 
@@ -98,8 +100,16 @@ class Agenda:
             importlib.import_module("pytest_crucible.stats.choose")
         plans = self._plans()
         store, settings = self._resources.store, self._settings
-        facts = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
-        store.begin_run(run, **facts, git=git_commit(self._config.rootpath), environment=environment())
+        facts: dict[str, Any] = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
+        store.begin_run(
+            run,
+            **facts,
+            git=git_commit(self._config.rootpath),
+            environment=environment(),
+            manifest=manifest(self._config, settings),
+        )
+        for name in settings.tag:
+            add_tag(store, run, name, at=facts["started"])
         for plan in plans:
             store.enter_plan(run, plan)
         for joined in self.joined.values():
@@ -114,25 +124,25 @@ class Agenda:
             self._resources.shared.spending.allow(item.nodeid, budget, names_of(experiment.contenders))
         for warning in experiment.warnings:
             item.warn(CrucibleWarning(warning))
-        for arm in experiment.plan.arms:
-            if arm.stored_run is not None:
-                self._check_stored(arm.stored_run, experiment.plan)
-        self.experiments[item.nodeid] = experiment
+        plan = experiment.plan
+        arms = tuple(one if one.stored_run is None else self._stored(one, plan) for one in plan.arms)
+        self.experiments[item.nodeid] = replace(experiment, plan=replace(plan, arms=arms))
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], library: Library) -> None:
         ids = self._joined_ids[nodeid]
         plan = library.joined(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = Joined(plan, {name: position for position, name in enumerate(ids)})
 
-    def _check_stored(self, run: str, plan: Plan) -> None:
-        """Answers to other questions are no baseline."""
-        _, full, stored = self._resources.store.stored_candidate(run, plan.nodeid)
+    def _stored(self, arm: Arm, plan: Plan) -> Arm:
+        """The arm with the id of the run that is meant. Answers to other questions are no baseline: SpecError."""
+        _, run, stored = self._resources.store.stored_candidate(arm.stored_run or "", plan.nodeid)
         changed = differences(plan.fingerprint, stored.fingerprint)
         if changed:
             raise SpecError(
-                f"--compare=run:{run} cannot be compared with: {' and '.join(changed)} have changed since run {full}; "
+                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} have changed since run {run}; "
                 "measure the baseline again with --compare=ADAPTER"
             )
+        return replace(arm, stored_run=run)
 
     def _train(self, opener: Opener) -> None:
         """Train what has yet to be trained, now that nothing else is wrong; the plans then have what came of it."""

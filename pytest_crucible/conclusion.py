@@ -38,6 +38,23 @@ def conclude(
     amend: Callable[[Verdict], Verdict | None],
 ) -> Run:
     """Analyse and judge everything that a run has asked, jointly, and store the verdicts."""
+    analysed, questions = analysed_experiments(store, run, alpha=alpha, interrupted=interrupted)
+    adjusted = list(analysed.values())
+    verdicts = gate.judge(adjusted, alpha=alpha, strict=strict, questions=questions)
+    amended = tuple(amend(verdict) or verdict for verdict in verdicts)
+    for key, analysis in analysed.items():
+        store.set_kinds(key, analysis.kinds)
+        store.add_verdicts(key, [one for one in amended if one.nodeid == analysis.plan.nodeid])
+    finished_at = now()
+    is_whole = not interrupted and all(one.finished for one in adjusted)
+    store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
+    return concluded_run(store, run, finished_at, questions, adjusted, amended)
+
+
+def analysed_experiments(
+    store: RunStore, run: str, *, alpha: float, interrupted: bool
+) -> tuple[dict[int, Analysis], int]:
+    """The analysis of each experiment that began, by its key, and how many comparisons the run asked. Nothing is stored."""
     entered = store.experiments(run)
     questions = sum(len(plan.contrasts) for _, plan, _ in entered)
     begun = [(key, plan, finished) for key, plan, finished in entered if store.has_arms(key)]
@@ -47,15 +64,7 @@ def conclude(
         for key, plan, finished in begun
     ]
     adjusted = gate.adjust(analyses, questions=questions)
-    verdicts = gate.judge(adjusted, alpha=alpha, strict=strict, questions=questions)
-    amended = tuple(amend(verdict) or verdict for verdict in verdicts)
-    for (key, plan, _), analysis in zip(begun, adjusted, strict=True):
-        store.set_kinds(key, analysis.kinds)
-        store.add_verdicts(key, [one for one in amended if one.nodeid == plan.nodeid])
-    finished_at = now()
-    is_whole = not interrupted and all(one.finished for one in adjusted)
-    store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
-    return _run(store, run, finished_at, questions, adjusted, amended)
+    return {key: analysis for (key, _, _), analysis in zip(begun, adjusted, strict=True)}, questions
 
 
 def now() -> str:
@@ -102,7 +111,7 @@ def _told(store: RunStore, key: int, plan: Plan, worst: Mapping[int, Worst]) -> 
     )
 
 
-def _run(
+def concluded_run(
     store: RunStore,
     run: str,
     finished: str,
@@ -110,6 +119,7 @@ def _run(
     analyses: Sequence[Analysis],
     verdicts: tuple[Verdict, ...],
 ) -> Run:
+    """The run whole. Its exit status is known to the session alone."""
     facts = store.run(run)
     return Run(
         id=run,

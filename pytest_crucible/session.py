@@ -20,6 +20,7 @@ from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError
 from pytest_crucible.experiment import Experiment
+from pytest_crucible.hiding import hide_keys
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
@@ -32,7 +33,6 @@ from pytest_crucible.running import Runner
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.screen import progress_shower
 from pytest_crucible.telling import SampleTold, Telling
-from pytest_crucible.tinkering.session import hider
 
 SESSION = pytest.StashKey["CrucibleSession"]()
 JOINED_OUTCOME = pytest.StashKey[Outcome]()
@@ -69,6 +69,7 @@ class CrucibleSession:
         self.is_worker = worker is not None
         self.run = run or (worker["crucible_run"] if worker else new_run_id())
         self.concluded: Run | None = None
+        self._hide = hide_keys(config)
         self._telling = Telling(config, self.settings, self.run)
         self._resources = Resources(
             self._location(),
@@ -76,7 +77,7 @@ class CrucibleSession:
             fresh=self.settings.compare if self.settings.fresh else (),
             limiters=self._limiters,
             spending=self._spending,
-            hide=hider(config),
+            hide=self._hide,
             seed=self.settings.seed,
             emit=self._emit,
             run_code=self.settings.run_code,
@@ -121,7 +122,7 @@ class CrucibleSession:
         if self._begun and not self._problems:
             self._telling.recorder.open(self._resources.writer)
         if self._problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist
-            raise pytest.UsageError("\n".join(self._problems))
+            raise pytest.UsageError(self._hide("\n".join(self._problems)))
 
     def pytest_report_collectionfinish(self) -> list[str]:
         return [] if self.config.get_verbosity() < 0 else list(self._agenda.lines.values())
@@ -190,7 +191,7 @@ class CrucibleSession:
         position = experiment.position(wanted)
         if position is None:
             pytest.skip(f"no sample {wanted!r} here")
-        self._told += map(hider(self.config), alone(item, experiment, position, self._resources.loop))
+        self._told += map(self._hide, alone(item, experiment, position, self._resources.loop))
 
     def _outcome(self, item: pytest.Item) -> Outcome:
         """What a joined item has shown so far."""
@@ -265,7 +266,7 @@ class CrucibleSession:
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
         if self._problems:
-            raise pytest.UsageError("\n".join(self._problems))
+            raise pytest.UsageError(self._hide("\n".join(self._problems)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
@@ -281,7 +282,7 @@ class CrucibleSession:
                 amend=lambda verdict: self.config.hook.pytest_crucible_verdict(config=self.config, verdict=verdict),
             )
         except CrucibleError as error:
-            raise pytest.UsageError(str(error)) from error
+            raise pytest.UsageError(self._hide(str(error))) from error
         self._report_verdicts(session, self.concluded)
 
     def _report_verdicts(self, session: pytest.Session, run: Run) -> None:
@@ -320,7 +321,7 @@ class CrucibleSession:
         if lines:
             terminalreporter.write_sep("=", "crucible")
         for line in lines:
-            terminalreporter.write_line(printable(line.text), **line.markup)
+            terminalreporter.write_line(printable(self._hide(line.text)), **line.markup)
 
     def pytest_unconfigure(self) -> None:
         self._resources.close()

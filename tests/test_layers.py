@@ -14,12 +14,12 @@ import pytest_crucible
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli commands __main__ tinkering "
-    "lessons checkpoints replaying telling exporting exporting_parquet",
+    "lessons checkpoints replaying telling exporting exporting_parquet manifest hiding recalling pairing",
     "stages": "plan sample score store analyse gate report",
     "presets": "cns3",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources",
     "model": "embedded sandbox",
-    "nouns": "records wire errors numerals durations",
+    "nouns": "redaction records wire errors numerals durations",
 }
 EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.sources"),

@@ -12,6 +12,7 @@ from pytest_crucible.records import Answers, FromCache, Lost, Reused, ScoreColum
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.wire import canonical
 
 _PART = 500
 """Rows that are read at a time: so few that they are gone before the garbage collector counts 700 and walks them all."""
@@ -64,6 +65,15 @@ def group_names(store: RunStore, dataset: str) -> list[str | None]:
     query = select(table.c.sample_group).where(table.c.dataset == dataset).order_by(table.c.position)
     with explained(store.location), store.engine.connect() as connection:
         return list(connection.execute(query).scalars())
+
+
+def asked_samples(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+    """Each sample's id and all that it asks as one text, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
+    with explained(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.position)).all()
+    return [(name, canonical([asked, expected])) for name, asked, expected in rows]
 
 
 def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine, Table
 
 from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Event, Lost, Observation, Outcome
+from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import event_row
 from pytest_crucible.store.opening import explained, insert_once, insert_over
@@ -145,7 +146,9 @@ class Writer:
             with self._lock:
                 self._in_hand, self._waiting = self._waiting, _Batch()
             if self._in_hand.events:
-                self._in_hand.rows[schema.events] = [event_row(run, event) for run, event in self._in_hand.events]
+                self._in_hand.rows[schema.events] = [
+                    cleaned(event_row(run, event), self._hide) for run, event in self._in_hand.events
+                ]
             if self._in_hand.count and not self._failure:
                 self._try(self._in_hand)
             self._in_hand = _Batch()

@@ -1,0 +1,32 @@
+"""What was run before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListed:
+    """One run as a list tells of it."""
+
+    id: str
+    started: str
+    finished: str | None
+    status: str
+    """`running`, `finished` or `interrupted`; a killed run stays `running`."""
+    exit_status: int | None
+    commit: str | None
+    dirty: bool | None
+    experiments: tuple[str, ...]
+    """Their nodeids."""
+    arms: tuple[str, ...]
+    """The candidate and the baselines that were asked."""
+    verdicts: Mapping[str, int]
+    """State to count."""
+    tags: tuple[str, ...]
+
+    @property
+    def all_met(self) -> bool:
+        """Finished, and every verdict is met; at least one was given."""
+        return self.status == "finished" and set(self.verdicts) == {"met"}
