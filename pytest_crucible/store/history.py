@@ -78,7 +78,7 @@ def _tests(connection: Connection) -> Mapping[str, list[str]]:
 def _arms(connection: Connection) -> Mapping[str, list[str]]:
     table, arms = schema.experiments, schema.arms
     joined = select(table.c.run, arms.c.name).join(arms, arms.c.experiment == table.c.id)
-    return _gathered(connection, joined.distinct().order_by(arms.c.number))
+    return _gathered(connection, joined.order_by(table.c.id, arms.c.number))
 
 
 def _tags(connection: Connection) -> Mapping[str, list[str]]:

@@ -12,7 +12,8 @@ from pytest_crucible.records import Plan, Sample, Verdict
 from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
 from pytest_crucible.store.naming import find_run
-from pytest_crucible.store.opening import explained, insert_once, open_engine
+from pytest_crucible.store.opening import explained, insert_once, open_engine, shown
+from pytest_crucible.store.unsaved import keep, take_in
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.wire import from_plain, to_plain
 
@@ -25,21 +26,24 @@ class RunStore:
 
     def __init__(self, location: str, hide: Callable[[str], str] = str) -> None:
         """`hide` takes out of each text what must not be stored."""
-        self.location = location
+        self.location = shown(location)
         self._hide = hide
+        self._where, self._run = location, ""
         self.engine: Engine = open_engine(location)
+        take_in(self.engine, location)
 
     def close(self) -> None:
         self.engine.dispose()
 
     def writer(self) -> Writer:
         """A background writer of outcomes; the caller closes it."""
-        return Writer(self.engine, self.location, self._hide)
+        return Writer(self.engine, self.location, self._hide, lambda rows: keep(self._where, self._run, rows))
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist each worker says so, and the first one counts."""
+        self._run = run
         self._insert_once(schema.runs, {"id": run, "status": "running", **cleaned(facts, self._hide)})
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
