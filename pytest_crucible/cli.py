@@ -11,7 +11,19 @@ import click
 
 from pytest_crucible.errors import CrucibleError
 
-COMMANDS = ("runs", "show", "compare", "promote", "adapters", "gc", "calibrate", "export", "metrics", "tinker-server")
+COMMANDS = (
+    "runs",
+    "show",
+    "compare",
+    "plan",
+    "promote",
+    "adapters",
+    "gc",
+    "calibrate",
+    "export",
+    "metrics",
+    "tinker-server",
+)
 """In the order of the help. A new command is a module of this name, its dashes as underscores, and a name here."""
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4
 """What pytest.ExitCode means by them."""

@@ -18,7 +18,7 @@ from pytest_crucible.records.answers import (
 )
 from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
-from pytest_crucible.records.history import RunListed
+from pytest_crucible.records.history import PairSpread, RunListed
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
     Adapter,
@@ -85,6 +85,7 @@ __all__ = [
     "MetricFacts",
     "Observation",
     "Outcome",
+    "PairSpread",
     "Plan",
     "Quantile",
     "Reading",

@@ -30,3 +30,18 @@ class RunListed:
     def all_met(self) -> bool:
         """Finished, and every verdict is met; at least one was given."""
         return self.status == "finished" and set(self.verdicts) == {"met"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSpread:
+    """How much candidate and baseline differed from sample to sample."""
+
+    nodeid: str
+    metric: str
+    baseline: str
+    pairs: int
+    """0: it is assumed."""
+    deviation: float
+    """Standard deviation of the differences."""
+    discordance: float | None
+    """Share of samples on which the arms disagree, where the metric is yes or no."""
