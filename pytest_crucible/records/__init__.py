@@ -16,7 +16,7 @@ from pytest_crucible.records.answers import (
     Request,
     ScoreColumns,
 )
-from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
+from pytest_crucible.records.conclusions import Analysis, Drift, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
 from pytest_crucible.records.history import PairSpread, RunListed
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
@@ -66,6 +66,7 @@ __all__ = [
     "Decision",
     "Direction",
     "Diversity",
+    "Drift",
     "EffectSize",
     "Emit",
     "Estimate",

@@ -55,6 +55,23 @@ class FromCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A baseline that was asked anew, against its stored answers: with one identity, a difference is the server's."""
+
+    arm: str
+    run: str
+    """The run that stored answers are of."""
+    alpha: float
+    comparison: Comparison
+    """Today's answers are the candidate."""
+
+    @property
+    def found(self) -> bool:
+        """Is it proven?"""
+        return self.comparison.p_adjusted is not None and self.comparison.p_adjusted <= self.alpha
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """Everything that was computed for one experiment, before anything is decided."""
 
@@ -81,6 +98,8 @@ class Analysis:
     """Metric -> why it does not apply to some sample of the candidate."""
     diversity: tuple[Diversity, ...] = ()
     """One for each ensemble and metric of right and wrong."""
+    drifts: tuple[Drift, ...] = ()
+    """Of each baseline that was asked anew and had been asked before, on each metric that is compared."""
     usage: tuple[Usage, ...] = ()
     """What it took to ask each arm that was asked something, in the order of the arms."""
 

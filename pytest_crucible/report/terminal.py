@@ -10,6 +10,7 @@ from tabulate import tabulate
 from pytest_crucible.numerals import counted, p_value, with_interval
 from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.report.diversity import diversity_lines
+from pytest_crucible.report.drifts import drift_lines
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.sentences import estimated, sentence
 from pytest_crucible.report.usage import percentile_lines, usage_lines
@@ -165,6 +166,7 @@ def _remarks(run: Run) -> Iterator[str]:
             yield from _counted(f"{name}: {arm.name} failed", analysis.failures[arm.name])
             yield from _reused(analysis, arm, name)
             yield from _from_cache(analysis, arm, name)
+        yield from drift_lines(analysis)
         if any(map(_is_of_training, analysis.targets)) and (candidate := analysis.plan.candidate).training is not None:
             steps = counted(candidate.training.training_steps, "step")
             yield f"{name}: {candidate.name} was trained once, in {steps}: another seed may give other numbers"

@@ -176,3 +176,52 @@ def test_adapters_are_listed_without_their_keys(suite, crucible):
     assert status == 0
     assert "v9" in out
     assert "planted" not in out + json.dumps(read(crucible, "adapters"))
+
+
+DRIFTING = """
+    from pathlib import Path
+
+    def answer(request):
+        return str(2 * int(request.sample[1:]))
+
+    def base(request):
+        wrong = int(request.sample[1:]) < 10 and Path("changed").exists()
+        return "?" if wrong else answer(request)
+"""
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suite, changed):
+    """The same adapter by name, identity and parameters: what differs is what stands behind it."""
+    suite.script(DRIFTING)
+    arms = ("--crucible-adapter=scripted", "--compare=base")
+    first = suite.json(*arms)["run"]["id"]
+    if changed:
+        (suite.path / "changed").touch()
+    assert suite.json(*arms)["experiments"][0]["drifts"] == []  # stored answers stood in
+
+    document = suite.json(*arms, "--crucible-fresh")
+    told = suite.run(*arms, "--crucible-fresh").stdout.str()
+
+    [drift] = document["experiments"][0]["drifts"]
+    assert (drift["arm"], drift["metric"], drift["pairs"], drift["found"]) == ("base", "exact_match", 20, changed)
+    assert drift["difference"] == (-0.5 if changed else 0.0)
+    assert drift["run"] != document["run"]["id"]
+    if changed:
+        assert first
+        assert document["experiments"][0]["comparisons"][0]["difference"] == 0.5
+    else:
+        assert "test_sums: base, asked anew, is not proven to have drifted since run" in told
+
+
+def test_a_drift_is_told_as_the_servers(suite):
+    suite.script(DRIFTING)
+    arms = ("--crucible-adapter=scripted", "--compare=base")
+    suite.run(*arms)
+    (suite.path / "changed").touch()
+
+    told = suite.run(*arms, "--crucible-fresh").stdout.str()
+
+    assert "test_sums: base has drifted since run" in told
+    assert "exact_match -0.50" in told
+    assert "the server changed, not the adapter" in told
