@@ -39,7 +39,7 @@ def _figures(requests: int, concurrency: int, share: float) -> Iterator[Figure]:
 
 def _asked(suite: Suite, server: OpenAIServer, concurrency: int) -> tuple[float, float]:
     adapter = f"--crucible-adapter=openai+{server.url}#m"
-    seen = suite.run(adapter, f"--crucible-concurrency={concurrency}")
+    seen = suite.run(adapter, f"--crucible-concurrency={concurrency}", "--crucible-cache=off")
     replies = suite.last_replies()
     return replies.last_reply - replies.first_reply, seen["asking_cpu_s"]
 

@@ -90,15 +90,15 @@ class Agenda:
     def enter(self, run: str) -> bool:
         """Enter the run and all plans into the run store, unless nothing will be asked; whether something will."""
         spends = not (self._config.option.collectonly or self._settings.sample is not None)
-        if self._plans() and spends and not self.problems:
+        if self.plans() and spends and not self.problems:
             with self._mistakes():
                 self._enter(run)
-        return bool(self._plans()) and spends
+        return bool(self.plans()) and spends
 
     def _enter(self, run: str) -> None:
         if not hasattr(self._config, "workerinput"):  # now, not between the last reply and the verdicts
             importlib.import_module("pytest_crucible.stats.choose")
-        plans = self._plans()
+        plans = self.plans()
         store, settings = self._resources.store, self._settings
         facts: dict[str, Any] = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
         store.begin_run(
@@ -146,7 +146,7 @@ class Agenda:
 
     def _train(self, opener: Opener) -> None:
         """Train what has yet to be trained, now that nothing else is wrong; the plans then have what came of it."""
-        asked = {arm.name for plan in self._plans() for arm in plan.arms}
+        asked = {arm.name for plan in self.plans() for arm in plan.arms}
         self.contenders = trained(opener, self.contenders, asked)
         self._resources.backends = backends_of(self.contenders)
         known = {one.arm.name: one for one in self.contenders}
@@ -159,7 +159,7 @@ class Agenda:
 
     def _announce(self) -> None:
         """One line an experiment: what it will ask, and what it can show."""
-        plans = self._plans()
+        plans = self.plans()
         questions = sum(len(plan.contrasts) for plan in plans)
         for plan in plans:
             foresight = foresee(plan, alpha=self._settings.alpha, questions=questions)
@@ -170,7 +170,8 @@ class Agenda:
         if wanted is not None and not any(one.position(wanted) is not None for one in self.experiments.values()):
             raise SpecError(f"--crucible-sample={wanted}: no selected experiment has a sample of that id")
 
-    def _plans(self) -> list[Plan]:
+    def plans(self) -> list[Plan]:
+        """Those that were selected and can be meant."""
         return [one.plan for one in self.experiments.values()] + [one.plan for one in self.joined.values()]
 
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
+    from pytest_crucible.datasets.release import Release
     from pytest_crucible.metrics import Metric
     from pytest_crucible.records import Adapter, Run
 
@@ -51,22 +53,33 @@ METRICS = {
     **{name: f"pytest_crucible.cns3.named:{name}" for name in CNS3},
     **{f"thinker.{name}": f"pytest_crucible.cns3.named:thinker_{name}" for name in THINKER},
 }
-DATASETS = {"scifact-dev": "pytest_crucible.cns3.data:scifact", "scifact-train": "pytest_crucible.cns3.data:scifact"}
+DATASETS = {
+    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.fever:release"),
+    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.gsm8k:release"),
+    "humaneval": "pytest_crucible.datasets.humaneval:release",
+    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.mmlu:release"),
+    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.cns3.data:release"),
+}
+"""Name -> the function that gives its release; what follows a colon in a name is for that function."""
 BACKENDS = ("local", "openai", "recorded", "scripted", "tinker")
+FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
 REPORTERS = {
+    "bib": "pytest_crucible.report.latex:render_bibtex",
     "csv": "pytest_crucible.exporting:csv_report",
+    "html": "pytest_crucible.sampled:html_report",
+    "ipynb": "pytest_crucible.report.notebook:render_notebook",
     "json": "pytest_crucible.report.json:render_json",
     "jsonl": "pytest_crucible.exporting:jsonl_report",
+    "md": "pytest_crucible.report.markdown:render_markdown",
     "parquet": "pytest_crucible.exporting_parquet:parquet_report",
+    "tex": "pytest_crucible.report.latex:render_latex",
+    **{f"{name}.{kind}": f"pytest_crucible.figures:{name}_{kind}" for name in FIGURES for kind in ("svg", "pdf")},
 }
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_crucible_dataset(name: str) -> Iterable[Mapping[str, Any]] | None:
-    if name in DATASETS:
-        scifact: Callable[[str], Iterable[Mapping[str, Any]]] = load(DATASETS[name])
-        return scifact(name)
-    return None
+def pytest_crucible_dataset(name: str) -> Release | None:
+    return release(name)
 
 
 def pytest_crucible_metrics() -> Mapping[str, str]:
@@ -87,6 +100,30 @@ def pytest_crucible_backend(config: pytest.Config, adapter: Adapter) -> Backend 
 
 def pytest_crucible_reporters() -> Mapping[str, str]:
     return REPORTERS
+
+
+def release(name: str) -> Release | None:
+    """The dataset of that name; None where it is none of ours. Raises DatasetError for a part that it does not have."""
+    family = name.partition(":")[0]
+    if family not in DATASETS:
+        return None
+    try:
+        found: Release = load(DATASETS[family])(name)
+    except KeyError:  # it has no parts, and a file may have a colon in its name
+        return None
+    return found
+
+
+def check_dataset_name(name: str) -> None:
+    """A file that is not there may be a dataset whose name is misspelt: then this raises DatasetError."""
+    from pytest_crucible.errors import DatasetError
+
+    family, colon, part = name.partition(":")
+    near = difflib.get_close_matches(family, DATASETS, n=1)
+    if near:
+        raise DatasetError(
+            f"dataset {name!r} does not exist: did you mean {near[0] + colon + part!r}? `crucible datasets` lists them"
+        )
 
 
 def named_metrics(config: pytest.Config) -> dict[str, Metric | str]:

@@ -70,7 +70,7 @@ def _named(adapters: Path, tinker: Path) -> dict[str, Path]:
 def _trained(folder: Path) -> Iterator[tuple[str, Path]]:
     from pytest_crucible.training import trained_adapters
 
-    trained = trained_adapters(folder)
+    trained = [one for one in trained_adapters(folder) if one.lineage.adapter_sha256]  # others are with a service
     yield from ((one.path.name, one.path) for one in trained)
     called = ((one.lineage.adapter.removeprefix("local:"), one) for one in trained if not one.lineage.stopped)
     yield from ((name, one.path) for name, one in called if name)

@@ -15,7 +15,7 @@ from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.analyse.drifts import drifts
 from pytest_crucible.analyse.usage import usages
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Drift, Plan, Run, Verdict, Worst
-from pytest_crucible.report.sentences import sentence
+from pytest_crucible.report.sentences import evidence, sentence
 from pytest_crucible.store.answers import (
     cached_replies,
     earlier_arm,
@@ -84,14 +84,7 @@ def _analysis(
     questions: int,
     told: Mapping[Place, ArmEvents],
 ) -> Analysis:
-    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
-    given = Given(
-        plan=plan,
-        answers=answers,
-        groups=group_names(store, plan.dataset_sha256),
-        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
-        known_kinds=store.known_kinds(plan, key),
-    )
+    given = stored_answers(store, key, plan, finished)
     analysis, worst = analyse(given, alpha=alpha, questions=questions)
     reused, cached = reused_answers(store, key), cached_replies(store, key)
     return dataclasses.replace(
@@ -114,6 +107,18 @@ def _drifts(store: RunStore, run: str, key: int, given: Given, not_asked: set[st
         if earlier is not None:
             then = load_arm(store, earlier[0], number)
             yield from drifts(given, number, then, earlier[1], alpha=alpha)
+
+
+def stored_answers(store: RunStore, key: int, plan: Plan, finished: bool) -> Given:
+    """All that was answered in an experiment."""
+    answers = tuple(load_answers(store, key, number) for number in range(len(plan.arms)))
+    return Given(
+        plan=plan,
+        answers=answers,
+        groups=group_names(store, plan.dataset_sha256),
+        finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
+        known_kinds=store.known_kinds(plan, key),
+    )
 
 
 def _reasons(store: RunStore, key: int, analysis: Analysis) -> Mapping[str, str]:
@@ -202,8 +207,16 @@ def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bo
         outcome=outcome,
         longrepr=cast(Any, shown[outcome]),
         when=when,
-        user_properties=[("crucible_state", verdict.state), ("crucible_sentence", said)] if when == "call" else [],
+        # JUnit files take those of the teardown.
+        user_properties=_properties(verdict, analysis, said) if when != "setup" else [],
     )
+
+
+def _properties(verdict: Verdict, analysis: Analysis, said: str) -> list[tuple[str, object]]:
+    """For JUnit files: what was ruled, and the numbers that it rests on, in full."""
+    found: list[tuple[str, object]] = [("crucible_state", verdict.state), ("crucible_sentence", said)]
+    numbers = evidence(verdict, analysis)
+    return [*found, *((f"crucible_{name}", value) for name, value in numbers.items() if value is not None)]
 
 
 def _outcome(verdict: Verdict, undecided_fails: bool) -> str:

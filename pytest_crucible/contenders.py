@@ -19,22 +19,19 @@ from pytest_crucible.backends.stack import stacked
 from pytest_crucible.builtin import BACKENDS
 from pytest_crucible.errors import SpecError
 from pytest_crucible.options import Settings
-from pytest_crucible.plan.adapters import ENSEMBLE, URI_OPTIONS, find_adapter, read_adapters
+from pytest_crucible.plan.adapters import ENSEMBLE, find_adapter, read_adapters
 from pytest_crucible.plan.arms import check_arms
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.replaying import introduce, replayed
 from pytest_crucible.untrained import Untrained, not_trained, untrained
 
 if TYPE_CHECKING:
-    from pytest_crucible.training import Recipe
+    from pytest_crucible.training import Recipe, Trained
 
 STORED, TAGGED = "run:", "tag:"
 """Before a run's id, and before a name that `crucible promote` or --crucible-tag gave it."""
 SEEDED = ("local", "tinker")
-"""Backends that draw by the session's seed, so that it is one of their parameters."""
-SERVERS = "openai+"
-"""Before the URL of a server: openai+http://HOST:PORT/v1#MODEL."""
-URI_SCHEMES = (*URI_OPTIONS, f"{SERVERS}http", f"{SERVERS}https")
+"""Backends that draw by the session's seed, so that it is one of their parameters, and whose adapters a recipe may make."""
 NAMELESS = "candidate"
 """The arm of a session without an adapter: tests that ask their own model need none."""
 
@@ -112,13 +109,13 @@ class Opener:
         self._adapters = read_adapters(config.rootpath)
         self._open: Callable[..., Backend | None] = config.hook.pytest_crucible_backend
         self._known: dict[str, Contender] = {}
-        self._made: dict[str, Path] = {}
-        """Checkpoints of the adapters that were trained just now."""
+        self._made: dict[str, Trained] = {}
+        """Adapters that were trained just now."""
 
     def contender(self, name: str, role: Role) -> Contender:
         if name.startswith((STORED, TAGGED)):
             return _stored(name, role)
-        adapter = find_adapter(name, self._adapters, URI_SCHEMES)
+        adapter = find_adapter(name, self._adapters)
         if name in self._adapters:
             return self._once(adapter, role, ())
         return self._opened_anew(adapter, role, typed_in=self._config.invocation_params.dir)
@@ -128,9 +125,9 @@ class Opener:
         from pytest_crucible import lessons  # it opens the embedded model, which others do without
 
         for recipe in recipes:
-            checkpoint = lessons.train(recipe, self._config, self._settings, self._shared.emit)
-            if checkpoint is not None:
-                self._made[recipe.adapter] = checkpoint
+            made = lessons.train(recipe, self._config, self._settings, self._shared.emit)
+            if made is not None:
+                self._made[recipe.adapter] = made
         self._known = {name: one for name, one in self._known.items() if not untrained([one])}
 
     def _once(self, adapter: Adapter, role: Role, above: tuple[str, ...]) -> Contender:
@@ -164,7 +161,7 @@ class Opener:
     def _member(self, name: str, role: Role, above: tuple[str, ...]) -> Contender:
         """A member is written in the configuration, and so its path counts from there."""
         try:
-            adapter = find_adapter(name, self._adapters, URI_SCHEMES)
+            adapter = find_adapter(name, self._adapters)
         except SpecError as error:
             raise SpecError(f"ensemble {above[-1]!r}: {error}") from None
         if name in self._adapters:
@@ -173,8 +170,6 @@ class Opener:
 
     def _opened_anew(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> Contender:
         """A path that was typed counts from where it was typed, one in the configuration from the configuration."""
-        if adapter.name.startswith(SERVERS):
-            adapter = _at_server(adapter)
         if typed_in is not None and adapter.backend == "recorded":
             adapter = replace(adapter, options={"path": str(typed_in / adapter.options["path"])})
         if adapter.backend == "local" and "checkpoint" in adapter.options:
@@ -208,15 +203,14 @@ class Opener:
         return backend
 
     def _opened(self, adapter: Adapter) -> Backend | None:
-        if adapter.backend == "local" and "recipe" in adapter.options:
+        if adapter.backend in SEEDED and "recipe" in adapter.options:
             from pytest_crucible import lessons
 
-            recipe = lessons.recipe_of(adapter, self._config.rootpath)
-            checkpoint = self._made.get(adapter.name) or lessons.find(recipe, self._config, self._settings)
-            if checkpoint is None:
+            recipe = lessons.recipe_of(adapter, self._config)
+            made = self._made.get(adapter.name) or lessons.find(recipe, self._config, self._settings)
+            if made is None:
                 return Untrained(recipe)
-            base = {name: value for name, value in adapter.options.items() if name == "base"}
-            adapter = replace(adapter, options={**base, "checkpoint": str(checkpoint)})
+            adapter = lessons.opened_as(adapter, made)
         backend: Backend | None = self._open(config=self._config, adapter=adapter)
         return backend
 
@@ -237,14 +231,6 @@ def _training(backend: Backend) -> TrainingResult | None:
     """How the weights behind a backend were trained, where it says so."""
     said = getattr(backend, "training", None)
     return said if isinstance(said, TrainingResult) else None
-
-
-def _at_server(adapter: Adapter) -> Adapter:
-    """A URL and the model behind its #, as the configuration has them."""
-    url, _, model = adapter.name.removeprefix(SERVERS).partition("#")
-    if not model:
-        raise SpecError(f"adapter {adapter.name!r} names no model: write {SERVERS}{url}#MODEL")
-    return replace(adapter, backend="openai", options={"base_url": url, "model": model})
 
 
 def _stored(name: str, role: Role) -> Contender:

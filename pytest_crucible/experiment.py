@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from pytest_crucible.backends import Listed
-from pytest_crucible.builtin import load, named_metrics
+from pytest_crucible.builtin import check_dataset_name, load, named_metrics
 from pytest_crucible.contenders import Contender
-from pytest_crucible.datasets import identify, load_file, load_rows, subset
+from pytest_crucible.datasets import identify, load_file, load_rows, select
+from pytest_crucible.datasets.release import Release
+from pytest_crucible.datasets.selection import said
 from pytest_crucible.errors import SpecError
 from pytest_crucible.markers import ExperimentMark, comparisons, experiment_mark, targets
 from pytest_crucible.metrics import Metric
@@ -23,7 +25,7 @@ from pytest_crucible.metrics.members import facts_of_ensemble
 from pytest_crucible.options import Settings
 from pytest_crucible.plan.design import contrasts, group_count, judged_facts
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.records import Contrast, Dataset, Plan, Sample
+from pytest_crucible.records import Contrast, Dataset, Origin, Plan, Sample, Selection
 
 INJECTED = ("sample", "sampler", "score")
 """Arguments of the function that are bound anew for each call; all others are ordinary fixtures."""
@@ -74,6 +76,7 @@ class Library:
     settings: Settings
     contenders: tuple[Contender, ...]
     _datasets: dict[Any, Sequence[Sample]] = field(default_factory=dict)
+    _origins: dict[str, Origin] = field(default_factory=dict)
 
     def experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Plan a marked item. Raises SpecError for anything that cannot be meant."""
@@ -82,7 +85,8 @@ class Library:
         takes = inspect.signature(function).parameters
         self._check_adapter("sampler" in takes)
         everything = self.samples(item, mark)
-        dataset = identify(_dataset_name(item, mark.dataset), subset(everything, mark.limit, seed=self.settings.seed))
+        chosen = self._selection(mark, len(everything))
+        dataset = identify(_dataset_name(item, mark.dataset), select(everything, chosen))
         metrics = self.metrics(mark.metrics)
         open_metrics = "score" in takes
         asked = comparisons(item)
@@ -113,6 +117,8 @@ class Library:
                 owner=item.cls,
             ),
             open_metrics=open_metrics,
+            origin=self._origins.get(dataset.name),
+            selection=chosen if said(chosen) else None,
         )
         warnings = tuple(_coverage(asking, everything, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
@@ -168,12 +174,21 @@ class Library:
             found[metric.name] = metric
         return tuple(found.values())
 
+    def _selection(self, mark: ExperimentMark, of: int) -> Selection:
+        parts = {name: getattr(mark, name) for name in ("split", "fold", "limit", "stratify")}
+        return Selection(of=of, seed=self.settings.seed, **parts)
+
     def _named(self, name: str, item: pytest.Item, fields: Mapping[str, str]) -> Sequence[Sample]:
         rows = self.config.hook.pytest_crucible_dataset(config=self.config, name=name)
         if rows is not None:
-            return load_rows(rows, name=name, fields=fields)
-        beside = item.path.parent / name
-        return load_file(beside if beside.exists() else self.config.rootpath / name, fields=fields)
+            samples = load_rows(rows, name=name, fields=fields)
+            if isinstance(rows, Release):
+                self._origins[name] = rows.origin()
+            return samples
+        beside, below = item.path.parent / name, self.config.rootpath / name
+        if not (beside.exists() or below.exists()):
+            check_dataset_name(name)
+        return load_file(beside if beside.exists() else below, fields=fields)
 
     def _asking(self, asked: Sequence[Contrast]) -> tuple[Contender, ...]:
         """Who is asked: baselines only where something is compared."""

@@ -41,7 +41,7 @@ def pytest_crucible_dataset(config: pytest.Config, name: str) -> Iterable[Sample
 def pytest_crucible_reporters(  # type: ignore[empty-body]
     config: pytest.Config,
 ) -> Mapping[str, Callable[[Run], str | bytes] | str]:
-    """Report formats by file extension (without the dot): a function from a Run to text or bytes, or "module:function"."""
+    """Report formats by how files' names end (`md`, `forest.svg`): a function from a Run to text or bytes, or "module:function"."""
 
 
 @pytest.hookspec

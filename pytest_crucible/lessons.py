@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,38 +20,54 @@ from pytest_crucible.errors import CrucibleError
 from pytest_crucible.numerals import counted
 from pytest_crucible.options import Settings
 from pytest_crucible.records import Adapter, Emit, Lineage
-from pytest_crucible.training import Log, Recipe, find_recipe, find_trained, obtain
+from pytest_crucible.training import Log, Recipe, Trained, find_recipe, find_trained, obtain, trained_adapters
+from pytest_crucible.training.base import Base
+from pytest_crucible.training.embedded import EmbeddedBase
 from pytest_crucible.training.events import checkpoint_told, steps_told
 from pytest_crucible.training.reading import sha256_of
+from pytest_crucible.training.recipe import find_function, sha256_of_function
 
 TELL_S = 10.0
 """How often progress is told where no line can be written over."""
 WRITE_S = 0.1
 
 
-def recipe_of(adapter: Adapter, root: Path) -> Recipe:
-    """The recipe that a local adapter names. Raises SpecError for one that cannot be meant."""
-    check_local(adapter)
-    base = base_of(adapter, root)
+def recipe_of(adapter: Adapter, config: pytest.Config) -> Recipe:
+    """The recipe that an adapter names. Raises SpecError for one that cannot be meant."""
     options = adapter.options
     return find_recipe(
         adapter.name,
         options["recipe"],
-        open_engine(base),
-        base="packaged" if base is None else str(base),
+        _base_of(adapter, config),
         lora=options.get("lora"),
         seed=options.get("seed", 0),
     )
 
 
-def find(recipe: Recipe, config: pytest.Config, settings: Settings) -> Path | None:
-    """The checkpoint that a recipe has made, where nothing that it depends on has changed."""
-    found = find_trained(recipe, adapters_folder(config, settings))
-    return None if found is None else found.path
+def _base_of(adapter: Adapter, config: pytest.Config) -> Base:
+    if adapter.backend == "tinker":
+        from pytest_crucible.tinkering.bases import ServiceBase
+
+        return ServiceBase(config, adapter)
+    check_local(adapter)
+    base = base_of(adapter, config.rootpath)
+    return EmbeddedBase(open_engine(base), "packaged" if base is None else str(base))
 
 
-def train(recipe: Recipe, config: pytest.Config, settings: Settings, emit: Emit) -> Path | None:
-    """The checkpoint that a recipe makes now; None with --co, which only tells. Raises SpecError when training fails."""
+def find(recipe: Recipe, config: pytest.Config, settings: Settings) -> Trained | None:
+    """What a recipe has made, where nothing that it depends on has changed."""
+    return find_trained(recipe, adapters_folder(config, settings))
+
+
+def opened_as(adapter: Adapter, made: Trained) -> Adapter:
+    """The adapter with the checkpoint that its recipe has made in the place of the recipe."""
+    kept = {name: value for name, value in adapter.options.items() if name not in ("recipe", "lora", "seed")}
+    named = {"model_path": made.lineage.checkpoint} if made.lineage.checkpoint else {"checkpoint": str(made.path)}
+    return replace(adapter, options={**kept, **named})
+
+
+def train(recipe: Recipe, config: pytest.Config, settings: Settings, emit: Emit) -> Trained | None:
+    """What a recipe makes now; None with --co, which only tells. Raises SpecError when training fails."""
     lesson = Lesson(config, recipe)
     if config.option.collectonly:
         lesson.tell(f"would train {lesson.plan}")
@@ -68,23 +86,37 @@ def train(recipe: Recipe, config: pytest.Config, settings: Settings, emit: Emit)
         lesson.break_off(error)
         raise
     checkpoint_told(emit, done, recipe.adapter, now=now)
-    lesson.end(done.lineage, _shown(done.path, config.invocation_params.dir), now=now)
-    return done.path
+    place = done.lineage.checkpoint or _shown(done.path, config.invocation_params.dir)
+    lesson.end(done.lineage, place, now=now)
+    return done
 
 
 def origin(adapter: Adapter, config: pytest.Config, settings: Settings) -> tuple[str, dict[str, str]]:
-    """What a local adapter is made by or on, and the files that it is made of with their SHA-256, as far as they are here."""
+    """What an adapter is made by or on, and the files that it is made of with their SHA-256, as far as they are here.
+
+    No service is asked.
+    """
     root = config.rootpath
     if "recipe" in adapter.options:
-        recipe = recipe_of(adapter, config.rootpath)
-        found = find_trained(recipe, adapters_folder(config, settings))
-        data = found.lineage.data if found is not None else {}
-        return recipe.key, {_shown(Path(name), root): sha256 for name, sha256 in data.items()}
+        made_by, data = _made_by(adapter, config, settings)
+        return made_by, {_shown(Path(name), root): sha256 for name, sha256 in data.items()}
     base, checkpoint = base_of(adapter, root), checkpoint_of(adapter, root)
     weights = (base or PACKAGED) / BASE_FILE
     files = [] if checkpoint is None else [checkpoint / SAMPLER_FILE if checkpoint.is_dir() else checkpoint]
     here = {_shown(path, root): sha256_of(path) for path in files if path.is_file()}
     return sha256_of(weights) if weights.is_file() else "", here
+
+
+def _made_by(adapter: Adapter, config: pytest.Config, settings: Settings) -> tuple[str, Mapping[str, str]]:
+    """What a recipe is known by, and the data that it has read."""
+    folder = adapters_folder(config, settings)
+    if adapter.backend != "tinker":
+        recipe = recipe_of(adapter, config)
+        found = find_trained(recipe, folder)
+        return recipe.key, {} if found is None else found.lineage.data
+    function = sha256_of_function(find_function(adapter.name, adapter.options["recipe"]))
+    made = (one.lineage for one in trained_adapters(folder) if one.lineage.checkpoint)
+    return function, next((one.data for one in made if one.recipe_sha256 == function), {})
 
 
 def adapters_folder(config: pytest.Config, settings: Settings) -> Path:
@@ -109,7 +141,7 @@ class Lesson:
         self._shown = False
         self.plan = (
             f"{recipe.adapter} by {recipe.name}: LoRA of rank {recipe.spec.rank}, seed {recipe.spec.seed}, "
-            f"base of {recipe.engine.shape.parameters:,} parameters"
+            f"{recipe.base.words}"
         )
 
     def begin(self) -> None:
@@ -143,7 +175,9 @@ class Lesson:
                 self.tell(f"{self._name} was trained by another process")
             return
         reduced = "" if result.loss_reduction is None else f" (reduced by {result.loss_reduction * 100:.1f} %)"
-        more = f", gradient norms up to {result.largest_gradient_norm:.3g}; kept in {place}" * (self._verbosity > 0)
+        norm = result.largest_gradient_norm
+        norms = "" if norm is None else f", gradient norms up to {norm:.3g}"
+        more = f"{norms}; kept in {place}" * (self._verbosity > 0)
         self.tell(
             f"trained {self._name}: {counted(result.training_steps, 'step')} in {_seconds(lineage.seconds)}, "
             f"loss {result.first_loss:.3g} to {result.final_loss:.3g}{reduced}{more}"

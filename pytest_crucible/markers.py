@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Contrast, Target
 
 MARKERS = (
-    "crucible(dataset, metrics=(), limit=None, epochs=1, timeout=None, fields=None, budget=None): "
+    "crucible(dataset, metrics=(), split=None, fold=None, limit=None, stratify=None, epochs=1, timeout=None, fields=None, "
+    "budget=None): "
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide='point'): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None): compare the candidate with every --compare adapter",
@@ -27,7 +28,10 @@ class ExperimentMark:
 
     dataset: Any
     metrics: tuple[Any, ...] = ()
+    split: str | None = None
+    fold: str | None = None
     limit: int | None = None
+    stratify: str | None = None
     epochs: int = 1
     timeout: float | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -47,9 +51,7 @@ def is_judged(item: pytest.Item) -> bool:
 def experiment_mark(item: pytest.Item) -> ExperimentMark:
     """Read `@pytest.mark.crucible(...)`. Raises SpecError."""
     mark = item.get_closest_marker("crucible")
-    given = _arguments(
-        mark, ("dataset", "metrics", "limit", "epochs", "timeout", "fields", "budget"), positional=("dataset",)
-    )
+    given = _arguments(mark, [one.name for one in fields(ExperimentMark)], positional=("dataset",))
     if "dataset" not in given:
         raise _spec_error("@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function")
     metrics = given.get("metrics", ())
@@ -58,6 +60,10 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
         value = given.get(name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise _spec_error(f"@pytest.mark.crucible has {name}={value!r}: write a whole number of at least 1")
+    if given.get("stratify") and not any(given.get(name) for name in ("limit", "fold", "split")):
+        raise _spec_error(
+            f"@pytest.mark.crucible has stratify={given['stratify']!r} and nothing to draw: add limit=, fold= or split="
+        )
     return ExperimentMark(**given)
 
 

@@ -79,14 +79,13 @@ def check_complete(caching: Caching, plan: Plan, samples: Sequence[Sample]) -> N
 
 def _origin(adapter: Adapter, config: pytest.Config, settings: Settings) -> tuple[str, Mapping[str, str]]:
     """What an adapter is recognised by, and the files that it is made of."""
-    if adapter.backend == "tinker":
-        return settings_key(adapter, settings.tinker, settings.tinker_base), {}
-    if adapter.backend != "local":
-        return settings_key(adapter), {}
+    service = (settings.tinker, settings.tinker_base) if adapter.backend == "tinker" else ()
+    if adapter.backend != "local" and not (service and "recipe" in adapter.options):
+        return settings_key(adapter, *service), {}
     from pytest_crucible.lessons import origin  # it opens the embedded model, which others do without
 
     made_by, files = origin(adapter, config, settings)
-    return settings_key(adapter, made_by), files
+    return settings_key(adapter, made_by, *service), files
 
 
 def _check_files(known: KnownAdapter, adapter: Adapter, root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -20,12 +21,13 @@ from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError
 from pytest_crucible.experiment import Experiment
+from pytest_crucible.github import add_summary, annotated
 from pytest_crucible.hiding import hide_keys
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
 from pytest_crucible.outputs import write_outputs
-from pytest_crucible.records import Emit, Outcome, Run
+from pytest_crucible.records import Emit, Outcome, Plan, Run
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.resources import Resources
@@ -123,6 +125,10 @@ class CrucibleSession:
             self._telling.recorder.open(self._resources.writer)
         if self._problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist
             raise pytest.UsageError(self._hide("\n".join(self._problems)))
+
+    def plans(self) -> list[Plan]:
+        """What is to be asked."""
+        return self._agenda.plans()
 
     def pytest_report_collectionfinish(self) -> list[str]:
         return [] if self.config.get_verbosity() < 0 else list(self._agenda.lines.values())
@@ -307,6 +313,8 @@ class CrucibleSession:
             self._resources.store.set_exit_status(self.run, run.exit_status)
             self._told += of_run(self._resources.shared.spending)
             self._told += write_outputs(self.config, self.settings, run)
+            if run.experiments:
+                self._told += [said for said in [add_summary(run, os.environ)] if said]
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
         if self.is_worker and self._begun:
             self._resources.enter_requests(self.run)
@@ -322,6 +330,10 @@ class CrucibleSession:
             terminalreporter.write_sep("=", "crucible")
         for line in lines:
             terminalreporter.write_line(printable(self._hide(line.text)), **line.markup)
+        if self.concluded is not None:
+            fails = self.settings.undecided == "fail"
+            for annotation in annotated(self.concluded, os.environ, undecided_fails=fails):
+                terminalreporter.write_line(self._hide(annotation))
 
     def pytest_unconfigure(self) -> None:
         self._resources.close()

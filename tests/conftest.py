@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, text
 
 pytest_plugins = ["pytester"]
 
-FOREIGN = ("OPENAI_API_KEY",)
+FOREIGN = ("OPENAI_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 """Where the tests' own data is."""
 

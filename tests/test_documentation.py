@@ -49,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 27
+MOST_COMMANDS = 32
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -394,17 +394,20 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     written = [row[0].strip("`") for row in table_rows("reference/json.md")]
 
     assert len(written) == len(set(written))
-    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1)))
+    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1))) | set(
+        json_keys(_document(pytester, last=("--crucible-fresh",)))
+    )
     page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
     assert f"This is format {document['format']}." in page
     [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].arms[].lost`")
     assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
-def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
+def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...] = ()) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply
+        from pytest_crucible.datasets.release import Release
 
         class Model:
             simulated = False
@@ -415,13 +418,16 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
 
         def pytest_crucible_backend(adapter):
             return Model() if adapter.backend == "model" else None
+
+        def pytest_crucible_dataset(name):
+            samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
+            facts = {"says": "", "samples": 2, "licence": "", "source": "", "files": ()}
+            return Release(name=name, read=lambda paths: samples, **facts)
         """)
     pytester.makepyfile("""
         import pytest
 
-        samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
-
-        @pytest.mark.crucible(dataset=samples, metrics=["exact_match"])
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match"], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):
@@ -434,8 +440,9 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
-    for _ in range(asked):  # at first everything is asked, and then little is
-        result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
+    for number in range(asked):  # at first everything is asked, and then little is
+        more = last if number == asked - 1 else ()
+        result = pytester.runpytest("-p", "no:asyncio", *arms, *more, "--crucible-json=out.json")
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 

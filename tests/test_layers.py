@@ -14,7 +14,8 @@ import pytest_crucible
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli commands __main__ tinkering "
-    "lessons checkpoints replaying telling exporting exporting_parquet manifest hiding recalling pairing",
+    "lessons checkpoints replaying telling exporting exporting_parquet recalling sampled github "
+    "figures manifest hiding pairing repeating",
     "stages": "plan sample score store analyse gate report",
     "presets": "cns3",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources",

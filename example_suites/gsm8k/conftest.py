@@ -1,15 +1,10 @@
-"""Gives the suite its dataset and its adapters, through the plugin's own hooks."""
+"""Gives the suite its adapters, through the plugin's own hook."""
 
 import gsm8k_data
 import pytest
 
 from pytest_crucible import SpecError
 from pytest_crucible.backends import recorded_rows
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_crucible_dataset(name):
-    return gsm8k_data.questions() if name == "gsm8k-test.jsonl" else None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""GSM8K's test questions and four models' published solutions, read from the official files (OpenAI, MIT licence).
+"""Four models' published solutions to the test questions of GSM8K, read from the official file (OpenAI, MIT licence).
 
 Cobbe et al. 2021, "Training Verifiers to Solve Math Word Problems", https://github.com/openai/grade-school-math
 """
@@ -17,32 +17,24 @@ _SOURCE = (
     "https://raw.githubusercontent.com/openai/grade-school-math/"
     "3101c7d5072418e28b9008a6636bde82a006892c/grade_school_math/data"
 )
-_SHA256 = {
-    "test.jsonl": "3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14",
-    "example_model_solutions.jsonl": "4bc62db838f8418365d51c627bd66294cbdca9fb7f01519cb13f0dce8c51580b",
-}
-
-
-def questions() -> Iterator[dict[str, Any]]:
-    """The 1,319 questions of the test set; what is expected is the worked answer, which ends in the number."""
-    for number, row in enumerate(_rows("test.jsonl")):
-        yield {"id": f"gsm8k_test_{number}", "input": row["question"], "expected": row["answer"]}
+_NAME = "example_model_solutions.jsonl"
+_SHA256 = "4bc62db838f8418365d51c627bd66294cbdca9fb7f01519cb13f0dce8c51580b"
 
 
 def answers(model: str) -> Iterator[dict[str, Any]]:
     """A model's solution to each question, in the form of recorded answers."""
-    for number, row in enumerate(_rows("example_model_solutions.jsonl")):
+    for number, row in enumerate(_rows()):
         yield {"sample_id": f"gsm8k_test_{number}", "text": row[model]["solution"]}
 
 
 def models() -> list[str]:
     """The models whose solutions were published."""
-    first = next(iter(_rows("example_model_solutions.jsonl")))
+    first = next(iter(_rows()))
     return [name for name, value in first.items() if isinstance(value, dict)]
 
 
-def _rows(name: str) -> Iterator[dict[str, Any]]:
-    path: Path = data_file(f"gsm8k/{name}", url=f"{_SOURCE}/{name}", sha256=_SHA256[name])
+def _rows() -> Iterator[dict[str, Any]]:
+    path: Path = data_file(f"gsm8k/{_NAME}", url=f"{_SOURCE}/{_NAME}", sha256=_SHA256)
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)

@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.crucible(dataset="humaneval-test.jsonl", metrics=["humaneval_pass", "humaneval_outcome"])
+@pytest.mark.crucible(dataset="humaneval", metrics=["humaneval_pass", "humaneval_outcome"])
 @pytest.mark.quality_target("humaneval_pass >= 0.80")
 @pytest.mark.ab_compare("humaneval_pass")
 async def test_humaneval(sample, sampler):

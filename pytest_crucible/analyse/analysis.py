@@ -42,7 +42,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class ScoreTable:
     """Scores of every metric in every arm."""
 
     facts: Mapping[str, MetricFacts]
@@ -55,7 +55,7 @@ def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, di
 
     `questions` is the number of comparisons that the whole session asks: they share alpha.
     """
-    table = _table(given)
+    table = score_table(given)
     plan = given.plan
     analysis = Analysis(
         plan=plan,
@@ -81,13 +81,14 @@ def metric_facts(given: Given) -> dict[str, MetricFacts]:
     return {name: resolve(one, given.answers, given.known_kinds) for name, one in declared.items()}
 
 
-def _table(given: Given) -> _Table:
+def score_table(given: Given) -> ScoreTable:
+    """The scores that everything is computed from."""
     plan, arms = given.plan, given.answers
     facts = metric_facts(given)
     seen = {name for arm in arms for name in (*arm.scores, *arm.labels)}
     numeric = {name: one for name, one in facts.items() if one.kind != "text" and (name in seen or one in plan.metrics)}
     size = {"samples": len(given.groups), "epochs": plan.epochs}
-    return _Table(
+    return ScoreTable(
         facts=facts,
         scores={name: tuple(scores(one, arm, **size) for arm in arms) for name, one in numeric.items()},
         clusters=clusters_of(given.groups),
@@ -101,7 +102,7 @@ def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
     return np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
 
 
-def _estimates(given: Given, table: _Table, alpha: float) -> tuple[Estimate, ...]:
+def _estimates(given: Given, table: ScoreTable, alpha: float) -> tuple[Estimate, ...]:
     return tuple(
         estimate(mean_of(table.facts[name]), table.facts[name], arm.name, of_arm, table.clusters, level=1 - alpha)
         for name, of_arms in table.scores.items()
@@ -110,12 +111,12 @@ def _estimates(given: Given, table: _Table, alpha: float) -> tuple[Estimate, ...
     )
 
 
-def _targets(plan: Plan, table: _Table, alpha: float) -> tuple[TargetResult, ...]:
+def _targets(plan: Plan, table: ScoreTable, alpha: float) -> tuple[TargetResult, ...]:
     found = (_target(target, plan, table, alpha) for target in plan.targets)
     return tuple(one for one in found if one is not None)
 
 
-def _target(target: Target, plan: Plan, table: _Table, alpha: float) -> TargetResult | None:
+def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float) -> TargetResult | None:
     """A metric goes before a training's number of the same name. None for what is neither."""
     name = target.metric
     if name in table.scores:
@@ -125,7 +126,7 @@ def _target(target: Target, plan: Plan, table: _Table, alpha: float) -> TargetRe
     return judge_training(target, plan.candidate) if name in TRAINING_NUMBERS and name not in table.facts else None
 
 
-def _comparisons(plan: Plan, table: _Table, alpha: float, questions: int) -> tuple[Comparison, ...]:
+def _comparisons(plan: Plan, table: ScoreTable, alpha: float, questions: int) -> tuple[Comparison, ...]:
     number = {arm.name: k for k, arm in enumerate(plan.arms)}
     return tuple(
         compare(
@@ -142,7 +143,7 @@ def _comparisons(plan: Plan, table: _Table, alpha: float, questions: int) -> tup
     )
 
 
-def _diversity(given: Given, table: _Table, alpha: float) -> tuple[Diversity, ...]:
+def _diversity(given: Given, table: ScoreTable, alpha: float) -> tuple[Diversity, ...]:
     samples, epochs = len(given.groups), given.plan.epochs
     return tuple(
         found

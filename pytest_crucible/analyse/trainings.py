@@ -51,6 +51,8 @@ def _note(name: str, value: float | None, arm: Arm) -> str:
 
 
 def _undefined(name: str, training: TrainingResult) -> str:
+    if name in ("largest_gradient_norm", "gradient_norms_finite"):
+        return "the service that trained does not tell gradient norms"
     if name == "loss_reduction":
         return f"the first loss is {training.first_loss:.3g}: no share of it can be told"
     if training.final_loss >= training.first_loss:

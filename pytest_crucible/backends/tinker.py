@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from pytest_crucible.backends.tinker_errors import is_too_long, understood
 from pytest_crucible.errors import BackendError, Refused
-from pytest_crucible.records import Reply, Request
+from pytest_crucible.records import Reply, Request, TrainingResult
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
 """What `parameters` of an adapter may say."""
@@ -61,11 +61,13 @@ class TinkerBackend:
         context: int | None = None,
         server: str = "",
         model: str = "",
+        training: TrainingResult | None = None,
         check: Callable[[float], None] = lambda waited_s: None,
         hide: Callable[[str], str] = str,
     ) -> None:
         """`check` is told for how long was waited, and raises BackendError when the service is gone; `hide` takes keys out."""
         self.identity, self.server, self.model = identity, server, model
+        self.training = training
         self._client = client
         self._tokenizer = tokenizer
         self._seed = seed

@@ -5,15 +5,13 @@ Wadden et al. 2020, "Fact or Fiction: Verifying Scientific Claims", EMNLP, https
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pytest_crucible.cns3.scifact import samples
-from pytest_crucible.datasets.fetch import data_file
+from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.release import OfficialFile, Release
 
 RELEASE = "https://scifact.s3-us-west-2.amazonaws.com/release/latest/data.tar.gz"
 SHA256 = {
@@ -21,17 +19,26 @@ SHA256 = {
     "claims_train.jsonl": "f4c8fa82d8bd0653a9cc8d61a6ea48c25eacea64e90af5dbf390ebb1b74372f0",
     "corpus.jsonl": "b8d6c89624cb2ed74dee8938effc4f5d8bd2086887880af8110d64be4ceade62",
 }
-DATASETS = {"scifact-dev": "claims_dev.jsonl", "scifact-train": "claims_train.jsonl"}
+DATASETS = {"scifact-dev": ("claims_dev.jsonl", 300), "scifact-train": ("claims_train.jsonl", 809)}
 
 
-def scifact(name: str) -> Iterator[dict[str, Any]]:
-    """The samples of `scifact-dev` (300 claims) or `scifact-train` (809). Raises DatasetError, KeyError for another name."""
-    return samples(claims(name), corpus())
+def release(name: str) -> Release:
+    """`scifact-dev` or `scifact-train`. Raises KeyError."""
+    file, count = DATASETS[name]
+    return Release(
+        name=name,
+        says="claims to extract from the abstracts that their authors cited; expected label SUPPORT, CONTRADICT or NEI",
+        samples=count,
+        licence="CC BY 4.0; abstracts ODC-By 1.0",
+        source="https://github.com/allenai/scifact",
+        files=(_file(file), _file("corpus.jsonl")),
+        read=lambda paths: samples(claims(name), corpus()),
+    )
 
 
 def claims(name: str) -> list[dict[str, Any]]:
     """The rows of a split as they are released."""
-    return list(_rows(DATASETS[name]))
+    return _rows(DATASETS[name][0])
 
 
 @cache
@@ -40,8 +47,9 @@ def corpus() -> Mapping[str, Mapping[str, Any]]:
     return {str(row["doc_id"]): row for row in _rows("corpus.jsonl")}
 
 
-def _rows(file: str) -> Iterator[dict[str, Any]]:
-    path: Path = data_file(f"scifact/{file}", url=RELEASE, sha256=SHA256[file], member=f"data/{file}")
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+def _rows(file: str) -> list[dict[str, Any]]:
+    return [row for _, row in read_rows(_file(file).path())]
+
+
+def _file(name: str) -> OfficialFile:
+    return OfficialFile(name=f"scifact/{name}", url=RELEASE, sha256=SHA256[name], member=f"data/{name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_crucible.analyse.analysis import Given
-from pytest_crucible.store.answers import group_names, load_answers
+from pytest_crucible.conclusion import stored_answers
 from pytest_crucible.store.runs import RunStore
 
 
@@ -13,10 +13,4 @@ def given_answers(store: RunStore, run: str) -> Iterator[Given]:
     """Of each experiment of a run that began, with all that is stored of it."""
     for key, plan, finished in store.experiments(run):
         if store.has_arms(key):
-            yield Given(
-                plan=plan,
-                answers=tuple(load_answers(store, key, number) for number in range(len(plan.arms))),
-                groups=group_names(store, plan.dataset_sha256),
-                finished=finished,
-                known_kinds=store.known_kinds(plan, key + 1),
-            )
+            yield stored_answers(store, key, plan, finished)

@@ -1,6 +1,7 @@
 """What is asked: loading, checking, identifying and drawing samples."""
 
 from pytest_crucible.datasets.load import identify, load_file, load_rows
+from pytest_crucible.datasets.selection import select
 from pytest_crucible.datasets.subset import subset
 
-__all__ = ["identify", "load_file", "load_rows", "subset"]
+__all__ = ["identify", "load_file", "load_rows", "select", "subset"]

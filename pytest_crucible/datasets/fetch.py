@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -27,16 +27,43 @@ def data_file(name: str, *, url: str, sha256: str, member: str | None = None) ->
     With a `member`, the URL is that of a tar archive that has the file under this name. In $CRUCIBLE_DATA it may also lie
     gzipped, as `name`.gz. Raises DatasetError, which says what to do.
     """
+    if found := find_file(name):
+        return found
+    cached = cache_folder() / name
+    if member is None:
+        download(url, cached, sha256=sha256)
+    else:
+        download_member(url, member, cached, sha256=sha256)
+    return cached
+
+
+def unpacked_file(name: str, *, url: str, sha256: str, members: Mapping[str, str]) -> Path:
+    """The same for one of many files of a tar archive, of which only the archive's checksum is known.
+
+    `members` maps the names of all that are wanted of it to those that they have in it: one download brings them all.
+    """
+    if found := find_file(name):
+        return found
+    with tempfile.TemporaryFile() as archive, _explained(name, url):
+        _check(_copy(url, archive, _bar(url.rpartition("/")[2])), sha256, url)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as opened:
+            for wanted, member in members.items():
+                with _whole(cache_folder() / wanted) as part:
+                    _keep(_inside(opened, member), part)
+    return cache_folder() / name
+
+
+def find_file(name: str) -> Path | None:
+    """Where the file lies on this machine; None where it would have to be downloaded.
+
+    Raises DatasetError when $CRUCIBLE_DATA is set and has no such file: then nothing is downloaded.
+    """
     folder = os.environ.get("CRUCIBLE_DATA")
     if folder is not None:
         return _given(Path(folder).expanduser(), name)
     cached = cache_folder() / name
-    if not cached.is_file():
-        if member is None:
-            download(url, cached, sha256=sha256)
-        else:
-            download_member(url, member, cached, sha256=sha256)
-    return cached
+    return cached if cached.is_file() else None
 
 
 def cache_folder() -> Path:
@@ -47,24 +74,43 @@ def cache_folder() -> Path:
 
 def download(url: str, target: Path, *, sha256: str) -> None:
     """Download to `target`, whole or not at all, with a progress bar where somebody watches."""
-    with _whole(target, url) as part:
+    with _explained(target.name, url), _whole(target) as part:
         _check(_copy(url, part, _bar(target.name)), sha256, url)
 
 
 def download_member(url: str, member: str, target: Path, *, sha256: str) -> None:
     """Download a tar archive (gzipped or not) and keep one file of it; the checksum is that file's."""
-    with _whole(target, url) as part, tempfile.TemporaryFile() as archive:
+    with _explained(target.name, url), _whole(target) as part, tempfile.TemporaryFile() as archive:
         _copy(url, archive, _bar(url.rpartition("/")[2]))
         archive.seek(0)
         with tarfile.open(fileobj=archive) as opened:
-            inside = opened.extractfile(member)
-            if inside is None:
-                raise ValueError(f"{member} in it is no file")
-            _check(_keep(inside, part), sha256, f"{member} of {url}")
+            _check(_keep(_inside(opened, member), part), sha256, f"{member} of {url}")
+
+
+def _inside(archive: tarfile.TarFile, member: str) -> IO[bytes]:
+    inside = archive.extractfile(member)
+    if inside is None:
+        raise ValueError(f"{member} in it is no file")
+    return inside
 
 
 @contextlib.contextmanager
-def _whole(target: Path, url: str) -> Iterator[IO[bytes]]:
+def _explained(name: str, url: str) -> Iterator[None]:
+    """What can go wrong with a download, as one sentence."""
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError, KeyError, tarfile.TarError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it is the server's answer as well, and holds the connection
+        reason = "it is no tar archive" if isinstance(error, tarfile.ReadError) else error
+        raise DatasetError(
+            f"{name} is not here and cannot be downloaded from {url} ({reason}): "
+            "connect this machine, or set CRUCIBLE_DATA to a directory that has it"
+        ) from error
+
+
+@contextlib.contextmanager
+def _whole(target: Path) -> Iterator[IO[bytes]]:
     """A file beside the target, which takes its place when nothing went wrong."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
@@ -72,14 +118,6 @@ def _whole(target: Path, url: str) -> Iterator[IO[bytes]]:
             yield part
             part.close()
             os.replace(part.name, target)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, tarfile.TarError) as error:
-            if isinstance(error, urllib.error.HTTPError):
-                error.close()  # it is the server's answer as well, and holds the connection
-            reason = "it is no tar archive" if isinstance(error, tarfile.ReadError) else error
-            raise DatasetError(
-                f"{target.name} is not here and cannot be downloaded from {url} ({reason}): "
-                "connect this machine, or set CRUCIBLE_DATA to a directory that has it"
-            ) from error
         finally:
             Path(part.name).unlink(missing_ok=True)
 

@@ -19,22 +19,27 @@ def read_rows(path: Path, *, what: str = "dataset") -> Iterator[tuple[int, dict[
     """
     if not path.is_file():
         raise DatasetError(f"{what} {str(path)!r} does not exist: give the path of a .jsonl file")
-    line = 0
-    for line, text in _lines(path):
-        yield line, _row(text, path, line)
-    if not line:
+    empty = True
+    for line, text in text_lines(path):
+        if text.strip():
+            empty = False
+            yield line, _row(text, path, line)
+    if empty:
         raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object a line")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text with its line end) for each line of a UTF-8 file, with a byte order mark or without.
+
+    Raises DatasetError for one that cannot be read.
+    """
     opener = gzip.open if path.suffix == ".gz" else open
     line = 0
     try:
         with opener(path, "rb") as file:
             for line, raw in enumerate(file, start=1):
                 text = raw.decode("utf-8-sig" if line == 1 else "utf-8")  # line by line: only so is the number exact
-                if text.strip():
-                    yield line, text
+                yield line, text
     except UnicodeDecodeError as error:
         raise DatasetError(f"line {line} of {path} is not UTF-8 ({error.reason}): save the file as UTF-8") from error
     except (OSError, EOFError, zlib.error) as error:

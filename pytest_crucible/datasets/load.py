@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from array import array
@@ -12,33 +13,34 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.formats import ending, reader
+from pytest_crucible.datasets.objects import Rows, as_rows
 from pytest_crucible.datasets.packed import kept
 from pytest_crucible.errors import DatasetError
 from pytest_crucible.records import Dataset, Sample
 
-Rows = Iterable[Sample | Mapping[str, Any]]
 FIELDS = ("id", "input", "expected", "group")
 
 
 def load_file(path: Path, *, fields: Mapping[str, str] | None = None) -> Sequence[Sample]:
-    """Read a JSONL file (or .jsonl.gz) of samples.
+    """Read a file of samples: JSONL, a JSON array, CSV, TSV (each perhaps gzipped) or Parquet, by its ending.
 
     `fields` maps our names to the file's: `{"input": "question", "expected": "answer"}`. A file in which no row has an id
     gets "<file>-<line>" as ids. Raises DatasetError with the line.
     """
-    stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    source = _Source(str(path), word="line", stem=stem)
-    return _checked(source, read_rows(path), fields or {})
+    word, read = reader(path)
+    stem = path.name.removesuffix(".gz").removesuffix(ending(path))
+    source = _Source(str(path), word=word, stem=stem)
+    return _checked(source, read(path), fields or {})
 
 
 def load_rows(
     rows: Rows | Callable[[], Rows], *, name: str, fields: Mapping[str, str] | None = None
 ) -> Sequence[Sample]:
-    """The same from samples or mappings in memory, or a function that returns them."""
+    """The same from samples or mappings in memory, another library's dataset, or a function that returns one of these."""
     given = rows() if callable(rows) else rows
     source = _Source(name, word="sample", stem=name)
-    return _checked(source, enumerate(given, start=1), fields or {})
+    return _checked(source, enumerate(as_rows(given), start=1), fields or {})
 
 
 def identify(name: str, samples: Iterable[Sample]) -> Dataset:
@@ -94,7 +96,7 @@ def _sample(source: _Source, number: int, row: Any, names: Mapping[str, str]) ->
     if names["input"] not in row:
         raise DatasetError(
             f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
-            "name the field with fields={'input': ...}"
+            f"{_hint(names['input'], row)}"
         )
     given = row.get(names["id"])
     group = row.get(names["group"])
@@ -106,6 +108,16 @@ def _sample(source: _Source, number: int, row: Any, names: Mapping[str, str]) ->
         metadata={key: value for key, value in row.items() if key not in names.values()},
     )
     return sample, given is not None
+
+
+_ALIASES = ("question", "prompt", "problem", "query", "instruction", "text", "claim")
+"""What others call the input, in this order."""
+
+
+def _hint(wanted: str, row: Mapping[str, Any]) -> str:
+    """How to name the field that was most likely meant."""
+    near = difflib.get_close_matches(wanted, map(str, row), n=1) or [one for one in _ALIASES if one in row]
+    return f"name the field with fields={{'input': {repr(near[0]) if near else '...'}}}"
 
 
 class _Checks:

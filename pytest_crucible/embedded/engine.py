@@ -124,6 +124,10 @@ class Trainer:
         self._folded = None
         return metrics
 
+    def use(self, adapter: Adapter) -> None:
+        """Go on with another adapter."""
+        self.adapter, self._folded = adapter, None
+
     def save_state(self, path: Path) -> None:
         """Write all that training goes on from; gradients that wait for a step are not part of it."""
         checkpoints.save_training(path, self.adapter, self.adam, self.engine.base_sha256)

@@ -21,11 +21,13 @@ def write_lineage(folder: Path, lineage: Lineage) -> None:
 def read_lineage(place: Path) -> Lineage | None:
     """The lineage of the weights in a file, or in the directory of a trained adapter.
 
-    None where there is none, and where it is that of other weights.
+    None where there is none, and where it is that of other weights. Of weights with a service there is only the lineage.
     """
     weights = place / SAMPLER_FILE if place.is_dir() else place
     try:
         lineage = from_plain(Lineage, json.loads((weights.parent / LINEAGE_FILE).read_text(encoding="utf-8")))
+        if lineage.checkpoint or lineage.state:
+            return lineage if place.is_dir() else None
         with weights.open("rb") as file:
             same = hashlib.file_digest(file, "sha256").hexdigest() == lineage.adapter_sha256
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -25,6 +25,9 @@ ENSEMBLE = "ensemble"
 """The backend of adapters that name other ones under this key."""
 URI_OPTIONS = {"recorded": "path", "local": "checkpoint", "tinker": "model_path"}
 """Backends that an adapter can name in a URI such as `recorded:answers/v2.jsonl`, and what that is among their settings."""
+SERVER = "openai+"
+"""Before the URL of a server: `openai+http://HOST:PORT/v1#MODEL`."""
+SERVERS = (f"{SERVER}http", f"{SERVER}https")
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 
@@ -47,23 +50,29 @@ def read_prices(root: Path) -> Any:
     return None
 
 
-def find_adapter(name: str, adapters: Mapping[str, Adapter], schemes: Iterable[str]) -> Adapter:
+def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     """The adapter of that name, or the one that a URI such as `recorded:answers/v2.jsonl` describes.
 
-    Raises SpecError with the nearest names for one that is neither.
+    Raises SpecError with the nearest names for one that is neither, and for a server without a model.
     """
     if name in adapters:
         return adapters[name]
     uri = _URI.fullmatch(name)
-    if uri and uri["scheme"] in schemes:
-        return Adapter(name=name, backend=uri["scheme"], options=_of_uri(name))
+    if uri and uri["scheme"] in (*URI_OPTIONS, *SERVERS):
+        backend, options = _of_uri(name, name)
+        return Adapter(name=name, backend=backend, options=options)
     raise SpecError(f"adapter {name!r} is not configured: {_known(name, adapters)}")
 
 
-def _of_uri(uri: str) -> dict[str, Any]:
-    """What a URI says, as a table says it. A path of Tinker's keeps its scheme, which is part of it."""
+def _of_uri(uri: str, adapter: str) -> tuple[str, dict[str, Any]]:
+    """The backend that a URI names, and what it says of it. A path of Tinker's keeps its scheme, which is part of it."""
     scheme, _, rest = uri.partition(":")
-    return {URI_OPTIONS.get(scheme, "path"): uri if scheme == "tinker" else rest}
+    if scheme not in SERVERS:
+        return scheme, {URI_OPTIONS[scheme]: uri if scheme == "tinker" else rest}
+    url, _, model = uri.removeprefix(SERVER).partition("#")
+    if not model:
+        raise SpecError(f"adapter {adapter!r} names no model: write {SERVER}{url}#MODEL")
+    return "openai", {"base_url": url, "model": model}
 
 
 def _known(name: str, adapters: Mapping[str, Adapter]) -> str:
@@ -125,9 +134,11 @@ def _with_uri(name: str, options: dict[str, Any], source: Path) -> dict[str, Any
     """A table in which the URI is spelt out."""
     uri = options.pop("uri")
     scheme = uri.partition(":")[0] if isinstance(uri, str) and _URI.fullmatch(uri) else ""
-    if scheme not in URI_OPTIONS or "backend" in options:
+    known = (*URI_OPTIONS, *SERVERS)
+    if scheme not in known or "backend" in options:
         raise SpecError(
-            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{one}:...' for one in URI_OPTIONS)}, "
+            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{one}:...' for one in known)}, "
             "and no backend beside it"
         )
-    return {**options, "backend": scheme, **_of_uri(uri)}
+    backend, told = _of_uri(uri, name)
+    return {**options, "backend": backend, **told}

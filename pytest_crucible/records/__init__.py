@@ -18,7 +18,8 @@ from pytest_crucible.records.answers import (
 )
 from pytest_crucible.records.conclusions import Analysis, Drift, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
-from pytest_crucible.records.history import PairSpread, RunListed
+from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
+from pytest_crucible.records.history import Change, PairSpread, RunListed, TrendPoint
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
     Adapter,
@@ -28,8 +29,10 @@ from pytest_crucible.records.questions import (
     Fingerprint,
     Foresight,
     MetricFacts,
+    Origin,
     Plan,
     Sample,
+    Selection,
     Target,
 )
 from pytest_crucible.records.statistics import (
@@ -59,6 +62,8 @@ __all__ = [
     "Answers",
     "Arm",
     "ArmEvents",
+    "Became",
+    "Change",
     "ColumnKind",
     "Comparison",
     "Contrast",
@@ -73,6 +78,7 @@ __all__ = [
     "Event",
     "EventCount",
     "Evidence",
+    "Exchange",
     "Failure",
     "Fingerprint",
     "Foresight",
@@ -85,6 +91,7 @@ __all__ = [
     "MemberPair",
     "MetricFacts",
     "Observation",
+    "Origin",
     "Outcome",
     "PairSpread",
     "Plan",
@@ -96,16 +103,21 @@ __all__ = [
     "Role",
     "Run",
     "RunListed",
+    "Said",
     "Sample",
+    "SampleColumns",
     "ScoreColumns",
+    "Selection",
     "SelfTest",
     "Share",
+    "Slice",
     "Spread",
     "State",
     "Table",
     "Target",
     "TargetResult",
     "TrainingResult",
+    "TrendPoint",
     "Usage",
     "Value",
     "Verdict",

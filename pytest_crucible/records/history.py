@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+from pytest_crucible.records.statistics import Estimate
+
+Change = Literal["", "proven", "other samples"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +50,14 @@ class PairSpread:
     """Standard deviation of the differences."""
     discordance: float | None
     """Share of samples on which the arms disagree, where the metric is yes or no."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """A metric in one of many runs."""
+
+    run: str
+    started: str
+    estimate: Estimate
+    change: Change
+    """Why a new stretch begins here."""

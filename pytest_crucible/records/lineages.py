@@ -20,9 +20,10 @@ class TrainingResult:
     """1 - final / first; None where the first loss is not above 0, as that of a policy may be."""
     convergence_steps: int | None
     """The first step from which the loss stays near its end; None where it is not reduced, or still changes at the end."""
-    largest_gradient_norm: float
-    gradient_norms_finite: bool
-    """False when a loss, a gradient or the weights were not finite any more, which ends a training."""
+    largest_gradient_norm: float | None
+    """None where the service that trained does not tell."""
+    gradient_norms_finite: bool | None
+    """False when a loss, a gradient or the weights were not finite any more, which ends a training; None as above."""
 
 
 TRAINING_NUMBERS = tuple(field.name for field in fields(TrainingResult))
@@ -33,6 +34,7 @@ class Lineage:
     """Where a trained adapter comes from: all that decided its weights, and how its training went."""
 
     adapter_sha256: str
+    """Of the file beside it; empty where the weights are with a service."""
     base: str
     base_sha256: str
     recipe: str
@@ -45,13 +47,17 @@ class Lineage:
     """All values that steps used of the loss, its settings, the number of rows, and Adam's settings but the learning rate."""
     git: Mapping[str, Any] | None
     parent: str | None
-    """SHA-256 of the checkpoint that training went on from."""
+    """SHA-256 of the checkpoint that training went on from, or its path on a service."""
     result: TrainingResult
     losses: tuple[float, ...]
-    gradient_norms: tuple[float, ...]
+    gradient_norms: tuple[float | None, ...]
     learning_rates: tuple[float, ...]
     seconds: float
     stopped: str | None = None
     """Why training ended before its recipe did; such an adapter is used only where its path is named."""
     adapter: str = ""
     """What the configuration called the adapter when it was trained."""
+    checkpoint: str = ""
+    """Path of the weights to sample from, where they are with a service."""
+    state: str = ""
+    """Path of what training can go on from there."""

@@ -32,6 +32,32 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the samples of a dataset come from, so that a run can say which version of it was asked."""
+
+    source: str
+    licence: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File -> SHA-256 of it as it was read."""
+    official: bool | None = None
+    """Whether every file is, byte for byte, the one that was published; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which samples of a dataset are asked, where that is not all."""
+
+    of: int
+    """How many the dataset has."""
+    seed: int
+    """By which `limit` draws."""
+    split: str | None = None
+    fold: str | None = None
+    limit: int | None = None
+    stratify: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
     """What to ask: a name from the configuration (or a URI) and how to reach it."""
 
@@ -141,6 +167,9 @@ class Plan:
     fingerprint: Fingerprint
     open_metrics: bool
     """True when the test function scores by itself, so that metric names are known only after the run."""
+    origin: Origin | None = None
+    """Of a dataset that is known by its name."""
+    selection: Selection | None = None
     by_item: bool = False
     """True for an ordinary parametrised test that joined: each of its items is a sample."""
 

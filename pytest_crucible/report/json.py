@@ -43,7 +43,7 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
     return {
         "nodeid": plan.nodeid,
         "finished": analysis.finished,
-        "dataset": {"name": plan.dataset, "sha256": plan.dataset_sha256, "n": plan.planned, "groups": plan.groups},
+        "dataset": _dataset(plan),
         "epochs": plan.epochs,
         "arms": [_arm(plan, number, analysis) for number in range(len(plan.arms))],
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
@@ -52,6 +52,17 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "drifts": [_drift(one) for one in analysis.drifts],
         "diversity": [diversity_document(one) for one in analysis.diversity],
         "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
+    }
+
+
+def _dataset(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.dataset,
+        "sha256": plan.dataset_sha256,
+        "n": plan.planned,
+        "groups": plan.groups,
+        "origin": to_plain(plan.origin),
+        "selection": to_plain(plan.selection),
     }
 
 

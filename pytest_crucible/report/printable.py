@@ -13,6 +13,8 @@ def printable(text: str, most: int = MOST) -> str:
     >>> printable("\x1b[2Jred\t\u202eevil"), printable("a" * 30, 10)
     ('\\x1b[2Jred \\u202eevil', 'aaaaaaaaaa... (20 characters more)')
     """
+    if len(text) <= most and text.replace("\n", "").isprintable():  # most are, and a million of them take a while
+        return text
     shown: list[str] = []
     room = most
     for one in text:

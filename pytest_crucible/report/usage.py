@@ -10,51 +10,75 @@ from tabulate import tabulate
 
 from pytest_crucible.numerals import counted, number, with_interval
 from pytest_crucible.records import Analysis, Run, Spread, Usage
+from pytest_crucible.report.grids import Grid, Row, named
 from pytest_crucible.wire import to_plain
 
+PERCENTILES = ("p50", "p90", "p95", "p99")
 _NOTE = (
     "seconds; percentiles linear between order statistics (type 7) of answered requests, {level} intervals from order "
     "statistics; cancelled requests are left out"
 )
 
 
+def usage_grid(run: Run) -> Grid:
+    """The arms that a model was asked for; no rows where none was. A column that is known of nobody is left out."""
+    shown = list(_shown(run))
+    columns = {head: cells for head, cells in _columns([usage for _, usage in shown]).items() if any(cells)}
+    rows = tuple(
+        Row(
+            experiment=analysis.plan.nodeid,
+            cells=tuple(cell or "-" for cell in cells),
+            below="; ".join(_remarks(usage)),
+        )
+        for (analysis, usage), *cells in zip(shown, *columns.values(), strict=True)
+    )
+    return Grid(heads=tuple(columns), rows=rows)
+
+
 def usage_lines(run: Run) -> Iterator[str]:
     """A table of the arms that a model was asked for; nothing where none was."""
-    shown = list(_shown(run))
-    if not shown:
+    grid = usage_grid(run)
+    if not grid.rows:
         return
-    columns = {head: cells for head, cells in _columns([usage for _, usage in shown]).items() if any(cells)}
-    rows = zip(*columns.values(), strict=True)
-    heads, *lines = _aligned([list(columns), *([cell or "-" for cell in row] for row in rows)])
+    heads, *lines = _aligned([grid.heads, *(row.cells for row in grid.rows)])
     yield heads
     above = ""
-    for line, (analysis, usage) in zip(lines, shown, strict=True):
-        nodeid = analysis.plan.nodeid
-        if len(run.experiments) > 1 and nodeid != above:
-            yield nodeid
-            above = nodeid
+    for line, row in zip(lines, grid.rows, strict=True):
+        if len(run.experiments) > 1 and row.experiment != above:
+            yield row.experiment
+            above = row.experiment
         yield line
-        remarks = "; ".join(_remarks(usage))
-        if remarks:
-            yield f"    {remarks}"
+        if row.below:
+            yield f"    {row.below}"
+
+
+def percentile_grid(run: Run) -> Grid:
+    """How long requests took and waited, with intervals."""
+    rows = tuple(
+        Row(experiment=analysis.plan.nodeid, cells=(usage.arm, what, *_percentiles(spread)))
+        for analysis, usage in _shown(run)
+        for what, spread in _spreads(usage)
+        if spread is not None
+    )
+    return Grid(heads=("arm", "time of", "n", *PERCENTILES), rows=rows)
 
 
 def percentile_lines(run: Run) -> Iterator[str]:
     """How long requests took and waited, with intervals, and what is not known of them."""
-    rows = [
-        [*([_name(analysis)] if len(run.experiments) > 1 else []), usage.arm, what, *_percentiles(spread)]
-        for analysis, usage in _shown(run)
-        for what, spread in _spreads(usage)
-        if spread is not None
-    ]
-    if rows:
-        heads = ["experiment"] if len(run.experiments) > 1 else []
-        yield from _aligned([[*heads, "arm", "time of", "n", "p50", "p90", "p95", "p99"], *rows], words=len(heads) + 2)
-        yield _NOTE.format(level=f"{(1 - run.alpha) * 100:g} %")
+    many, grid = len(run.experiments) > 1, percentile_grid(run)
+    if grid.rows:
+        shown = grid.with_names() if many else grid
+        yield from _aligned([shown.heads, *(row.cells for row in shown.rows)], words=2 + many)
+        yield percentile_note(run)
     for analysis, usage in _shown(run):
         unknown = "; ".join(_unknown(usage))
         if unknown:
             yield f"{_name(analysis)}: {usage.arm}: {unknown}"
+
+
+def percentile_note(run: Run) -> str:
+    """What the percentiles are."""
+    return _NOTE.format(level=f"{(1 - run.alpha) * 100:g} %")
 
 
 def usage_document(analysis: Analysis, arm: str) -> dict[str, Any] | None:
@@ -183,7 +207,7 @@ def _three_digits(value: float) -> str:
 
 
 def _name(analysis: Analysis) -> str:
-    return analysis.plan.nodeid.partition("::")[2]
+    return named(analysis.plan.nodeid)
 
 
 def _aligned(rows: Sequence[Sequence[str]], words: int = 1) -> list[str]:

@@ -27,7 +27,7 @@ class RunStore:
     def __init__(self, location: str, hide: Callable[[str], str] = str) -> None:
         """`hide` takes out of each text what must not be stored."""
         self.location = shown(location)
-        self._hide = hide
+        self.hide = hide
         self._where, self._run = location, ""
         self.engine: Engine = open_engine(location)
         take_in(self.engine, location)
@@ -37,14 +37,14 @@ class RunStore:
 
     def writer(self) -> Writer:
         """A background writer of outcomes; the caller closes it."""
-        return Writer(self.engine, self.location, self._hide, lambda rows: keep(self._where, self._run, rows))
+        return Writer(self.engine, self.location, self.hide, lambda rows: keep(self._where, self._run, rows))
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist each worker says so, and the first one counts."""
         self._run = run
-        self._insert_once(schema.runs, {"id": run, "status": "running", **cleaned(facts, self._hide)})
+        self._insert_once(schema.runs, {"id": run, "status": "running", **cleaned(facts, self.hide)})
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
         self._execute(update(schema.runs).where(schema.runs.c.id == run).values(finished=finished, status=status))
@@ -68,7 +68,7 @@ class RunStore:
 
     def enter_plan(self, run: str, plan: Plan) -> None:
         """Enter an experiment before it begins: what a session asks is known even if it is cut short."""
-        row = {"run": run, "nodeid": plan.nodeid, "plan": cleaned(to_plain(plan), self._hide), "finished": False}
+        row = {"run": run, "nodeid": plan.nodeid, "plan": cleaned(to_plain(plan), self.hide), "finished": False}
         self._insert_once(schema.experiments, row)
 
     def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample]) -> int:
@@ -135,7 +135,7 @@ class RunStore:
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
         for one in verdicts:
             row = {"experiment": experiment, "subject": one.subject, "kind": one.kind, "state": one.state}
-            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": self._hide(one.reason)})
+            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": self.hide(one.reason)})
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """What was ruled in an experiment: state, proven and reason, by subject."""
@@ -173,7 +173,7 @@ class RunStore:
                 part = enumerate(samples[start : start + _PART], start=start)
                 connection.execute(
                     statement,
-                    cleaned([_sample_row(dataset, position, sample) for position, sample in part], self._hide),
+                    cleaned([_sample_row(dataset, position, sample) for position, sample in part], self.hide),
                 )
 
     def _insert_once(self, table: Table, rows: Any) -> None:

@@ -12,13 +12,14 @@ import pytest
 
 from pytest_crucible.embedded.chat import TEMPLATE, rendered
 from pytest_crucible.errors import Refused, SpecError
+from pytest_crucible.options import read
 from pytest_crucible.tinkering.places import OPTIONS, Place
 from pytest_crucible.tinkering.session import tinkering
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker import TinkerBackend
     from pytest_crucible.embedded.tokens import Tokenizer
-    from pytest_crucible.records import Adapter
+    from pytest_crucible.records import Adapter, TrainingResult
 
 CHECKPOINT = "tinker://"
 MODEL = ("model_path", "base_model")
@@ -52,14 +53,24 @@ def open_tinker(config: pytest.Config, adapter: Adapter) -> TinkerBackend:
     return TinkerBackend(
         client,
         own_tokenizer(trained_on) if is_local else service.within("load the tokenizer", client.get_tokenizer),
-        identity=_identity(service.place, model_path or trained_on, is_own=is_own, is_local=is_local),
+        identity=identity_of(service.place, model_path or trained_on, is_own=is_own, is_local=is_local),
         seed=tinker.seed,
         context=service.context_of(trained_on),
         server=f"{service.place.url} {digest(service.place.key)}",
         model=model_path or trained_on,
+        training=_training_of(config, model_path),
         check=service.check,
         hide=tinker.hide,
     )
+
+
+def _training_of(config: pytest.Config, model_path: str | None) -> TrainingResult | None:
+    """How a checkpoint was trained, where a recipe of this project has made it."""
+    from pytest_crucible.lessons import adapters_folder
+    from pytest_crucible.training import trained_adapters
+
+    made = trained_adapters(adapters_folder(config, read(config))) if model_path else []
+    return next((one.lineage.result for one in made if one.lineage.checkpoint == model_path), None)
 
 
 def _named(adapter: Adapter) -> tuple[str | None, str | None]:
@@ -84,7 +95,7 @@ def _is_called(model: str, name: str) -> bool:
     return name == model or f"/models/{name}-" in model
 
 
-def _identity(place: Place, model: str, *, is_own: bool, is_local: bool) -> str:
+def identity_of(place: Place, model: str, *, is_own: bool, is_local: bool) -> str:
     """What answers. The local model's full name is a path; its end names the weights, wherever they are."""
     if is_local and not model.startswith(CHECKPOINT):
         model = "/".join(PurePosixPath(Path(model).as_posix()).parts[-2:])

@@ -72,6 +72,11 @@ class Service:
         create = self.client.create_lora_training_client
         return self.within("make an adapter to train", lambda: create(**{"seed": self._seed, **options}))
 
+    def resumed_client(self, state: str) -> Any:
+        """The SDK's TrainingClient of a new adapter with the weights of a saved state; its optimiser begins anew."""
+        create = self.client.create_training_client_from_state
+        return self.within(f"go on from {state}", lambda: create(state))
+
     def sampling_client(self, *, model_path: str | None = None, base_model: str | None = None) -> Any:
         """The SDK's SamplingClient of a checkpoint or a base model."""
         create = self.client.create_sampling_client

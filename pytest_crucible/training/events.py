@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from pytest_crucible.records import Emit, Event
+from pytest_crucible.training.log import Log
 from pytest_crucible.training.trained import Trained
-from pytest_crucible.training.trainer import Log
 
 
 def steps_told(watch: Callable[[Log], None], emit: Emit, adapter: str) -> Callable[[Log], None]:
@@ -39,7 +39,7 @@ def checkpoint_told(emit: Emit, done: Trained, adapter: str, *, now: bool) -> No
         return
     lineage = done.lineage
     facts = {
-        "path": str(done.path),
+        "path": lineage.checkpoint or str(done.path),
         "sha256": lineage.adapter_sha256,
         "recipe": lineage.recipe,
         "steps": lineage.result.training_steps,

@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.embedded.engine import Engine
 from pytest_crucible.embedded.lora import LoraSpec
 from pytest_crucible.errors import SpecError
 from pytest_crucible.sources import sources
+from pytest_crucible.training.base import Base
 
 KEY_LENGTH = 16
 FORMAT = 1
@@ -31,20 +31,18 @@ class Recipe:
     name: str
     """module:function"""
     function: Callable[..., object]
-    engine: Engine
-    base: str
-    """Which base model, in words."""
+    base: Base
     spec: LoraSpec
 
     @cached_property
     def sha256(self) -> str:
         """Of the function's source and of all that it reads, through the user's own functions."""
-        return hashlib.sha256("\n".join(sources(self.function)).encode()).hexdigest()
+        return sha256_of_function(self.function)
 
     @cached_property
     def key(self) -> str:
         """What trained adapters are found by."""
-        said = [FORMAT, self.engine.base_sha256, self.sha256, asdict(self.spec)]
+        said = [FORMAT, self.base.identity, self.sha256, asdict(self.spec)]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:KEY_LENGTH]
 
     @property
@@ -53,15 +51,21 @@ class Recipe:
         return Path(inspect.getsourcefile(inspect.unwrap(self.function)) or ".").resolve().parent
 
 
-def find_recipe(adapter: str, name: Any, engine: Engine, *, base: str, lora: Any = None, seed: Any = 0) -> Recipe:
+def sha256_of_function(function: Callable[..., object]) -> str:
+    """Of its source and of all that it reads, through the user's own functions."""
+    return hashlib.sha256("\n".join(sources(function)).encode()).hexdigest()
+
+
+def find_recipe(adapter: str, name: Any, base: Base, *, lora: Any = None, seed: Any = 0) -> Recipe:
     """The recipe "module:function" of an adapter; `lora` has the fields of LoraSpec but the seed.
 
     Raises SpecError for a function that cannot be imported, and for settings that mean nothing.
     """
-    return Recipe(adapter, str(name), _function(adapter, name), engine, base, _spec(adapter, lora or {}, seed))
+    return Recipe(adapter, str(name), find_function(adapter, name), base, _spec(adapter, lora or {}, seed))
 
 
-def _function(adapter: str, name: Any) -> Callable[..., object]:
+def find_function(adapter: str, name: Any) -> Callable[..., object]:
+    """The function "module:function". Raises SpecError."""
     module, _, attribute = str(name).partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)

@@ -11,21 +11,25 @@ NEAR = 0.05
 """Of the whole reduction: a loss that stays so near to its end has converged."""
 
 
-def result_of(losses: Sequence[float], gradient_norms: Sequence[float], *, finite: bool = True) -> TrainingResult:
+def result_of(
+    losses: Sequence[float], gradient_norms: Sequence[float | None], *, finite: bool = True
+) -> TrainingResult:
     """The numbers of a training of at least one step. `finite` is False for one that ended because something was not.
 
     >>> result_of([4.0, 2.0, 1.0, 1.0], [3.0, 1.0, 0.5, 0.5]).loss_reduction
     0.75
     """
     first, final = losses[0], final_loss(losses)
+    norms = [norm for norm in gradient_norms if norm is not None]
+    told = len(norms) == len(losses)
     return TrainingResult(
         training_steps=len(losses),
         first_loss=first,
         final_loss=final,
         loss_reduction=1 - final / first if first > 0 else None,
         convergence_steps=convergence_steps(losses),
-        largest_gradient_norm=max(gradient_norms),
-        gradient_norms_finite=finite,
+        largest_gradient_norm=max(norms) if told else None,
+        gradient_norms_finite=finite if told or not finite else None,
     )
 
 

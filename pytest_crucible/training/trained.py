@@ -22,15 +22,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.embedded.checkpoints import SAMPLER_FILE
 from pytest_crucible.embedded.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.records import Lineage
 from pytest_crucible.training.locks import alone
+from pytest_crucible.training.log import Log, TrainingStopped
 from pytest_crucible.training.reading import files_read, sha256_of
 from pytest_crucible.training.recipe import Recipe
 from pytest_crucible.training.results import result_of
-from pytest_crucible.training.trainer import Log, RecipeTrainer, TrainingStopped
+from pytest_crucible.training.trainer import RecipeTrainer
 
 _STOPPED, _DRAFT = "stopped", ".training-"
 
@@ -47,7 +47,7 @@ def find_trained(recipe: Recipe, folder: Path) -> Trained | None:
     """The adapter that the recipe has made, where base, recipe, settings and data are still what they were."""
     for path in sorted(folder.glob(f"{recipe.key}-*")):
         lineage = read_lineage(path)
-        if lineage is not None and _is_valid(lineage, recipe.folder):
+        if lineage is not None and _is_valid(lineage, recipe.folder) and recipe.base.holds(lineage):
             return Trained(path, lineage)
     return None
 
@@ -104,7 +104,7 @@ def _fail_again(failed: Path, session: str | None) -> None:
 
 
 def _train(recipe: Recipe, folder: Path, git: Mapping[str, Any] | None, watch: Callable[[Log], None]) -> Trained:
-    trainer = RecipeTrainer(recipe.engine, recipe.spec, folder=recipe.folder, watch=watch)
+    trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
     started = time.perf_counter()
     stopped: TrainingStopped | None = None
     with files_read() as read:
@@ -122,14 +122,12 @@ def _train(recipe: Recipe, folder: Path, git: Mapping[str, Any] | None, watch: C
         raise SpecError(
             f"recipe {recipe.name!r} of adapter {recipe.adapter!r} made no step: call trainer.step(batch, learning_rate=...)"
         )
-    parent = {trainer.parent / SAMPLER_FILE if trainer.parent.is_dir() else trainer.parent} if trainer.parent else set()
-    lineage = _lineage(recipe, trainer, read | trainer.files | parent, git, time.perf_counter() - started)
+    lineage = _lineage(recipe, trainer, read | trainer.files, git, time.perf_counter() - started)
     if stopped is None:
         return _keep(recipe, trainer, folder, lineage)
     kept = _keep(recipe, trainer, folder, replace(lineage, stopped=str(stopped)))
     raise SpecError(
-        f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; the last good adapter is kept "
-        f"in {str(kept.path)!r}"
+        f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_left(kept)}"
     )
 
 
@@ -140,8 +138,7 @@ def _keep(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineage
     place = folder / f"{recipe.key}-{end}"
     draft = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{recipe.key}-", dir=folder))
     try:
-        trainer.save_sampler(draft / SAMPLER_FILE)
-        told = replace(lineage, adapter_sha256=sha256_of(draft / SAMPLER_FILE))
+        told = replace(lineage, **asdict(trainer.save(draft)))
         write_lineage(draft, told)
         draft.chmod(0o755)
         shutil.rmtree(place, ignore_errors=True)  # of an older training, or damaged: else it would have been found
@@ -150,6 +147,15 @@ def _keep(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineage
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return Trained(place, told)
+
+
+def _left(kept: Trained) -> str:
+    """What there is of a training that stopped."""
+    if kept.lineage.adapter_sha256:
+        return f"the last good adapter is kept in {str(kept.path)!r}"
+    if kept.lineage.state:
+        return f"a state from before is kept as {kept.lineage.state}, for trainer.start_from"
+    return "nothing is kept, since no state of it was saved on the service yet"
 
 
 def _is_valid(lineage: Lineage, folder: Path) -> bool:
@@ -166,17 +172,17 @@ def _lineage(
     log = trainer.log
     return Lineage(
         adapter_sha256="",
-        base=recipe.base,
-        base_sha256=recipe.engine.base_sha256,
+        base=recipe.base.name,
+        base_sha256=recipe.base.sha256,
         adapter=recipe.adapter,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256,
         data={_named(path, recipe.folder): sha256_of(path) for path in sorted(files) if path.is_file()},
-        lora=asdict(trainer.adapter.spec),
+        lora=asdict(trainer.spec),
         seed=trainer.seed,
         hyperparameters={name: sorted(values) for name, values in sorted(log.settings.items())},
         git=git,
-        parent=_parent_sha256(trainer.parent),
+        parent=trainer.parent,
         result=result_of(log.losses, log.gradient_norms, finite=log.finite),
         losses=tuple(log.losses),
         gradient_norms=tuple(log.gradient_norms),
@@ -188,12 +194,6 @@ def _lineage(
 def _named(path: Path, folder: Path) -> str:
     """Below the recipe's folder as seen from there, so that a project may be moved."""
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
-
-
-def _parent_sha256(parent: Path | None) -> str | None:
-    if parent is None:
-        return None
-    return sha256_of(parent / SAMPLER_FILE if parent.is_dir() else parent)
 
 
 def _raised(recipe: Recipe, error: BaseException) -> str:

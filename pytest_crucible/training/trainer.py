@@ -1,80 +1,68 @@
-"""What a recipe is handed: the engine's trainer, which writes down by itself how training goes."""
+"""What a recipe is handed: a trainer, which writes down by itself how training goes."""
 
 from __future__ import annotations
 
+import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pytest_crucible.embedded.adam import AdamParams, NotFinite
 from pytest_crucible.embedded.batches import Datum
-from pytest_crucible.embedded.checkpoints import load_sampler
-from pytest_crucible.embedded.engine import Engine, Trainer
-from pytest_crucible.embedded.lora import Adapter, LoraSpec
-from pytest_crucible.embedded.tokens import Tokenizer
+from pytest_crucible.embedded.lora import LoraSpec
 from pytest_crucible.embedded.training import Trained
+from pytest_crucible.training.encoding import Encoder
+from pytest_crucible.training.log import Log, TrainingStopped
 from pytest_crucible.training.rows import datums
 
-
-class TrainingStopped(ValueError):
-    """A step that could not be made: a loss or weights that are not finite, or data that mean nothing."""
-
-
-@dataclass
-class Log:
-    """What every step did."""
-
-    losses: list[float] = field(default_factory=list)
-    gradient_norms: list[float] = field(default_factory=list)
-    learning_rates: list[float] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    """Read by each step, prompts included."""
-    seconds: list[float] = field(default_factory=list)
-    """That each step took, from its first batch on."""
-    settings: dict[str, set[Any]] = field(default_factory=dict)
-    finite: bool = True
-    """False once a loss, a gradient or the weights were not."""
-
-    def note(self, name: str, value: Any) -> None:
-        """A setting that was used; steps may use different ones."""
-        self.settings.setdefault(name, set()).add(value)
+GRADIENT_NORM = "grad_norm:mean"
+"""What Tinker calls it."""
 
 
-class RecipeTrainer(Trainer):
+@dataclass(frozen=True)
+class Kept:
+    """Where the weights of an adapter are: in a file of this hash, or with a service."""
+
+    adapter_sha256: str = ""
+    checkpoint: str = ""
+    state: str = ""
+
+
+class RecipeTrainer(ABC):
     """An adapter in training, with `tokenizer`, `seed`, `datums(rows)` and `step(batch)`.
 
-    A step that fails raises TrainingStopped, and `adapter` is then the last whose loss was finite.
+    A step that fails raises TrainingStopped; what is kept then is the last adapter that is known to be good.
     """
 
     def __init__(
         self,
-        engine: Engine,
         spec: LoraSpec,
+        encoder: Encoder,
         *,
         folder: Path,
+        context: int | None,
         watch: Callable[[Log], None] = lambda log: None,
     ) -> None:
         """`folder` is where relative paths of data begin; `watch` is told after each step."""
-        super().__init__(engine, Adapter.initial(spec, engine.shape))
-        self.seed = spec.seed
+        self.spec, self.seed = spec, spec.seed
         self.log = Log()
-        self.parent: Path | None = None
+        self.parent: str | None = None
+        """SHA-256 or path of the checkpoint that training went on from."""
         self.files: set[Path] = set()
+        self._encoder, self._context = encoder, context
         self._folder = folder
         self._watch = watch
-        self._good = _copy(self.adapter)
         self._sums = [0.0, 0.0]
         self._tokens = 0
         self._began: float | None = None
 
     @property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> Any:
         """Of the base model."""
-        return self.engine.tokenizer
+        return self._encoder.tokenizer
 
     def datums(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Datum]:
         """Rows to train on, of which only the completion counts: a JSONL file beside the recipe, or mappings.
@@ -84,15 +72,13 @@ class RecipeTrainer(Trainer):
         if isinstance(rows, str | Path):
             rows = self._folder / Path(rows).expanduser()
             self.files.add(rows)
-        return datums(rows, self.tokenizer, self.engine.shape.context)
+        return datums(rows, self._encoder, self._context)
 
     def start_from(self, checkpoint: str | Path) -> None:
-        """Go on from an adapter that was trained before, of whatever rank: it is this one's parent. Before the first step."""
+        """Go on from an adapter that was trained before: it is this one's parent. Before the first step."""
         if self.log.losses or any(self._sums):
             raise ValueError("training has begun: call start_from before the first step")
-        place = self._folder / Path(checkpoint).expanduser()
-        self.adapter = load_sampler(place, self.engine.shape, self.engine.base_sha256)
-        self._good, self._folded, self.parent = _copy(self.adapter), None, place
+        self.parent = self._load(checkpoint)
 
     def step(
         self,
@@ -117,39 +103,60 @@ class RecipeTrainer(Trainer):
     def forward_backward(
         self, data: Sequence[Datum], loss: str, config: Mapping[str, float] | None = None, *, forward_only: bool = False
     ) -> Trained:
-        """As the engine's; gradients of several calls add up to one step."""
+        """Loss, log-probability of every target, and gradients, which are added to those since the last step."""
         if not forward_only:
             self._began = self._began or time.perf_counter()
         try:
-            found = super().forward_backward(data, loss, config, forward_only=forward_only)
+            found = self._pass(data, loss, config or {}, forward_only=forward_only)
         except ValueError as error:
-            self.adapter, self._folded = self._good, None
             raise self._stopped(error) from None
         if not forward_only:
-            self._good = _copy(self.adapter)
+            self._remember()
             self._sums[0] += float(found.loss)
             self._sums[1] += _counted(data)
             self._tokens += sum(len(one.tokens) for one in data)
-            self.log.note("loss", loss)
-            self.log.note("rows", len(data))
-            for name, value in (config or {}).items():
+            for name, value in {"loss": loss, "rows": len(data), **(config or {})}.items():
                 self.log.note(name, value)
         return found
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
-        """As the engine's."""
+        """Move the adapter along the gradients, and forget them."""
         used = params or AdamParams()
         try:
-            with np.errstate(all="ignore"):  # what is not finite is told below
-                metrics = super().optim_step(used)
+            metrics = self._move(used)
         except ValueError as error:
             raise self._stopped(error) from None
-        if not all(np.isfinite(one).all() for one in self.adapter.factors.values()):
-            self.adapter = self._good
-            raise self._stopped(NotFinite("the step made weights that are not finite"))
-        self._write_down(metrics["grad_norm:mean"], used)
+        self._write_down(metrics.get(GRADIENT_NORM), used)
         self._watch(self.log)
         return metrics
+
+    # -- what trainers of different bases do in their own way ---------------------------------------------------------
+
+    @abstractmethod
+    def sampler(self) -> Any:
+        """The adapter as it is now, to sample from."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> Kept:
+        """Keep the adapter; of one that stopped, the last good one. What is a file is written to the folder."""
+
+    @abstractmethod
+    def _pass(self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool) -> Trained:
+        """Raises ValueError for what cannot be trained on, NotFinite for a loss that is not."""
+
+    @abstractmethod
+    def _move(self, params: AdamParams) -> dict[str, float]:
+        """Raises ValueError without gradients, NotFinite for weights that are not finite."""
+
+    @abstractmethod
+    def _remember(self) -> None:
+        """The weights as they are now have given a finite loss."""
+
+    @abstractmethod
+    def _load(self, checkpoint: str | Path) -> str:
+        """Take the weights of a checkpoint; returns what the lineage calls it."""
+
+    # -- the log ------------------------------------------------------------------------------------------------------
 
     def _stopped(self, error: ValueError) -> TrainingStopped:
         if not isinstance(error, NotFinite):
@@ -157,11 +164,11 @@ class RecipeTrainer(Trainer):
         self.log.finite = False
         return TrainingStopped(f"{error} (a lower learning rate may help, or grad_clip_norm)")
 
-    def _write_down(self, norm: float, params: AdamParams) -> None:
+    def _write_down(self, norm: float | None, params: AdamParams) -> None:
         total, counted = self._sums
         self._sums = [0.0, 0.0]
         self.log.losses.append(total / counted if counted else total)
-        self.log.gradient_norms.append(float(norm))
+        self.log.gradient_norms.append(None if norm is None or math.isnan(norm) else float(norm))
         self.log.tokens.append(self._tokens)
         now = time.perf_counter()
         self.log.seconds.append(now - (self._began or now))
@@ -170,10 +177,6 @@ class RecipeTrainer(Trainer):
         self.log.learning_rates.append(float(settings.pop("learning_rate")))
         for name, value in settings.items():
             self.log.note(name, value)
-
-
-def _copy(adapter: Adapter) -> Adapter:
-    return Adapter(adapter.spec, {name: one.copy() for name, one in adapter.factors.items()})
 
 
 def _counted(data: Sequence[Datum]) -> float:

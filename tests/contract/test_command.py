@@ -12,6 +12,7 @@ import click
 import pytest
 
 from pytest_crucible.cli import COMMANDS, DID_NOT_HOLD, HELD, INTERRUPTED, USAGE, main
+from pytest_crucible.commands import metrics
 
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
@@ -73,7 +74,7 @@ def test_a_command_that_is_interrupted_says_so(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pytest_crucible.commands.metrics.command", interrupted)
+    monkeypatch.setattr(metrics, "command", interrupted)
 
     assert main(["metrics"]) == pytest.ExitCode.INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1] == "crucible metrics: interrupted"

@@ -41,7 +41,8 @@ MISTAKES = {
         "metrics=[right]"
     ): "@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function",
     crucible("'questions.jsonl', size=3"): (
-        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, limit, epochs, timeout, fields, budget"
+        "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, split, fold, "
+        "limit, stratify, epochs, timeout, fields, budget"
     ),
     crucible("'questions.jsonl', [right]"): "@pytest.mark.crucible takes dataset by position, the rest by name",
     crucible("'questions.jsonl', limit=0"): "@pytest.mark.crucible has limit=0: write a whole number of at least 1",
@@ -94,7 +95,8 @@ MISTAKES = {
     twice("ab_compare", "'right'", "'right', alternative='superior'"): (
         "ab_compare('right') is given twice, with different margins or claims: give it once"
     ),
-    crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a .jsonl file",
+    crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
+    crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",
     crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object a line",
     crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*)",
     crucible(

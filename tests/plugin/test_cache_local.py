@@ -12,7 +12,7 @@ from tiny_base import write_tiny_base
 import pytest_crucible.lessons  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.training import RecipeTrainer
+from pytest_crucible.training.embedded import EmbeddedTrainer
 
 CONFIGURATION = """
 [adapters.made]
@@ -52,8 +52,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def checkpoint(base: Path, answer: str) -> RecipeTrainer:
-    trainer = RecipeTrainer(open_engine(base), LoraSpec(rank=4), folder=base)
+def checkpoint(base: Path, answer: str) -> EmbeddedTrainer:
+    trainer = EmbeddedTrainer(open_engine(base), LoraSpec(rank=4), folder=base)
     trainer.step(trainer.datums([{"prompt": "2?", "completion": answer}]), learning_rate=0.1)
     return trainer
 

@@ -225,3 +225,91 @@ def test_a_drift_is_told_as_the_servers(suite):
     assert "test_sums: base has drifted since run" in told
     assert "exact_match -0.50" in told
     assert "the server changed, not the adapter" in told
+
+
+def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, crucible):
+    yes_or_no, score = read(crucible, "plan", "--difference=0.05")  # there is no run store yet
+    assert (yes_or_no["samples"], score["samples"], yes_or_no["cost_usd"]) == (626, 199, None)
+    priced = {"backend": "scripted", "script": "scripts:answer", "price": {"input": 1.0, "output": 1.0}}
+    suite.script(
+        """
+        from pytest_crucible import Reply
+
+        def answer(request):
+            return Reply(text=str(2 * int(request.sample[1:])), input_tokens=900, output_tokens=100)
+
+        def base(request):
+            return Reply(text="0" if request.sample < "q05" else answer(request).text, input_tokens=900, output_tokens=100)
+        """
+    )
+    del priced
+    suite.run("--crucible-adapter=scripted", "--compare=base")
+
+    (need,) = read(crucible, "plan", "latest", "--difference=0.1")
+
+    assert need["spread"]["discordance"] == 0.2  # q01 to q04, of 20
+    assert need["replies"] == 2 * need["samples"]
+    assert need["tokens"] == 2000 * need["samples"]
+    (margin,) = read(crucible, "plan", "latest", "--margin=0.05", "--questions=2")
+    assert margin["samples"] > need["samples"]
+
+
+def test_a_trend_marks_where_a_metric_changed(suite, crucible):
+    rows = [{"id": f"s{k}", "input": str(k), "expected": "1"} for k in range(40)]
+    suite.write_rows("questions.jsonl", rows)
+    for name, right in (("old", 10), ("new", 30)):
+        suite.write_rows(
+            f"answers/{name}.jsonl",
+            [{"sample_id": row["id"], "text": "1" if k < right else "2"} for k, row in enumerate(rows)],
+        )
+    suite.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("old", "new")})
+    for name in ("old", "old", "new", "new"):
+        suite.run(f"--crucible-adapter={name}")
+
+    points = read(crucible, "trend", "exact_match")
+
+    assert [(one["estimate"]["value"], one["change"]) for one in points] == [
+        (0.25, ""),
+        (0.25, ""),
+        (0.75, "proven"),
+        (0.75, ""),
+    ]
+    assert "<- changed, proven" in crucible("trend", "exact_match")[1]
+    assert [one["change"] for one in read(crucible, "trend", "exact_match", "--adapter=old")] == ["", ""]
+
+
+def test_a_doctor_says_whether_a_run_can_be_repeated_here(suite, crucible):
+    suite.run("--crucible-adapter=v2", "--compare=v1")
+    found = {one["what"]: one for one in read(crucible, "doctor", "latest")}
+    assert all(one["fits"] for one in found.values())
+    assert {"python", "platform", "packages", "commit", "test_sums.py::test_sums"} <= set(found)
+
+    suite.write_rows("answers/v2.jsonl", [{**row, "text": "7"} for row in suite.answers["v2"]])
+    status, out, _ = crucible("doctor", "latest")
+
+    assert status == 1
+    assert "differs  test_sums.py::test_sums: v2 is another model, or has other parameters" in out
+
+
+def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
+    suite.run("--crucible-adapter=v2")
+    (suite.path / "questions.jsonl").unlink()
+
+    status, out, _ = crucible("doctor", "latest")
+
+    assert status == 1
+    assert "differs  experiments: cannot be collected any more: " in out
+    assert "questions.jsonl" in out
+
+
+def test_a_doctor_looks_at_the_place(suite, crucible):
+    assert crucible("doctor")[0] == 1  # there is no run store yet
+    suite.run("--crucible-adapter=v2")
+
+    status, out, _ = crucible("doctor")
+
+    assert status == 0
+    assert out.splitlines() == [
+        "ok       run store: format 3, 1 run, 0 of them cut short",
+        "ok       adapters: poor, v1, v2, v3",
+    ]

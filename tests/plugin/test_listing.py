@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
-from pytest_crucible.builtin import METRICS
-from pytest_crucible.cli import main
+import pytest
+
+from pytest_crucible.builtin import DATASETS, METRICS
+from pytest_crucible.cli import USAGE, main
 
 
 def test_every_metric_has_a_line(capsys):
@@ -25,3 +27,82 @@ def test_the_same_for_programs(capsys):
     assert listed["latency_s"]["direction"] == "lower"
     assert listed["latency_s"]["high"] is None
     assert "no entailment scorer" in listed["entailment"]["version"]
+
+
+# -- datasets -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A data directory that has a small part of GSM8K."""
+    monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k" / "test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n' * 2)
+    return tmp_path
+
+
+def test_every_dataset_has_a_line(capsys, data):
+    assert main(["datasets"]) == 0
+
+    *lines, _, where = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == sorted(DATASETS)
+    assert lines[1 + sorted(DATASETS).index("gsm8k")].split()[:4] == ["gsm8k", "1,319", "MIT", "yes"]
+    assert where == f"files are in {data}"
+
+
+def test_the_datasets_for_programs(capsys, data):
+    assert main(["datasets", "--json"]) == 0
+
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert listed["gsm8k"]["files"][0]["path"] == str(data / "gsm8k" / "test.jsonl")
+    assert listed["humaneval"]["files"][0]["path"] is None
+    assert (listed["mmlu"]["files"][0]["sha256_of"], len(listed["mmlu"]["files"])) == ("archive", 57)
+
+
+def test_one_dataset_is_shown(capsys, data):
+    assert main(["datasets", "gsm8k"]) == 0
+
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    shown = {name: said.strip() for name, said in lines.items()}
+    assert shown["samples"] == "2"
+    assert shown["official"] == "no: a file differs from the published one"
+    assert shown["duplicate inputs"] == "1"
+    assert shown["first input"] == "1 + 1?"
+
+
+def test_a_file_is_shown(capsys, tmp_path):
+    rows = [{"id": n, "input": n % 3, "expected": "ab"[n % 2], "group": f"g{n % 2}", "note": None} for n in range(4)]
+    path = tmp_path / "sums.json"
+    path.write_text(json.dumps(rows))
+    assert main(["datasets", str(path), "--json"]) == 0
+
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["samples"], shown["groups"], shown["duplicates"]) == (4, 2, 1)
+    assert shown["values"] == {"expected": {"a": 2, "b": 2}}
+    assert shown["columns"] == ["id", "input", "expected", "group"]
+    assert shown["origin"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("gsm8", "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them"),
+        (
+            "mmlv:anatomy",
+            "dataset 'mmlv:anatomy' does not exist: did you mean 'mmlu:anatomy'? `crucible datasets` lists",
+        ),
+        ("nothing.csv", "dataset 'nothing.csv' does not exist: give the path of a file"),
+        ("humaneval", "CRUCIBLE_DATA is '"),
+    ],
+)
+def test_a_dataset_that_is_not_there(capsys, data, name, sentence):
+    assert main(["datasets", name]) == USAGE
+    assert capsys.readouterr().err.startswith(f"crucible datasets: {sentence}")
+
+
+def test_a_field_that_is_no_pair(capsys, data):
+    assert main(["datasets", "sums.csv", "--field", "input"]) == USAGE
+    assert (
+        capsys.readouterr().err
+        == "crucible datasets: --field input is no pair: write OURS=THEIRS, such as input=question\n"
+    )

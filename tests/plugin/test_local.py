@@ -10,7 +10,7 @@ from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.training import RecipeTrainer
+from pytest_crucible.training.embedded import EmbeddedTrainer
 
 TEST_REPLIES = """
     import pytest
@@ -30,7 +30,7 @@ TEST_REPLIES = """
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base, and a checkpoint on it."""
     folder = tmp_path_factory.mktemp("made")
-    trainer = RecipeTrainer(open_engine(write_tiny_base(folder / "base")), LoraSpec(rank=4), folder=folder)
+    trainer = EmbeddedTrainer(open_engine(write_tiny_base(folder / "base")), LoraSpec(rank=4), folder=folder)
     trainer.step(trainer.datums([{"prompt": "2?", "completion": "two"}]), learning_rate=0.1)
     trainer.save_sampler(folder / "v2.safetensors")
     return folder

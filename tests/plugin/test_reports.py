@@ -47,9 +47,9 @@ def test_verbose_adds_every_estimate_with_its_method(suite):
 
     result.stdout.fnmatch_lines(
         [
-            "metric * statistic * arm * estimate * n * method",
-            "exact_match * mean * poor * 0.100 [[]0.028, 0.301[]] * 20 * wilson",
-            "exact_match * mean * v2 * 0.800 [[]0.584, 0.919[]] * 20 * wilson",
+            "metric * statistic * arm * estimate * n * lost * method",
+            "exact_match * mean * poor * 0.100 [[]0.028, 0.301[]] * 20 * 0 * wilson",
+            "exact_match * mean * v2 * 0.800 [[]0.584, 0.919[]] * 20 * 0 * wilson",
             "test_sums: exact_match: poor vs v2: tango, p *, exact p *",
             "run *, seed 0, in *crucible.db",
         ]
@@ -73,8 +73,8 @@ def test_what_has_neither_targets_nor_comparisons_shows_its_estimates(suite):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "metric       statistic  arm  estimate               n  method",
-            "exact_match  mean       v2   0.800 [[]0.584, 0.919[]]  20  wilson",
+            "metric       statistic  arm  estimate               n  lost  method",
+            "exact_match  mean       v2   0.800 [[]0.584, 0.919[]]  20     0  wilson",
         ]
     )
     assert "wilson" not in suite.run("-q", "--crucible-adapter=v2").stdout.str()

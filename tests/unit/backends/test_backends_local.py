@@ -18,7 +18,7 @@ from pytest_crucible.backends.opening import BUILT_IN
 from pytest_crucible.embedded.engine import Engine
 from pytest_crucible.embedded.lora import LoraSpec
 from pytest_crucible.records import Adapter
-from pytest_crucible.training import RecipeTrainer
+from pytest_crucible.training.embedded import EmbeddedTrainer
 
 QUESTIONS = [f"What is the sum of {'two and ' * (k % 4)}{k}?" for k in range(40)]
 
@@ -36,7 +36,7 @@ def engine(base: Path) -> Engine:
 @pytest.fixture(scope="module")
 def checkpoint(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapter")
-    trainer = RecipeTrainer(engine, LoraSpec(rank=4), folder=folder)
+    trainer = EmbeddedTrainer(engine, LoraSpec(rank=4), folder=folder)
     trainer.step(trainer.datums([{"prompt": "2?", "completion": "two"}]), learning_rate=0.1)
     trainer.save_sampler(folder / "adapter.safetensors")
     return folder / "adapter.safetensors"
@@ -262,7 +262,7 @@ def test_what_cannot_be_opened(base, tmp_path, options, sentence):
     shutil.copytree(base, tmp_path / "base")
     (tmp_path / "junk").write_text("junk")
     other = open_engine(write_tiny_base(tmp_path / "other", seed=1))
-    RecipeTrainer(other, LoraSpec(rank=2), folder=tmp_path).save_sampler(tmp_path / "other.safetensors")
+    EmbeddedTrainer(other, LoraSpec(rank=2), folder=tmp_path).save_sampler(tmp_path / "other.safetensors")
 
     with pytest.raises(SpecError) as caught:
         opened(tmp_path, **{"base": "base", **options})

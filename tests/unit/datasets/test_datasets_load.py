@@ -112,7 +112,10 @@ def test_what_was_written_is_read(tmp_path_factory, ids, value):
 
 
 def test_a_missing_file(path):
-    assert complaint(load_file, path) == f"dataset {str(path)!r} does not exist: give the path of a .jsonl file"
+    assert complaint(load_file, path) == (
+        f"dataset {str(path)!r} does not exist: give the path of a file (.jsonl, .json, .csv, .tsv, .parquet), "
+        "or a dataset's name"
+    )
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"], ids=["no-bytes", "blank-lines"])
@@ -178,7 +181,7 @@ def test_a_row_without_input_says_what_it_has(path):
     path.write_text('{"question": "2 + 2", "answer": 4}\n')
 
     assert complaint(load_file, path) == (
-        f"line 1 of {path} has no 'input' (it has 'question', 'answer'): name the field with fields={{'input': ...}}"
+        f"line 1 of {path} has no 'input' (it has 'question', 'answer'): name the field with fields={{'input': 'question'}}"
     )
 
 

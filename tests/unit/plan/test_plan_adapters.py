@@ -9,7 +9,6 @@ import pytest
 from pytest_crucible import Adapter, SpecError
 from pytest_crucible.plan.adapters import find_adapter, read_adapters
 
-SCHEMES = ("recorded", "scripted")
 V1 = Adapter(name="v1", backend="recorded", options={"path": "v1.jsonl"})
 V2 = Adapter(name="v2", backend="recorded", options={"path": "v2.jsonl"}, parameters={"temperature": 0.0})
 CRUCIBLE_TOML = """
@@ -132,11 +131,14 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
 def test_a_uri_that_says_nothing_is_told(tmp_path, content):
     (tmp_path / "crucible.toml").write_text(f"[adapters]\n{content}\n")
 
-    assert "write recorded:..., local:..., tinker:..., and no backend beside it" in refusal(read_adapters, tmp_path)
+    said = refusal(read_adapters, tmp_path)
+    assert (
+        "write recorded:..., local:..., tinker:..., openai+http:..., openai+https:..., and no backend beside it" in said
+    )
 
 
 def test_an_adapter_is_found_by_its_name():
-    assert find_adapter("v2", {"v1": V1, "v2": V2}, SCHEMES) == V2
+    assert find_adapter("v2", {"v1": V1, "v2": V2}) == V2
 
 
 @pytest.mark.parametrize(
@@ -147,13 +149,34 @@ def test_an_adapter_is_found_by_its_name():
     ],
 )
 def test_an_address_is_an_adapter_by_itself(uri, backend, path):
-    assert find_adapter(uri, {}, SCHEMES) == Adapter(name=uri, backend=backend, options={"path": path})
+    assert find_adapter(uri, {}) == Adapter(name=uri, backend=backend, options={"path": path})
+
+
+def test_a_server_is_an_address_with_a_model():
+    uri = "openai+https://models.example/v1#v2"
+
+    assert find_adapter(uri, {}) == Adapter(
+        name=uri, backend="openai", options={"base_url": "https://models.example/v1", "model": "v2"}
+    )
+    assert refusal(find_adapter, "openai+http://host/v1", {}) == (
+        "adapter 'openai+http://host/v1' names no model: write openai+http://host/v1#MODEL"
+    )
+
+
+def test_a_server_may_be_named_in_the_configuration(tmp_path):
+    (tmp_path / "crucible.toml").write_text('[adapters.v2]\nuri = "openai+http://h:1/v1#m"\ntimeout_s = 3.0\n')
+
+    found = read_adapters(tmp_path)["v2"]
+
+    assert found == Adapter(
+        name="v2", backend="openai", options={"base_url": "http://h:1/v1", "model": "m"}, asking={"timeout_s": 3.0}
+    )
 
 
 def test_a_configured_name_comes_before_an_address():
     named = Adapter(name="recorded:x", backend="scripted")
 
-    assert find_adapter("recorded:x", {"recorded:x": named}, SCHEMES) is named
+    assert find_adapter("recorded:x", {"recorded:x": named}) is named
 
 
 @pytest.mark.parametrize(
@@ -169,11 +192,11 @@ def test_a_configured_name_comes_before_an_address():
 def test_an_unknown_adapter_is_refused_with_those_that_are_known(name, hint):
     known = {"candidate": V1, "baseline": V2}
 
-    assert refusal(find_adapter, name, known, SCHEMES) == f"adapter {name!r} is not configured: {hint}"
+    assert refusal(find_adapter, name, known) == f"adapter {name!r} is not configured: {hint}"
 
 
 def test_without_any_adapters_it_is_said_where_they_belong():
-    assert refusal(find_adapter, "v2", {}, SCHEMES) == (
+    assert refusal(find_adapter, "v2", {}) == (
         "adapter 'v2' is not configured: "
         "add a table [adapters.NAME] to crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
     )

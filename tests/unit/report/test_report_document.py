@@ -24,8 +24,8 @@ CONTRACT = {
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {
-    "experiments": "finished epochs metrics diversity",
-    "experiments.dataset": "groups",
+    "experiments": "finished epochs metrics diversity drifts",
+    "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
     "experiments.comparisons": "alternative level bounds needed effects note",
@@ -64,7 +64,14 @@ def test_the_values_are_those_of_the_run(run):
 
     assert (whole["format"], whole["exit_status"], whole["run"]["seed"], whole["run"]["questions"]) == (1, 1, 7, 1)
     assert whole["run"]["git"] == {"commit": "c0ffee", "dirty": False}
-    assert experiment["dataset"] == {"name": "sums", "sha256": "ab" * 32, "n": 200, "groups": None}
+    assert experiment["dataset"] == {
+        "name": "sums",
+        "sha256": "ab" * 32,
+        "n": 200,
+        "groups": None,
+        "selection": None,
+        "origin": None,
+    }
     assert [(one["name"], one["role"]) for one in experiment["arms"]] == [("v2", "candidate"), ("v1", "baseline")]
     assert [(one["metric"], one["statistic"], one["arm"]) for one in experiment["estimates"]] == [
         ("exact", "mean", "v2"), ("exact", "mean", "v1"), ("seconds", "p95", "v2"),

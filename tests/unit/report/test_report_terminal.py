@@ -30,9 +30,9 @@ TABLES = [
 
 
 ESTIMATES = [
-    "metric  statistic  arm  estimate                n  method",
-    "exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
-    "exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
+    "metric  statistic  arm  estimate                n  lost  method",
+    "exact   mean       v2   0.810 [0.750, 0.858]  200     0  wilson",
+    "exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
 ]
 
 
@@ -101,11 +101,11 @@ def test_of_several_experiments_each_estimate_and_method_names_its_own(run, anal
     two = run(analysis(worst=()), analysis(plan(nodeid="test_math.py::test_products"), worst=()))
 
     assert lines(two, verbosity=1)[len(lines(two)) :] == [
-        "experiment     metric  statistic  arm  estimate                n  method",
-        "test_sums      exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
-        "test_sums      exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
-        "test_products  exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
-        "test_products  exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
+        "experiment     metric  statistic  arm  estimate                n  lost  method",
+        "test_sums      exact   mean       v2   0.810 [0.750, 0.858]  200     0  wilson",
+        "test_sums      exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
+        "test_products  exact   mean       v2   0.810 [0.750, 0.858]  200     0  wilson",
+        "test_products  exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
         "test_sums: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
         "test_products: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
         "run a1b2c3, seed 7, in .crucible/crucible.db",
@@ -131,9 +131,9 @@ def test_beside_others_what_is_not_judged_names_itself(run, analysis, plan):
     told = lines(run(analysis(), unjudged(analysis, plan, "test_plain")))
 
     assert [line for line in told if line.startswith(("experiment ", "test_plain "))] == [
-        "experiment  metric  statistic  arm  estimate                n  method",
-        "test_plain  exact   mean       v2   0.810 [0.750, 0.858]  200  wilson",
-        "test_plain  exact   mean       v1   0.845 [0.788, 0.889]  200  wilson",
+        "experiment  metric  statistic  arm  estimate                n  lost  method",
+        "test_plain  exact   mean       v2   0.810 [0.750, 0.858]  200     0  wilson",
+        "test_plain  exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
     ]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pytest_crucible.records import Event, Lineage, TrainingResult
 from pytest_crucible.training.events import checkpoint_told, steps_told
+from pytest_crucible.training.log import Log
 from pytest_crucible.training.trained import Trained
-from pytest_crucible.training.trainer import Log
 
 RESULT = TrainingResult(
     training_steps=2,

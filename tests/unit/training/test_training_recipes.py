@@ -18,6 +18,7 @@ from pytest_crucible.embedded.lora import LoraSpec
 from pytest_crucible.errors import DatasetError, SpecError
 from pytest_crucible.records import Lineage
 from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, obtain
+from pytest_crucible.training.embedded import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.training.locks import alone
 from pytest_crucible.training.reading import files_read
 from pytest_crucible.wire import from_plain, to_plain
@@ -33,7 +34,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 @pytest.fixture
 def trainer(engine: Engine, tmp_path: Path) -> RecipeTrainer:
-    return RecipeTrainer(engine, SPEC, folder=tmp_path)
+    return EmbeddedTrainer(engine, SPEC, folder=tmp_path)
 
 
 def steps(trainer: RecipeTrainer, count: int, rate: float = 1e-2) -> None:
@@ -43,7 +44,7 @@ def steps(trainer: RecipeTrainer, count: int, rate: float = 1e-2) -> None:
 
 
 def made(engine: Engine, function, name: str = "v2", **settings) -> Recipe:
-    return Recipe(name, "recipes:train", function, engine, "tiny", LoraSpec(rank=4, **settings))
+    return Recipe(name, "recipes:train", function, EmbeddedBase(engine, "tiny"), LoraSpec(rank=4, **settings))
 
 
 def trained(recipe: Recipe, folder: Path, **tellers):
@@ -138,7 +139,7 @@ def test_gradients_of_several_calls_are_one_step(trainer):
 def test_the_same_seed_trains_the_same_adapter(engine, tmp_path):
     factors = []
     for seed in (3, 3, 4):
-        trainer = RecipeTrainer(engine, LoraSpec(rank=4, seed=seed), folder=tmp_path)
+        trainer = EmbeddedTrainer(engine, LoraSpec(rank=4, seed=seed), folder=tmp_path)
         steps(trainer, 3)
         factors.append(trainer.adapter.factors)
 
@@ -171,7 +172,7 @@ def test_a_loss_that_is_not_finite_leaves_the_last_adapter_whose_loss_was(traine
 def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
     steps(trainer, 3)
     trainer.save_sampler(tmp_path / "first.safetensors")
-    second = RecipeTrainer(engine, SPEC, folder=tmp_path)
+    second = EmbeddedTrainer(engine, SPEC, folder=tmp_path)
     second.start_from("first.safetensors")
     steps(second, 1)
 
@@ -207,7 +208,7 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
 )
 def test_recipes_that_cannot_be_meant(engine, settings, sentence):
     with pytest.raises(SpecError) as caught:
-        find_recipe("v2", **{"name": "json:dumps", "engine": engine, "base": "tiny", **settings})
+        find_recipe("v2", **{"name": "json:dumps", "base": EmbeddedBase(engine, "tiny"), **settings})
 
     assert str(caught.value).startswith(f"adapter 'v2' {sentence}")
 
@@ -300,7 +301,7 @@ def test_what_decides_the_weights_is_in_the_key(engine, tmp_path, change):
     changed = {
         "recipe": made(engine, other),
         "seed": made(engine, recipe, seed=1),
-        "rank": Recipe("v2", "recipes:train", recipe, engine, "tiny", LoraSpec(rank=5)),
+        "rank": Recipe("v2", "recipes:train", recipe, EmbeddedBase(engine, "tiny"), LoraSpec(rank=5)),
         "base": made(open_engine(write_tiny_base(tmp_path / "base", seed=1)), recipe),
     }
 

@@ -1,0 +1,107 @@
+"""What reports cost: every format of a run of 1,000 samples, the size of its page, and what a browser makes of it.
+
+The page of 100,000 samples is looked at in headless Chromium, where there is one: how long until its samples are listed, and the
+longest that it did not answer meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Figure, show
+from benchmarks.suite import Suite
+from pytest_crucible import builtin
+from pytest_crucible.outputs import outputs, write
+from pytest_crucible.recalling import recalled
+from pytest_crucible.records import Run
+from pytest_crucible.store.runs import RunStore
+from tests.chromium import find_chromium
+
+SAMPLES = 1_000
+MANY = 100_000
+MARKS = ("@pytest.mark.quality_target('exact_match >= 0.5')", "@pytest.mark.ab_compare('exact_match')")
+LONGEST_TASK = """
+    window.longest = 0;
+    new PerformanceObserver((list) => {
+      for (const task of list.getEntries()) window.longest = Math.max(window.longest, task.duration);
+    }).observe({ type: "longtask", buffered: true });
+"""
+
+
+def figures() -> list[Figure]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        few, many = _asked(folder / "few", SAMPLES), _asked(folder / "many", MANY)
+        took = {
+            ending: _written(few, folder / f"run.{ending}") for ending in builtin.REPORTERS if ending not in _NO_LATENCY
+        }
+        slow = _written(many, folder / "many.html")
+        found = [
+            Figure(name=f"reports: {len(took)} formats of {SAMPLES:,} samples", measured=sum(took.values()), unit="s", limit=10),
+            Figure(name="- HTML", measured=took["html"], unit="s", limit=2, digits=2),
+            Figure(name="- its size", measured=(folder / "run.html").stat().st_size / 1e6, unit="MB", limit=2, digits=2),
+            Figure(name=f"- HTML of {MANY:,} samples", measured=slow, unit="s", digits=1),
+            Figure(name="- its size", measured=(folder / "many.html").stat().st_size / 1e6, unit="MB", digits=1),
+        ]  # fmt: skip
+        return found + _seen(folder)
+
+
+_NO_LATENCY = ("latency.svg", "latency.pdf")
+"""Of scripts that answer at once there is nothing to draw."""
+
+
+def _asked(folder: Path, samples: int) -> Run:
+    suite = Suite(directory=folder, samples=samples, marks=MARKS).write()
+    suite.run("--crucible-adapter=v2", "--compare=v1")
+    store = RunStore(str(suite.store))
+    try:
+        return recalled(store, store.find_run())
+    finally:
+        store.close()
+
+
+def _written(run: Run, path: Path) -> float:
+    began = time.perf_counter()
+    [output] = outputs([path.name], builtin.REPORTERS, path.parent)
+    write(output, run)
+    return time.perf_counter() - began
+
+
+def _seen(folder: Path) -> list[Figure]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = find_chromium(playwright)
+        if path is None:
+            print("no Chromium here: pages are not opened", file=sys.stderr)
+            return []
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        few, _ = _opened(browser, folder / "run.html")
+        many, longest = _opened(browser, folder / "many.html")
+        browser.close()
+    return [
+        Figure(name=f"opening the page of {SAMPLES:,} samples", measured=few, unit="s", limit=1, digits=2),
+        Figure(name=f"opening the page of {MANY:,} samples", measured=many, unit="s", digits=2),
+        Figure(name="- the longest that it does not answer", measured=longest / 1e3, unit="s", digits=2),
+    ]
+
+
+def _opened(browser: Any, path: Path) -> tuple[float, float]:
+    """Seconds until samples are listed, and the longest task in milliseconds."""
+    page = browser.new_page()
+    page.add_init_script(LONGEST_TASK)
+    began = time.perf_counter()
+    page.goto(path.as_uri())
+    page.locator(".explorer .item").first.wait_for()
+    seconds = time.perf_counter() - began
+    longest = float(page.evaluate("window.longest"))
+    page.close()
+    return seconds, longest
+
+
+if __name__ == "__main__":
+    raise SystemExit(show(figures()))

@@ -1,0 +1,56 @@
+"""One experiment of a report with its samples: their numbers as columns, and what was said, read when it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.numerals import with_interval
+from pytest_crucible.records import Analysis, Exchange, MetricFacts, SampleColumns, Slice
+from pytest_crucible.report.grids import Grid, Row, named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """An experiment, sample by sample. Columns are in the order of its dataset."""
+
+    analysis: Analysis
+    metric: str | None
+    """What the experiment is mostly about: compared, else targeted, else first."""
+    columns: SampleColumns
+    facts: Mapping[str, MetricFacts]
+    """What is known of each metric, its kind resolved."""
+    clusters: npt.NDArray[np.int64] | None
+    """A number for the group of each sample, where groups are clusters."""
+    slices: tuple[Slice, ...]
+    read: Callable[[int, int], Sequence[Exchange]]
+    """What was asked and said, from one position up to another."""
+
+    @property
+    def name(self) -> str:
+        return named(self.analysis.plan.nodeid)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return tuple(arm.name for arm in self.analysis.plan.arms)
+
+
+def slice_grid(chapter: Chapter) -> Grid:
+    """Each group with the candidate's mean and its difference to the first baseline."""
+    nodeid = chapter.analysis.plan.nodeid
+    rows = tuple(Row(experiment=nodeid, cells=_cells(one)) for one in chapter.slices)
+    heads = ("group", f"{chapter.metric} of {chapter.arms[0]}", "n")
+    return Grid(
+        heads=(*heads, f"{chapter.arms[0]} vs {chapter.arms[1]}", "pairs") if len(chapter.arms) > 1 else heads,
+        rows=rows,
+    )
+
+
+def _cells(one: Slice) -> tuple[str, ...]:
+    mean = (one.group, with_interval(one.value, one.interval), f"{one.n:,}")
+    if one.pairs is None:
+        return mean
+    return (*mean, with_interval(one.difference, one.difference_interval, sign=True), f"{one.pairs:,}")

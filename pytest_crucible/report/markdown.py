@@ -1,0 +1,116 @@
+"""A report as Markdown, fit for a pull request: what was ruled first, numbers in tables, everything else folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_crucible.records import Run
+from pytest_crucible.report.grids import Grid, Row
+from pytest_crucible.report.model import Report, report_of
+from pytest_crucible.report.printable import printable
+
+MARKS = {"met": "✅", "missed": "❌", "undecided": "❔"}
+"""Beside the word, never instead of it."""
+A_REPLY = 600
+"""Characters of a reply that are shown."""
+
+
+def render_markdown(run: Run) -> str:
+    """A run as GitHub-flavoured Markdown."""
+    return "\n".join(_lines(report_of(run))) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    mark = f"{MARKS[report.state]} " if report.state else ""
+    yield f"## {mark}{plain(report.headline)}"
+    for grid in report.verdicts:
+        yield ""
+        yield from _table(grid, many=len(report.run.experiments) > 1)
+    if not report.verdicts and report.estimates.rows:
+        yield ""
+        yield from _table(report.estimates, many=True)
+    if report.remarks:
+        yield ""
+        yield from (f"- {plain(remark.strip())}" for remark in report.remarks)
+    yield from _details(report)
+    yield ""
+    yield f"<sub>run {code(report.run.id)}, seed {report.run.seed}</sub>"
+
+
+def _details(report: Report) -> Iterator[str]:
+    grids = {"All estimates": report.estimates, "What it took": report.usage, "How long it took": report.percentiles}
+    for title, grid in grids.items():
+        if grid.rows:
+            yield from _folded(title, _table(grid, many=len(report.run.experiments) > 1))
+    worst = list(_worst(report.run))
+    if worst:
+        yield from _folded("Worst samples", worst)
+    said = [f"- {plain(one.text)}{_cited(one.cites)}" for one in report.methods]
+    yield from _folded("Methods", [*said, "", *(f"- {one.key}: {plain(one.plain())}" for one in report.references)])
+    yield from _folded("Environment", [f"- {plain(name)}: {plain(value)}" for name, value in report.facts.items()])
+
+
+def _table(grid: Grid, *, many: bool) -> Iterator[str]:
+    shown = grid.with_names() if many else grid
+    yield _row([plain(head) for head in shown.heads])
+    yield _row(["--:" if shown.is_number(k) else ":--" for k in range(len(shown.heads))])
+    for row in shown.rows:
+        yield _row(_cells(row, first=1 + many))
+
+
+def _cells(row: Row, first: int) -> Sequence[str]:
+    """What a row is about is code, so that nothing in a name is markup; what was ruled has its mark and its reason."""
+    *cells, last = [code(cell) for cell in row.cells[:first]] + [plain(cell) for cell in row.cells[first:]]
+    mark = f"{MARKS[row.state]} " if row.state else ""
+    below = f"<br><sub>{plain(row.below)}</sub>" if row.below else ""
+    return [*cells, f"{mark}{last}{below}"]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
+
+
+def _worst(run: Run) -> Iterator[str]:
+    for analysis in run.experiments:
+        for one in analysis.worst:
+            was = "" if one.baseline_value is None else f", baseline {one.baseline_value:g}"
+            yield f"{code(one.sample)}: {plain(one.metric)} = {one.value:g}{was}"
+            yield from ("", *_fenced(printable(one.reply, A_REPLY)), "")
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """As code, in a fence that nothing in the text can close."""
+    fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", text)), default=2))
+    yield from (f"{fence}text", text, fence)
+
+
+def code(text: str) -> str:
+    """As code within a line of a table.
+
+    >>> code("a | b"), code("uses `x`")
+    ('`a \\\\| b`', '`` uses `x` ``')
+    """
+    flat = " ".join(printable(text).split()).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(found) for found in re.findall("`+", flat)), default=0))
+    pad = " " if "`" in flat else ""
+    return f"{ticks}{pad}{flat}{pad}{ticks}"
+
+
+def plain(text: str) -> str:
+    r"""As the words that they are, whatever markup, mention or link they look like.
+
+    >>> plain("*bold* <b> a|b @all"), plain("0.810 [0.750, 0.858]"), plain("exact_match")
+    ('\\*bold\\* &lt;b> a\\|b &#64;all', '0.810 [0.750, 0.858]', 'exact_match')
+    """
+    flat = " ".join(printable(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;")
+    flat = re.sub(r"(?<!\w)_|_(?!\w)|[\\`*|~#]|(?<=\])\(|(?<=!)\[", lambda found: f"\\{found[0]}", flat)
+    return re.sub(r"(https?):(?=//)|(www)\.", lambda found: f"{found[1] or found[2]}&#{58 if found[1] else 46};", flat)
+
+
+def _cited(keys: Sequence[str]) -> str:
+    return f" ({', '.join(keys)})" if keys else ""

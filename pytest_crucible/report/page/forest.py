@@ -1,0 +1,142 @@
+"""Forest plots: estimates or differences under each other, each a point on its interval, beside the numbers that it draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from xml.etree import ElementTree
+
+from pytest_crucible.numerals import with_interval
+from pytest_crucible.records import Comparison, Interval, Run, State
+from pytest_crucible.report.grids import Row, comparisons, named
+from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
+from pytest_crucible.report.page.tables import aligned
+
+HEIGHT = 28
+"""Of one strip, in pixels. Its width is that of the page, so that positions are percentages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One line of a forest plot."""
+
+    name: str
+    shown: str
+    """The number as the tables have it."""
+    value: float | None
+    interval: Interval | None
+    state: State | None = None
+    limits: tuple[float, ...] = ()
+    """Where a verdict turns: no difference, a margin, a target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """Lines on one scale."""
+
+    title: str
+    marks: tuple[Mark, ...]
+    axis: Axis
+
+    def strips(self) -> Iterator[tuple[Mark, str, str]]:
+        """Each line with its picture, and with its number so that decimal points stand under each other."""
+        for mark, cell in zip(self.marks, aligned([mark.shown for mark in self.marks]), strict=True):
+            yield mark, drawn(_strip(mark, self.axis)), " ".join(cell)
+
+    def ticks(self) -> str:
+        """The scale below them."""
+        parts = [
+            element("text", label(tick), x=_percent(self.axis.share(tick)), y=14, text_anchor="middle", class_="tick")
+            for tick in self.axis.ticks
+        ]
+        return drawn(element("svg", *parts, width="100%", height=18, class_="strip", aria_hidden="true"))
+
+
+def differences(run: Run) -> Iterator[Forest]:
+    """All comparisons, those by one metric on one scale."""
+    many = len(run.experiments) > 1
+    pairs = [one for analysis in run.experiments for one in analysis.comparisons]
+    found = [
+        (one.contrast.metric, _difference(row, one, many))
+        for row, one in zip(comparisons(run).rows, pairs, strict=True)
+    ]
+    yield from _forests(found, always=0.0)
+
+
+def levels(run: Run) -> Iterator[Forest]:
+    """Every arm's mean, those of one metric on one scale, with the targets that are about it."""
+    many = len(run.experiments) > 1
+    found = [
+        (one.metric, Mark(
+            name=f"{named(analysis.plan.nodeid)}: {one.arm}" if many else one.arm,
+            shown=with_interval(one.value, one.interval),
+            value=one.value,
+            interval=one.interval,
+            limits=tuple(
+                result.target.value
+                for result in analysis.targets
+                if result.estimate.arm == one.arm and (result.target.metric, result.estimate.statistic) == (one.metric, "mean")
+            ),
+        ))
+        for analysis in run.experiments
+        for one in analysis.estimates
+    ]  # fmt: skip
+    yield from _forests(found)
+
+
+def _difference(row: Row, one: Comparison, many: bool) -> Mark:
+    name = row.cells[0].removeprefix(f"{one.contrast.metric}: ")
+    margin = one.contrast.margin
+    return Mark(
+        name=f"{named(row.experiment)}: {name}" if many else name,
+        shown=row.cells[1],
+        value=one.difference,
+        interval=one.interval,
+        state=row.state,
+        limits=(0.0,) if margin is None else (0.0, -margin, margin),
+    )
+
+
+def _forests(found: Sequence[tuple[str, Mark]], always: float | None = None) -> Iterator[Forest]:
+    for metric, pairs in groupby(sorted(found, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
+        marks = tuple(mark for _, mark in pairs)
+        values = [value for mark in marks for value in _values(mark)] + ([] if always is None else [always])
+        if any(mark.value is not None for mark in marks):
+            yield Forest(title=metric, marks=marks, axis=axis(values))
+
+
+def _values(mark: Mark) -> Iterator[float]:
+    yield from mark.limits
+    if mark.value is not None:
+        yield mark.value
+    if mark.interval is not None:
+        yield from (mark.interval.low, mark.interval.high)
+
+
+def _strip(mark: Mark, on: Axis) -> ElementTree.Element:
+    middle = HEIGHT / 2
+    parts = [
+        element("line", x1=_percent(on.share(at)), x2=_percent(on.share(at)), y1=0, y2=HEIGHT, class_=kind)
+        for kind, places in (("grid", on.ticks), ("limit", mark.limits))
+        for at in places
+    ]
+    if mark.interval is not None:
+        ends = [on.share(end) for end in (mark.interval.low, mark.interval.high)]
+        whole = dict(zip(("x1", "x2"), map(_percent, ends), strict=True))
+        parts.append(element("line", y1=middle, y2=middle, class_="interval", **whole))
+        for end, share in zip((mark.interval.low, mark.interval.high), ends, strict=True):
+            if math.isfinite(end):  # an open end has no stop
+                at = _percent(share)
+                parts.append(element("line", x1=at, x2=at, y1=middle - 5, y2=middle + 5, class_="interval"))
+    if mark.value is not None and math.isfinite(mark.value):
+        parts.append(element("circle", cx=_percent(on.share(mark.value)), cy=middle, r=5, class_="point"))
+    title = element("title", f"{mark.name}: {mark.shown}")
+    size = {"width": "100%", "height": HEIGHT}
+    return element("svg", title, *parts, **size, class_=f"strip {mark.state or ''}".strip(), role="img")
+
+
+def _percent(share: float) -> str:
+    """Not quite from edge to edge: a point at the end of the scale is drawn whole."""
+    return f"{4 + share * 92:.2f}%"

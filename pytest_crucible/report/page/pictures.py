@@ -1,0 +1,135 @@
+"""Pictures of one experiment's samples: how scores lie, how they pair, how long answers took."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
+
+WIDTH, HEIGHT = 360, 220
+LEFT, RIGHT, TOP, BOTTOM = 44, 22, 10, 34
+BINS = 24
+POINTS = 1200
+"""Above this many a scatter is drawn in squares. Both are larger where more samples lie."""
+CELLS = 28
+
+
+def distribution(name: str, arms: Sequence[tuple[str, Sequence[float]]]) -> str:
+    """Histograms of the arms' scores on one scale, as outlines: the share of samples in each of its bins."""
+    seen = [np.asarray(values, dtype=float) for _, values in arms]
+    seen = [values[np.isfinite(values)] for values in seen]
+    if not sum(map(len, seen)):
+        return ""
+    across = axis(np.concatenate(seen).tolist())
+    edges = np.linspace(across.low, across.high, BINS + 1)
+    shares = [np.histogram(values, edges)[0] / max(1, len(values)) for values in seen]
+    up = axis([0.0, *(float(share.max()) for share in shares)], most=4)
+    x, y = _scales(across, up)
+    outlines = [
+        element("path", d=_steps(edges, share, x, y), class_=f"arm arm{k} outline")
+        for k, share in enumerate(shares)
+    ]  # fmt: skip
+    return _frame(f"Distribution of {name}", across, up, name, "share of samples", outlines)
+
+
+def pairs(name: str, candidate: tuple[str, Sequence[float]], baseline: tuple[str, Sequence[float]]) -> str:
+    """Each sample that both answered: the baseline's score across, the candidate's up. On the line they are equal."""
+    theirs, ours = np.asarray(baseline[1], dtype=float), np.asarray(candidate[1], dtype=float)
+    both = np.isfinite(theirs) & np.isfinite(ours)
+    if not both.any():
+        return ""
+    on = axis([*theirs[both].tolist(), *ours[both].tolist()])
+    x, y = _scales(on, on)
+    equal = element("line", x1=x(on.low), y1=y(on.low), x2=x(on.high), y2=y(on.high), class_="limit")
+    dots = _dots(theirs[both], ours[both], on, x, y)
+    title = f"{name}, sample by sample: {candidate[0]} against {baseline[0]}"
+    return _frame(title, on, on, f"{name} of {baseline[0]}", candidate[0], [equal, *dots])
+
+
+def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
+    """The share of answers that came within a time, for each arm."""
+    seen = [(k, np.sort(np.asarray(values)[np.isfinite(values)])) for k, (_, values) in enumerate(arms)]
+    seen = [(k, values) for k, values in seen if len(values)]
+    if not seen:
+        return ""
+    across, up = axis([0.0, *(float(values[-1]) for _, values in seen)]), axis([0.0, 1.0])
+    x, y = _scales(across, up)
+    shares = np.linspace(0.0, 1.0, 101)
+    lines = [
+        element(
+            "polyline",
+            points=" ".join(
+                f"{x(float(at)):.1f},{y(float(share)):.1f}"
+                for share, at in zip(shares, np.quantile(values, shares), strict=True)
+            ),
+            class_=f"arm arm{k} outline",
+        )
+        for k, values in seen
+    ]
+    return _frame("Share of answers within a time", across, up, "seconds", "share of answers", lines)
+
+
+def _dots(theirs: Any, ours: Any, on: Axis, x: Callable[[float], float], y: Callable[[float], float]) -> list[Any]:
+    alike = Counter(zip(theirs.tolist(), ours.tolist(), strict=True))
+    if len(alike) <= POINTS:
+        return [
+            element(
+                "circle", cx=f"{x(a):.1f}", cy=f"{y(b):.1f}", r=f"{min(12.0, 1.6 + math.sqrt(count)):.1f}", class_="dot"
+            )
+            for (a, b), count in sorted(alike.items())
+        ]
+    cell = (on.high - on.low) / CELLS
+    places = ((np.stack([theirs, ours]) - on.low) / cell).astype(int).clip(0, CELLS - 1)
+    counts = Counter(zip(*places.tolist(), strict=True))
+    most = max(counts.values())
+    wide, high = (WIDTH - LEFT - RIGHT) / CELLS, (HEIGHT - TOP - BOTTOM) / CELLS
+    return [
+        element(
+            "rect",
+            x=f"{x(on.low + (a + 0.5) * cell) - wide * side / 2:.1f}",
+            y=f"{y(on.low + (b + 0.5) * cell) - high * side / 2:.1f}",
+            width=f"{wide * side:.1f}",
+            height=f"{high * side:.1f}",
+            class_="dot",
+        )
+        for (a, b), count in sorted(counts.items())
+        for side in [max(0.15, math.sqrt(count / most))]
+    ]
+
+
+def _steps(edges: Any, shares: Any, x: Callable[[float], float], y: Callable[[float], float]) -> str:
+    parts = [f"M{x(float(edges[0])):.1f},{y(0.0):.1f}"]
+    for (left, right), share in zip(pairwise(edges), shares, strict=True):
+        parts.append(f"L{x(float(left)):.1f},{y(float(share)):.1f}L{x(float(right)):.1f},{y(float(share)):.1f}")
+    return "".join([*parts, f"L{x(float(edges[-1])):.1f},{y(0.0):.1f}Z"])
+
+
+def _scales(across: Axis, up: Axis) -> tuple[Callable[[float], float], Callable[[float], float]]:
+    return (
+        lambda value: LEFT + across.share(value) * (WIDTH - LEFT - RIGHT),
+        lambda value: HEIGHT - BOTTOM - up.share(value) * (HEIGHT - TOP - BOTTOM),
+    )
+
+
+def _frame(title: str, across: Axis, up: Axis, x_name: str, y_name: str, inside: Sequence[Any]) -> str:
+    """The picture in its axes, with their names."""
+    x, y = _scales(across, up)
+    floor, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    grid = [element("line", x1=LEFT, x2=right, y1=f"{y(t):.1f}", y2=f"{y(t):.1f}", class_="grid") for t in up.ticks]
+    texts = [
+        *(element("text", label(t), x=f"{x(t):.1f}", y=floor + 14, text_anchor="middle", class_="tick") for t in across.ticks),
+        *(element("text", label(t), x=LEFT - 5, y=f"{y(t) + 4:.1f}", text_anchor="end", class_="tick") for t in up.ticks),
+        element("text", x_name, x=(LEFT + right) / 2, y=HEIGHT - 4, text_anchor="middle", class_="name"),
+        element("text", y_name, x=0, y=0, transform=f"translate(11 {(TOP + floor) / 2}) rotate(-90)",
+                text_anchor="middle", class_="name"),
+    ]  # fmt: skip
+    told = element("title", title)
+    return drawn(
+        element("svg", told, *grid, *inside, *texts, viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="picture", role="img")
+    )

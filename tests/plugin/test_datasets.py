@@ -1,0 +1,69 @@
+"""Datasets in a suite: which were read, and which part of them was asked, stand in the run's record."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+SUITE = """
+import pytest
+
+
+@pytest.mark.crucible(dataset={dataset!r}, metrics="exact_match"{more})
+def test_it(sample, score):
+    return str(sample.expected)
+"""
+
+
+def document(pytester: pytest.Pytester) -> dict:
+    return json.loads((pytester.path / "out.json").read_text())["experiments"][0]["dataset"]
+
+
+def run(pytester: pytest.Pytester, dataset: str, more: str = "") -> pytest.RunResult:
+    pytester.makepyfile(SUITE.format(dataset=dataset, more=more))
+    return pytester.runpytest("-p", "no:asyncio", "--crucible-json=out.json")
+
+
+def test_a_dataset_by_name_says_where_it_comes_from(pytester, tmp_path, monkeypatch):
+    monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k" / "test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
+
+    assert run(pytester, "gsm8k").ret == 0
+    origin = document(pytester)["origin"]
+    assert origin["source"] == "https://github.com/openai/grade-school-math"
+    assert len(origin["files"]["gsm8k/test.jsonl"]) == 64
+    assert origin["official"] is False
+
+
+def test_the_part_that_was_asked_is_in_the_record(pytester):
+    rows = "".join(f"{n},{n},{n},{'ab'[n % 2]}\n" for n in range(40))
+    (pytester.path / "sums.csv").write_text(f"id,input,expected,label\n{rows}")
+
+    assert run(pytester, "sums.csv", ', fold="2/4", limit=6, stratify="label"').ret == 0
+    found = document(pytester)
+    assert found["n"] == 6
+    assert found["selection"] == {
+        "of": 40, "seed": 0, "split": None, "fold": "2/4", "limit": 6, "stratify": "label",
+    }  # fmt: skip
+    assert found["origin"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (', fold="5/4"', "fold='5/4' is no fold: write '2/5' for the second of five"),
+        (', split="test"', "split='test' is no split: write 'test 0.2' for a fifth, and 'train 0.2' for the rest"),
+        (
+            ', stratify="label"',
+            "@pytest.mark.crucible has stratify='label' and nothing to draw: add limit=, fold= or split=",
+        ),
+    ],
+)
+def test_a_part_that_cannot_be_meant_ends_the_session(pytester, more, sentence):
+    (pytester.path / "sums.csv").write_text("id,input,expected\na,1,1\n")
+    result = run(pytester, "sums.csv", more)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{sentence}*".replace("[", "[[]")])

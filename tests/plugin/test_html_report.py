@@ -1,0 +1,223 @@
+"""The HTML report in a real browser: it is read, filtered and printed, and nothing that a model wrote runs in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import chromium
+
+HOSTILE = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'></script><!--"
+SUITE = {
+    "pytest.ini": "[pytest]\n",
+    "crucible.toml": """
+        [adapters.v2]
+        backend = "scripted"
+        script = "answers:v2"
+        latency_s = 0.002
+
+        [adapters.v1]
+        backend = "scripted"
+        script = "answers:v1"
+    """,
+    "answers.py": r'''
+        def v2(request):
+            k = int(request.sample.split("-")[1])
+            said = {
+                3: "HOSTILE", 4: "x" * 1_000_000, 5: "\u202eevil \u0645\u0631\u062d\u0628\u0627", 6: "\x1b[31mred \U0001f600 done"
+            }
+            return said.get(k, "yes" if k % 5 else "no")
+
+        def v1(request):
+            return "no" if int(request.sample.split("-")[1]) % 7 == 0 else "yes"
+    ''',
+    "test_words.py": """
+        import pytest
+        from pytest_crucible import metric
+
+        @metric(bounds=(0, 10))
+        def length(reply, sample):
+            return min(10.0, float(len(reply.text)))
+
+        def rows():
+            for k in range(130):
+                group = ("odd", "even", "<b>third</b>")[k % 3]
+                yield {"id": f"s-{k}", "input": f"question {k} <i>?</i>", "expected": "yes", "group": group}
+
+        @pytest.mark.crucible(dataset=rows, metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.7")
+        @pytest.mark.ab_compare("exact_match")
+        async def test_words(sample, sampler):
+            return await sampler.generate(sample.input)
+
+        @pytest.mark.crucible(dataset=rows, metrics=[length])
+        @pytest.mark.ab_compare("length", margin=0.5)
+        async def test_length(sample, sampler):
+            return await sampler.generate(sample.input)
+    """,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with hostile replies, of a run of two experiments."""
+    folder = tmp_path_factory.mktemp("suite")
+    for name, text in SUITE.items():
+        (folder / name).write_text(textwrap.dedent(text).replace("HOSTILE", HOSTILE), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--crucible-adapter=v2",
+        "--compare=v1",
+        "--crucible-report=run.html",
+    ]
+    done = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+    assert (folder / "run.html").exists(), done.stdout + done.stderr
+    return folder / "run.html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Iterator[Any]:
+    """Opens the page in a window of that kind. Whatever it complains of fails the test."""
+    complaints: list[str] = []
+    asked: list[str] = []
+    pages: list[Any] = []
+
+    def open_page(**window: Any) -> Any:
+        page = browser.new_page(**window)
+        pages.append(page)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(report.as_uri())
+        page.locator(".explorer .item").first.wait_for()
+        return page
+
+    yield open_page
+    for page in pages:
+        assert page.evaluate("window.pwned") is None
+        page.close()
+    assert complaints == []
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
+
+
+def first(page: Any) -> Any:
+    return page.locator(".explorer").first
+
+
+def count(page: Any) -> Any:
+    return first(page).locator(".count")
+
+
+def test_it_says_what_was_ruled_in_places_that_a_screen_reader_finds(opened):
+    page = opened()
+
+    assert page.get_by_role("heading", level=1).inner_text().startswith("? ")
+    for landmark in ("banner", "navigation", "main", "contentinfo"):
+        assert page.get_by_role(landmark).count() == 1
+    sections = page.get_by_role("region").all()
+    assert len(sections) >= 6
+    assert page.get_by_role("table", name="Verdicts by comparison").get_by_role("row").count() == 3
+    assert page.locator("section#differences svg[role=img] title").count() == 2
+    names = [select.get_attribute("aria-label") for select in first(page).locator("select").all()]
+    assert names == ["show", "by", "order", "group"]
+
+
+def test_it_is_used_by_keyboard_alone(opened):
+    page = opened()
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the verdicts"
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#verdicts")
+    item = first(page).locator(".item").nth(1)
+    item.focus()
+    page.keyboard.press("Enter")
+    first(page).locator(".list .sides").wait_for()
+    assert item.get_attribute("aria-expanded") == "true"
+    page.keyboard.press("Enter")
+    assert first(page).locator(".list .sides").count() == 0
+
+
+def test_samples_are_filtered_sorted_searched_and_paged(opened):
+    page = opened()
+    explorer = first(page)
+
+    assert count(page).inner_text() == "130 of 130 samples"
+    assert explorer.locator(".item").count() == 50
+    explorer.get_by_role("button", name="Next").click()
+    assert explorer.locator(".item code").first.inner_text() == "s-50"
+    explorer.get_by_label("show").select_option(label="v2 better")
+    assert count(page).inner_text() == "15 of 130 samples"  # multiples of 7 that v2 answers
+    explorer.get_by_label("group").select_option(label="<b>third</b>")
+    assert count(page).inner_text() == "5 of 130 samples"
+    explorer.get_by_label("show").select_option(label="all")
+    explorer.get_by_label("group").select_option(label="all")
+    explorer.get_by_label("order").select_option(label="most lost first")
+    assert explorer.locator(".item .worse").count() == 25  # v2 is wrong on 29, of which v1 is wrong on 4
+    explorer.get_by_label("search").fill("QUESTION 129")
+    explorer.locator(".item code", has_text="s-129").wait_for()
+    assert count(page).inner_text() == "1 of 130 samples"
+    assert explorer.locator(".item code").inner_text() == "s-129"
+
+
+@pytest.mark.parametrize(
+    ("sample", "shown"),
+    [("s-3", HOSTILE), ("s-4", "characters more)"), ("s-5", "\\u202eevil مرحبا"), ("s-6", "\\x1b[31mred 😀 done")],
+    ids=["script", "a megabyte", "right to left", "colours"],
+)
+def test_hostile_replies_are_shown_as_they_are(opened, sample, shown):
+    page = opened()
+
+    first(page).locator(".item", has=page.get_by_text(sample, exact=True)).click()
+    sides = first(page).locator(".list .sides")
+    sides.wait_for()
+    assert shown in sides.inner_text()
+    assert "<i>?</i>" in sides.inner_text()
+    assert sides.locator("script, img, i").count() == 0
+
+
+def test_a_page_of_hostile_megabytes_stays_small(report):
+    assert report.stat().st_size < 400_000
+
+
+def test_on_a_telephone_nothing_runs_over_the_edge(opened):
+    page = opened(viewport={"width": 360, "height": 700})
+
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    for k in (3, 4, 5):
+        first(page).locator(".item").nth(k).click()
+    first(page).locator(".list .sides").nth(2).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_it_is_dark_where_the_reader_wants_it_dark(opened):
+    colours = [
+        opened(color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
+        for scheme in ("light", "dark")
+    ]
+
+    assert colours == ["rgb(253, 253, 252)", "rgb(21, 24, 28)"]
+
+
+def test_on_paper_there_is_nothing_to_press(opened):
+    page = opened()
+
+    page.emulate_media(media="print")
+    assert not first(page).is_visible()
+    assert page.locator("#verdicts table").first.is_visible()
+    assert len(page.pdf()) > 10_000

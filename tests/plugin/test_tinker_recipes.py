@@ -1,0 +1,209 @@
+"""Recipes on a Tinker service: the same functions as on the embedded model, trained through the SDK's TrainingClient."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_base import write_tiny_base
+
+from pytest_crucible.embedded.server.process import LocalServer
+
+RECIPES = """
+    import pathlib
+    import random
+
+    def train_v2(trainer):
+        with open("trainings.txt", "a") as file:
+            file.write("trained\\n")
+        data, draw = trainer.datums("train.jsonl"), random.Random(trainer.seed)
+        for _ in range(60):
+            trainer.step(draw.sample(data, 4), learning_rate=1e-2)
+
+    def train_on(trainer):
+        trainer.start_from(pathlib.Path("state.txt").read_text())
+        trainer.step(trainer.datums("train.jsonl")[:4], learning_rate=1e-3)
+
+    def train_far(trainer):
+        data = trainer.datums("train.jsonl")
+        for rate in (1e-2, 1e-2, 1e30, 1e-2, 1e-2):
+            trainer.step(data[:4], learning_rate=rate)
+
+    def train_and_look(trainer):
+        data = trainer.datums([{"prompt": "2?", "completion": "five"}])
+        trainer.step(data, learning_rate=1e-2)
+        sampler = trainer.sampler()
+        assert type(sampler).__module__.startswith("tinker"), sampler
+        print("looked with", type(sampler).__name__)
+"""
+TEST_WORDS = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="words.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.80", "loss_reduction >= 0.5")
+    @pytest.mark.ab_compare("exact_match")
+    async def test_words(sample, sampler):
+        reply = await sampler.generate(sample.input)
+        with open(f"{sampler.arm.name}.txt", "a") as file:
+            file.write(f"{sample.id} {reply.text!r}\\n")
+        return reply
+"""
+TRAIN = "--crucible-train"
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory) -> Path:
+    return write_tiny_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture
+def recipes(suite, base, monkeypatch, tmp_path) -> Any:
+    pytest.importorskip("tinker")
+    for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(base))
+    suite.write_rows("words.jsonl", [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range(20)])
+    suite.write_rows("train.jsonl", [{"prompt": f"{k}?", "completion": "five"} for k in range(20, 60)])
+    (suite.path / "test_sums.py").unlink()
+    suite.test(TEST_WORDS, name="test_words")
+    suite.test(RECIPES, name="recipes")
+    suite.base = base
+    configure(suite)
+    return suite
+
+
+def configure(suite: Any, recipe: str = "recipes:train_v2", **more: str) -> None:
+    shared = {"recipe": f"'{recipe}'", "lora": "{ rank = 4 }", "parameters": "{ max_tokens = 12, temperature = 0.0 }"}
+    tables = {
+        "remote": {"backend": "'tinker'", **shared, **more},
+        "here": {"backend": "'local'", "base": f"'{suite.base}'", **shared},
+    }
+    lines = [f"[adapters.{name}]\n" + "".join(f"{k} = {v}\n" for k, v in one.items()) for name, one in tables.items()]
+    (suite.path / "crucible.toml").write_text("\n".join(lines))
+
+
+def lineages(suite: Any) -> list[dict[str, Any]]:
+    return [json.loads(one.read_text()) for one in (suite.path / ".crucible/adapters").glob("*/lineage.json")]
+
+
+def trainings(suite: Any) -> int:
+    return len((suite.path / "trainings.txt").read_text().split())
+
+
+def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
+    result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
+
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: training remote by recipes:train_v2: LoRA of rank 4, seed 0, base * on the local Tinker server",
+            "crucible: trained remote: 60 steps in *",
+            "loss_reduction >= 0.5 * [[]one training[]] *",
+        ]
+    )
+    remote, here = sorted(lineages(recipes), key=lambda one: one["checkpoint"], reverse=True)
+    assert remote["checkpoint"].startswith("tinker://")
+    assert remote["state"].startswith("tinker://")
+    assert remote["losses"] == pytest.approx(here["losses"], rel=1e-5)
+    assert remote["gradient_norms"] == pytest.approx(here["gradient_norms"], rel=1e-4)
+    assert remote["data"] == here["data"] != {}
+    replies = [sorted((recipes.path / f"{name}.txt").read_text().splitlines()) for name in ("remote", "here")]
+    assert replies[0] == replies[1]
+
+
+def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
+    recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
+
+    recipes.run_apart("--crucible-adapter=remote").assert_outcomes(passed=3)
+    assert trainings(recipes) == 1
+
+    shutil.rmtree(recipes.path / ".crucible/tinker/checkpoints")
+    result = recipes.run_apart("--crucible-adapter=remote")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*adapter 'remote' is not trained with recipe 'recipes:train_v2'*--crucible-train*"])
+
+    recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
+    assert trainings(recipes) == 2
+
+
+def test_training_goes_on_from_a_state_of_the_service(recipes):
+    recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
+    (first,) = lineages(recipes)
+    (recipes.path / "state.txt").write_text(first["state"])
+    configure(recipes, "recipes:train_on")
+
+    recipes.run_apart("--crucible-adapter=remote", TRAIN, "-rN")
+
+    (second,) = [one for one in lineages(recipes) if one["recipe"] == "recipes:train_on"]
+    assert second["parent"] == first["state"]
+    assert second["losses"][0] < 0.2 * first["losses"][0]
+
+
+def test_weights_that_are_not_finite_stop_a_training(recipes, monkeypatch):
+    configure(recipes, "recipes:train_far")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p save_often")
+    (recipes.path / "save_often.py").write_text("from pytest_crucible.training import tinker\ntinker.SAVE_S = 0.0\n")
+    monkeypatch.setenv("PYTHONPATH", str(recipes.path))
+
+    result = recipes.run_apart("--crucible-adapter=remote", TRAIN)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*training of 'remote' stopped at step *; a state from before is kept as tinker://*, for trainer.start_from*"]
+    )
+
+
+def test_a_recipe_may_sample_from_what_it_trains(recipes):
+    configure(recipes, "recipes:train_and_look")
+
+    result = recipes.run_apart("--crucible-adapter=remote", TRAIN, "-s")
+
+    result.stdout.fnmatch_lines(["*looked with SamplingClient*", "crucible: trained remote: 1 step in *"])
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (
+            {"model_path": "'tinker://a/b/c'"},
+            "*adapter 'remote' has a recipe and a model_path: it is made by one of them",
+        ),
+        ({"rank": "3"}, "*adapter 'remote' has 'rank', which backend 'tinker' does not know: with a recipe it takes *"),
+        ({"base_model": "3"}, "*adapter 'remote' has base_model 3: write the name of a model"),
+        ({"base_model": "'Qwen/none'"}, "*did not make an adapter to train: *"),
+        ({"recipe": "recipes:none"}, "*adapter 'remote' has recipe 'recipes:none', which cannot be imported*"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_in_a_sentence(recipes, more, sentence):
+    configure(recipes, **more)
+
+    result = recipes.run_apart("--crucible-adapter=remote", TRAIN)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([sentence])
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_a_service_that_goes_away_ends_the_training_in_a_sentence(recipes, tmp_path, monkeypatch, base):
+    with LocalServer.start(tmp_path / "hosted", base=base) as behind:
+        (model,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")
+        monkeypatch.setenv("TINKER_BASE_URL", behind.url)
+        monkeypatch.setenv("TINKER_API_KEY", behind.key)
+        monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(model))
+        (recipes.path / "recipes.py").write_text(
+            "def train_v2(trainer):\n"
+            "    data = trainer.datums([{'prompt': '2?', 'completion': 'five'}])\n"
+            "    trainer.step(data, learning_rate=1e-2)\n"
+            f"    import os, signal; os.kill({behind.process.pid}, signal.SIGKILL)\n"
+            "    trainer.step(data, learning_rate=1e-2)\n"
+        )
+        result = recipes.run_apart("--crucible-adapter=remote", TRAIN, "--crucible-tinker=hosted")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*training of 'remote' stopped at step 2: Tinker * nothing is kept*"])

@@ -1,0 +1,90 @@
+"""Other libraries' datasets, with the real libraries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pytest_crucible import DatasetError, Sample
+from pytest_crucible.datasets import identify, load_rows
+
+ROWS = [{"id": "a", "input": "2 + 2", "expected": 4}, {"id": "b", "input": "3 * 3", "expected": 9}]
+SAMPLES = [Sample(**row) for row in ROWS]
+
+
+def test_a_data_frame_is_read_by_its_rows():
+    assert load_rows(pd.DataFrame(ROWS), name="sums") == SAMPLES
+
+
+def test_a_missing_cell_of_a_data_frame_is_no_value():
+    frame = pd.DataFrame({"input": ["x", "y", "z"], "expected": [1.5, np.nan, None], "at": [pd.NaT, None, pd.NA]})
+
+    assert load_rows(frame, name="x") == [
+        Sample(id="x-1", input="x", expected=1.5),
+        Sample(id="x-2", input="y"),
+        Sample(id="x-3", input="z"),
+    ]
+
+
+def test_numbers_of_a_data_frame_are_python_s_own():
+    frame = pd.DataFrame({"input": pd.Series([1, 2], dtype="int8"), "expected": pd.array([1, None], dtype="Int64")})
+    one, other = load_rows(frame, name="x")
+
+    assert type(one.input) is int
+    assert type(one.expected) is int
+    assert other.expected is None
+    assert identify("x", [one]).sha256 == identify("x", [Sample(id="x-1", input=1, expected=1)]).sha256
+
+
+def test_the_columns_of_a_data_frame_are_mapped():
+    frame = pd.DataFrame({"question": ["x"], "topic": ["sums"]})
+
+    assert load_rows(frame, name="x", fields={"input": "question", "group": "topic"}) == [
+        Sample(id="x-1", input="x", group="sums")
+    ]
+
+
+def test_polars():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+
+    assert load_rows(polars.DataFrame(ROWS), name="sums") == SAMPLES
+
+
+def test_hugging_face():
+    datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets are not installed")
+    whole = datasets.Dataset.from_list(ROWS)
+
+    assert load_rows(whole, name="sums") == SAMPLES
+    assert load_rows(whole.to_iterable_dataset(), name="sums") == SAMPLES
+    with pytest.raises(
+        DatasetError, match="a DatasetDict with 'train', 'test' is not one dataset: give one of its parts"
+    ):
+        load_rows(datasets.DatasetDict({"train": whole, "test": whole}), name="sums")
+
+
+def test_inspect():
+    inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
+    from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+
+    said = [ChatMessageSystem(content="Be short."), ChatMessageUser(content="2 + 2?")]
+    given = [
+        inspect_ai.dataset.Sample(input="Which?", target="B", choices=["x", "y"], metadata={"level": 1}, id=7),
+        inspect_ai.dataset.Sample(input=said, target=["4", "four"], id="x"),
+        inspect_ai.dataset.Sample(input="Anything?", id="y"),
+    ]
+
+    assert load_rows(inspect_ai.dataset.MemoryDataset(given), name="x") == [
+        Sample(id="7", input="Which?", expected="B", metadata={"level": 1, "choices": ["x", "y"]}),
+        Sample(
+            id="x",
+            input=[{"role": "system", "content": "Be short."}, {"role": "user", "content": "2 + 2?"}],
+            expected=["4", "four"],
+        ),
+        Sample(id="y", input="Anything?"),
+    ]
+
+
+def test_a_mapping_is_not_one_dataset():
+    with pytest.raises(DatasetError, match="a dict with 'train' is not one dataset: give one of its parts"):
+        load_rows({"train": ROWS}, name="sums")

@@ -1,0 +1,69 @@
+"""Markdown: the ruling first, every number as the terminal has it, and nothing that a model or a name says as markup."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pytest_crucible.records import Worst
+from pytest_crucible.report.markdown import code, plain, render_markdown
+
+
+def test_the_ruling_comes_first_and_then_the_tables(run):
+    lines = render_markdown(run()).splitlines()
+
+    assert lines[0] == "## ❌ 3 verdicts: 1 missed, 2 met"
+    assert lines[2:5] == [
+        "| target | estimate [95 % interval] | n | lost | verdict |",
+        "| :-- | :-- | --: | --: | :-- |",
+        "| `exact >= 0.80` | 0.810 [0.750, 0.858] | 200 | 0 | ✅ met<br>"
+        "<sub>unproven; proof needs about n=12,000 at this estimate</sub> |",
+    ]
+    assert "| `exact: v2 vs v1` | -0.035 [-0.087, +0.016] | 198 | 2 | 0.180 | ❌ missed, proven<br>" in "\n".join(lines)
+
+
+def test_remarks_follow_and_all_else_is_folded(run):
+    text = render_markdown(run())
+
+    assert "- test\\_sums: v2 lost 2 by error" in text or "- test_sums: v2 lost 2 by error" in text
+    for title in ("All estimates", "Worst samples", "Methods", "Environment"):
+        assert f"<details><summary>{title}</summary>" in text
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_of_several_experiments_each_row_names_its_own(run, analysis, plan):
+    text = render_markdown(run(analysis(), analysis(plan(nodeid="test_math.py::test_products"))))
+
+    assert "| `test_products` | `exact: v2 vs v1` |" in text
+
+
+def test_what_was_not_judged_shows_its_estimates(run, analysis, plan):
+    text = render_markdown(
+        run(analysis(plan(targets=(), contrasts=()), targets=(), comparisons=()), verdicts=(), questions=0)
+    )
+
+    assert text.startswith("## nothing was judged\n")
+    assert "0.810 [0.750, 0.858]" in text.partition("<details>")[0]
+
+
+def test_a_reply_stays_in_its_fence(run, analysis):
+    reply = "```\n</details> @everyone\n````\x1b[2J"
+    worst = (Worst(metric="exact", value=0.0, baseline_value=None, sample="a`|b", reply=reply),)
+
+    text = render_markdown(run(analysis(worst=worst)))
+
+    assert "`````text\n```\n</details> @everyone\n````\\x1b[2J\n`````" in text
+    assert "`` a`\\|b ``" in text
+
+
+def test_names_are_no_markup(run):
+    verdicts = run().verdicts
+    hostile = dataclasses.replace(verdicts[2], reason="see [x](javascript:1) <img> #12 @me https://e.vil | *b*")
+
+    text = render_markdown(run(verdicts=(*verdicts[:2], hostile)))
+
+    for markup in ("](", "<img", " #12", "@me", "https://"):
+        assert markup not in text.partition("<details>")[0]
+
+
+def test_code_and_plain_text_are_one_line():
+    assert "\n" not in code("a\nb") + plain("a\nb")

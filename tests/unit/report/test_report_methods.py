@@ -1,0 +1,43 @@
+"""Methods in sentences: each that a session can use has words, and what it cites is known."""
+
+from __future__ import annotations
+
+from pytest_crucible.report.methods import METHODS, cited, methods
+from pytest_crucible.report.references import known_references
+from pytest_crucible.stats import TABLE
+
+
+def test_every_method_of_a_session_has_words():
+    used = {
+        row.method
+        for row in TABLE
+        if (row.question in ("estimate", "bound") and row.design == "one arm")
+        or (row.question in ("compare", "margin") and row.design == "pairs")
+    }  # fmt: skip
+
+    assert used <= set(METHODS)
+
+
+def test_what_is_cited_is_known_and_what_is_known_is_cited():
+    keys = {key for _, cites in METHODS.values() for key in cites} | {"mcnemar1947", "holm1979", "hyndman1996"}
+
+    assert keys == set(known_references())
+
+
+def test_references_have_what_bibtex_wants():
+    for one in known_references().values():
+        assert {"author", "title", "year"} <= set(one.fields)
+        assert {"journal", "volume", "pages"} <= set(one.fields) or "publisher" in one.fields
+        assert one.bibtex().startswith(f"@{one.type}{{{one.key},\n")
+        assert one.fields["year"] in one.plain()
+
+
+def test_a_run_says_how_its_numbers_were_got(run):
+    said = [one.text for one in methods(run())]
+
+    assert said[0] == "Intervals are two-sided at 95 %; n counts samples, and lost ones are counted apart."
+    assert "Estimates are by Wilson's score interval." in said
+    assert any(text.startswith("A verdict is called proven only where") for text in said)  # v2 lost two
+    assert not any("Holm" in text for text in said)
+    assert any("over the 3 comparisons" in one.text for one in methods(run(questions=3)))
+    assert cited(list(methods(run()))) == ("wilson1927", "tango1998", "clopper1934", "mcnemar1947")

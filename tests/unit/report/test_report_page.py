@@ -1,0 +1,104 @@
+"""Parts of the page: scales, cells that align on the decimal point, packed samples."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.report.grids import Grid, Row
+from pytest_crucible.report.page.archive import A_TEXT, packed, text_of
+from pytest_crucible.report.page.forest import differences, levels
+from pytest_crucible.report.page.pictures import distribution, pairs, waiting
+from pytest_crucible.report.page.svg import axis
+from pytest_crucible.report.page.tables import aligned, laid_out
+
+NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
+
+
+@given(st.lists(NUMBERS, min_size=1))
+def test_a_scale_holds_what_it_was_made_for(values):
+    made = axis(values)
+
+    slack = 1e-6 * (made.high - made.low)
+    assert made.low - slack <= min(values)
+    assert max(values) <= made.high + slack
+    assert 2 <= len(made.ticks) <= 12
+    assert all(0 <= made.share(value) <= 1 for value in values)
+
+
+def test_a_scale_of_nothing_and_of_infinity_is_still_one():
+    assert axis([]).ticks == axis([0.0, 1.0]).ticks
+    assert axis([math.inf, 0.0, 1.0]).high == 1.0
+
+
+@given(st.lists(st.decimals(-999, 999, places=3).map(str), min_size=1, max_size=5))
+def test_decimal_points_stand_under_each_other(numbers):
+    cells = aligned([f"{one} [{one}, {one}]" for one in numbers])
+
+    assert len({(text.index("."), len(text)) for text, _ in cells}) == 1
+
+
+def test_cells_are_set_by_what_they_are():
+    rows = (Row(experiment="a::b", cells=("x", "-0.5 [no interval]", "1,234", "met"), state="met"),)
+    layout = laid_out(Grid(heads=("target", "estimate", "n", "verdict"), rows=rows), many=True)
+
+    ((_, cells),) = layout.rows
+    assert [(cell.kind, cell.text) for cell in cells] == [
+        ("word", "b"), ("word", "x"), ("estimate", "−0.5 [no interval]"), ("number", "1,234"), ("verdict", "met"),
+    ]  # fmt: skip
+
+
+def test_forests_draw_each_comparison_and_each_arm(run):
+    (compared,), means = list(differences(run())), list(levels(run()))
+
+    assert [(mark.name, mark.shown, mark.limits) for mark in compared.marks] == [
+        ("v2 vs v1", "-0.035 [-0.087, +0.016]", (0.0,))
+    ]
+    assert [[mark.name for mark in one.marks] for one in means] == [["v2", "v1"]]
+    assert means[0].marks[0].limits == (0.80,)
+    ((_, strip, shown),) = compared.strips()
+    assert strip.count("<circle") == 1
+    assert shown == "−0.035 [−0.087, +0.016]"
+
+
+@pytest.mark.parametrize("draw", [distribution, pairs], ids=["distribution", "pairs"])
+def test_pictures_escape_names_and_leave_out_what_is_unknown(draw):
+    arms = ("<v2>", [0.1, math.nan, 0.3]), ("v1", [0.2, 0.5, 0.4])
+
+    drawn = draw("a<b", list(arms)) if draw is distribution else draw("a<b", *arms)
+
+    assert drawn.startswith("<svg")
+    assert "a&lt;b" in drawn
+    assert "nan" not in drawn
+
+
+def test_nothing_is_drawn_of_nothing():
+    nothing = ("v2", [math.nan]), ("v1", [math.nan])
+
+    assert (distribution("m", list(nothing)), pairs("m", *nothing), waiting(list(nothing))) == ("", "", "")
+
+
+def test_many_pairs_are_drawn_in_squares():
+    values = [k / 5000 for k in range(5000)]
+
+    assert 20 < pairs("m", ("v2", values), ("v1", values)).count("<rect") < 800
+
+
+def test_samples_are_packed_as_letters_and_the_same_ones_each_time():
+    value = {"text": "</script>", "n": None}
+
+    assert packed(value) == packed(value)
+    assert "<" not in packed(value)
+    assert json.loads(gzip.decompress(base64.b64decode(packed(value)))) == value
+
+
+def test_a_text_is_cut_where_it_is_too_long_and_says_so():
+    assert text_of("x" * (A_TEXT + 5)).endswith("... (5 characters more)")
+    assert text_of([{"role": "user", "content": "é"}]).count("é") == 1
+    assert text_of(None) == ""
