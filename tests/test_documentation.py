@@ -49,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 32
+MOST_COMMANDS = 35
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -180,7 +180,8 @@ def _run_command(command: Command, where: str, folder: Path) -> None:
 
 
 def _with_this_python(text: str) -> str:
-    """`pytest` and `python` are those that run this test; what other plugins are installed does not matter."""
+    """`pytest`, `crucible` and `python` are those that run this test; what other plugins are installed does not matter."""
+    text = re.sub(r"(?<![\w.\-/])crucible(?= [a-z])", f"{sys.executable} -m pytest_crucible", text)
     plugins = ["-p crucible"]
     plugins += ["-p xdist"] if " -n " in text else []
     plugins += [] if "--lf" in text else ["-p no:cacheprovider"]
