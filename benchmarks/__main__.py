@@ -12,6 +12,7 @@ from benchmarks import (
     engine,
     first_use,
     hedging,
+    history,
     million,
     overlap,
     planned,
@@ -26,6 +27,7 @@ from benchmarks import (
     telemetry,
     tinker,
     verdicts,
+    writing,
 )
 from benchmarks.figures import Figure, show
 
@@ -43,6 +45,8 @@ BENCHMARKS = (
     rerun,
     reports,
     million,
+    writing,
+    history,
     stats_speed,
     resampling,
     sequential,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
@@ -72,16 +71,25 @@ _CAUSES = {
 
 def insert_once(engine: Engine, table: Table) -> Any:
     """An INSERT that leaves a row alone which is there already: two workers may say the same."""
-    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table).on_conflict_do_nothing()
+    return _insert(engine, table).on_conflict_do_nothing()
 
 
 def insert_over(engine: Engine, table: Table) -> Any:
     """An INSERT that takes the place of the row with the same key."""
-    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
-    new = dialect.insert(table)
+    new = _insert(engine, table)
     told = {column.name: new.excluded[column.name] for column in table.c if not column.primary_key}
     return new.on_conflict_do_update(index_elements=list(table.primary_key), set_=told)
+
+
+def _insert(engine: Engine, table: Table) -> Any:
+    """As the database has it; the other one's dialect is not imported, which would take as long as listing a thousand runs."""
+    if engine.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
 
 
 def _explanation(error: SQLAlchemyError) -> str:
