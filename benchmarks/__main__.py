@@ -12,6 +12,7 @@ from benchmarks import (
     engine,
     first_use,
     hedging,
+    history,
     million,
     overlap,
     planned,
@@ -27,6 +28,7 @@ from benchmarks import (
     telemetry,
     tinker,
     verdicts,
+    writing,
 )
 from benchmarks.figures import Figure, show
 
@@ -44,6 +46,8 @@ BENCHMARKS = (
     rerun,
     reports,
     million,
+    writing,
+    history,
     stats_speed,
     resampling,
     sequential,

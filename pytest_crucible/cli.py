@@ -11,7 +11,23 @@ import click
 
 from pytest_crucible.errors import CrucibleError
 
-COMMANDS = ("calibrate", "datasets", "export", "metrics", "report", "tinker-server")
+COMMANDS = (
+    "runs",
+    "show",
+    "compare",
+    "report",
+    "trend",
+    "plan",
+    "promote",
+    "adapters",
+    "datasets",
+    "metrics",
+    "calibrate",
+    "export",
+    "gc",
+    "doctor",
+    "tinker-server",
+)
 """In the order of the help. A new command is a module of this name, its dashes as underscores, and a name here."""
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4
 """What pytest.ExitCode means by them."""

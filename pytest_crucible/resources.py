@@ -97,11 +97,11 @@ class Resources:
     @cached_property
     def store(self) -> RunStore:
         """Raises StoreError."""
-        return RunStore(self._location)
+        return RunStore(self._location, self._hide)
 
     @cached_property
     def writer(self) -> Writer:
-        return self.store.writer(self._hide)
+        return self.store.writer()
 
     @cached_property
     def loop(self) -> BackgroundLoop:

@@ -49,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 33
+MOST_COMMANDS = 41
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -180,7 +180,8 @@ def _run_command(command: Command, where: str, folder: Path) -> None:
 
 
 def _with_this_python(text: str) -> str:
-    """`pytest` and `python` are those that run this test; what other plugins are installed does not matter."""
+    """`pytest`, `crucible` and `python` are those that run this test; what other plugins are installed does not matter."""
+    text = re.sub(r"(?<![\w.\-/])crucible(?= [a-z])", f"{sys.executable} -m pytest_crucible", text)
     plugins = ["-p crucible"]
     plugins += ["-p xdist"] if " -n " in text else []
     plugins += [] if "--lf" in text else ["-p no:cacheprovider"]
@@ -394,14 +395,16 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     written = [row[0].strip("`") for row in table_rows("reference/json.md")]
 
     assert len(written) == len(set(written))
-    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1)))
+    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1))) | set(
+        json_keys(_document(pytester, last=("--crucible-fresh",)))
+    )
     page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
     assert f"This is format {document['format']}." in page
     [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].arms[].lost`")
     assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
-def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
+def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...] = ()) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
@@ -454,9 +457,10 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
-    for _ in range(asked):  # at first everything is asked, and then little is
+    for number in range(asked):  # at first everything is asked, and then little is
+        more = last if number == asked - 1 else ()
         result = pytester.runpytest(
-            "-p", "no:asyncio", *arms, "--crucible-json=out.json", "--crucible-budget=1M requests"
+            "-p", "no:asyncio", *arms, *more, "--crucible-json=out.json", "--crucible-budget=1M requests"
         )
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())

@@ -15,12 +15,12 @@ LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli commands __main__ tinkering "
     "lessons checkpoints replaying scoring scorer_tables telling exporting exporting_parquet recalling sampled github "
-    "figures",
+    "figures manifest hiding pairing repeating",
     "stages": "plan sample score store analyse gate report",
     "presets": "cns3 judges",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources",
     "model": "embedded sandbox",
-    "nouns": "records wire errors numerals durations",
+    "nouns": "redaction records wire errors numerals durations",
 }
 EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.sources"),

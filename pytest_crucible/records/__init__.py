@@ -16,9 +16,10 @@ from pytest_crucible.records.answers import (
     Request,
     ScoreColumns,
 )
-from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
+from pytest_crucible.records.conclusions import Analysis, Drift, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
 from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
+from pytest_crucible.records.history import Change, PairSpread, RunListed, TrendPoint
 from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
@@ -79,6 +80,7 @@ __all__ = [
     "ArmEvents",
     "Became",
     "BudgetSpent",
+    "Change",
     "ColumnKind",
     "Comparison",
     "Contrast",
@@ -86,6 +88,7 @@ __all__ = [
     "Decision",
     "Direction",
     "Diversity",
+    "Drift",
     "EffectSize",
     "Emit",
     "Estimate",
@@ -109,6 +112,7 @@ __all__ = [
     "Observation",
     "Origin",
     "Outcome",
+    "PairSpread",
     "PlaceBias",
     "Plan",
     "Quantile",
@@ -118,6 +122,7 @@ __all__ = [
     "Reused",
     "Role",
     "Run",
+    "RunListed",
     "Said",
     "Sample",
     "SampleColumns",
@@ -132,6 +137,7 @@ __all__ = [
     "Target",
     "TargetResult",
     "TrainingResult",
+    "TrendPoint",
     "Usage",
     "Value",
     "Verdict",

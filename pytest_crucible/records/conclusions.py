@@ -56,6 +56,23 @@ class FromCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A baseline that was asked anew, against its stored answers: with one identity, a difference is the server's."""
+
+    arm: str
+    run: str
+    """The run that stored answers are of."""
+    alpha: float
+    comparison: Comparison
+    """Today's answers are the candidate."""
+
+    @property
+    def found(self) -> bool:
+        """Is it proven?"""
+        return self.comparison.p_adjusted is not None and self.comparison.p_adjusted <= self.alpha
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """Everything that was computed for one experiment, before anything is decided."""
 
@@ -86,6 +103,8 @@ class Analysis:
     """Of the antagonist, for each arm and name of a finding."""
     judges: tuple[PlaceBias | HumanAgreement, ...] = ()
     """What is known of the judges of each arm's replies."""
+    drifts: tuple[Drift, ...] = ()
+    """Of each baseline that was asked anew and had been asked before, on each metric that is compared."""
     usage: tuple[Usage, ...] = ()
     """What it took to ask each arm that was asked something, in the order of the arms, and then each judge."""
 

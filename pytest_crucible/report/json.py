@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_crucible.records import JUDGE, Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
+from pytest_crucible.records import JUDGE, Analysis, Comparison, Drift, EffectSize, Estimate, Plan, Run, Verdict
 from pytest_crucible.report.diversity import diversity_document
 from pytest_crucible.report.findings import finding_document
 from pytest_crucible.report.judges import judge_document, judge_usage_document
@@ -52,6 +52,7 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
         "estimates": [_estimate(one) for one in (*analysis.estimates, *extra)],
         "comparisons": [_comparison(one) for one in analysis.comparisons],
+        "drifts": [_drift(one) for one in analysis.drifts],
         "diversity": [diversity_document(one) for one in analysis.diversity],
         "findings": [finding_document(one) for one in analysis.findings],
         "judges": [judge_document(one) for one in analysis.judges],
@@ -138,6 +139,22 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "needed": one.needed,
         "effects": [_effect(effect) for effect in one.effects],
         "note": one.note,
+    }
+
+
+def _drift(one: Drift) -> dict[str, Any]:
+    interval, pair = one.comparison.interval, one.comparison
+    return {
+        "arm": one.arm,
+        "run": one.run,
+        "metric": pair.contrast.metric,
+        "pairs": pair.pairs,
+        "lost": pair.lost,
+        "difference": pair.difference,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "p_adjusted": pair.p_adjusted,
+        "found": one.found,
     }
 
 

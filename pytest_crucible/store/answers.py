@@ -6,12 +6,13 @@ import datetime
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Result, Select, Table, func, insert, literal, select, update
+from sqlalchemy import Result, Select, Table, func, insert, literal, select, true, update
 
 from pytest_crucible.records import HUMAN, ORDERS, Answers, FromCache, Lost, Reused, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.wire import canonical
 
 _PART = 500
 """Rows that are read at a time: so few that they are gone before the garbage collector counts 700 and walks them all."""
@@ -20,9 +21,15 @@ _PART = 500
 def load_answers(store: RunStore, experiment: int, number: int) -> Answers:
     """All that is stored of one arm."""
     of_arm = schema.arms.c.experiment == experiment, schema.arms.c.number == number
-    replies, seen, lost = schema.replies, schema.observations, schema.lost
     with explained(store.location), store.engine.connect() as connection:
         arm = connection.execute(select(schema.arms.c.id).where(*of_arm)).scalar()
+    return load_arm(store, arm, number)
+
+
+def load_arm(store: RunStore, arm: int | None, number: int) -> Answers:
+    """All that is stored of the arm with this key, as of an arm of that number; nothing for None."""
+    replies, seen, lost = schema.replies, schema.observations, schema.lost
+    with explained(store.location), store.engine.connect() as connection:
         units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
         columns = _columns(units, 4)
         scores = _scores(connection, arm, _metrics(connection, select(seen.c.metric).where(seen.c.arm == arm)))
@@ -68,6 +75,15 @@ def group_names(store: RunStore, dataset: str) -> list[str | None]:
         return list(connection.execute(query).scalars())
 
 
+def asked_samples(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+    """Each sample's id and all that it asks as one text, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
+    with explained(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.position)).all()
+    return [(name, canonical([asked, expected])) for name, asked, expected in rows]
+
+
 def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
     """The ids of a few samples, by position."""
     table = schema.samples
@@ -78,11 +94,14 @@ def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[
         return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -> tuple[int, str] | None:
+def find_arm(
+    store: RunStore, fingerprint: str, *, run: str, unfinished: bool, before: int | None = None
+) -> tuple[int, str] | None:
     """(key, run) of the arm of another run with this fingerprint whose answers may stand in.
 
     That is the latest one whose experiment is complete, or else the latest. With `unfinished` it is the latest one, and
-    only if its run was cut short or lost samples: what was finished since is not gone on with.
+    only if its run was cut short or lost samples: what was finished since is not gone on with. With `before`, only arms of
+    experiments that were entered before that one count.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
@@ -93,6 +112,7 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
         select(schema.arms.c.id, origin.label("run"), schema.runs.c.status, lost.label("lost"))
         .select_from(joined)
         .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
+        .where(true() if before is None else schema.arms.c.experiment < before)
         .order_by(*((newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)))
         .limit(1)
     )
@@ -101,6 +121,15 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
     if row is None or (unfinished and row.status == "finished" and not row.lost):
         return None
     return row.id, row.run
+
+
+def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:
+    """(key, run) of the arm of an earlier run that was all that this one is; None where nothing was stored to be found by."""
+    table = schema.arms
+    query = select(table.c.fingerprint).where(table.c.experiment == experiment, table.c.number == number)
+    with explained(store.location), store.engine.connect() as connection:
+        fingerprint = connection.execute(query).scalar()
+    return find_arm(store, fingerprint, run=run, unfinished=False, before=experiment) if fingerprint else None
 
 
 def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:

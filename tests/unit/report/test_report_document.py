@@ -25,7 +25,7 @@ CONTRACT = {
 }
 MORE = {
     "run": "budgets",
-    "experiments": "finished epochs metrics diversity findings judges judge_usage",
+    "experiments": "finished epochs metrics diversity drifts findings judges judge_usage",
     "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
