@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import keyword
 import sys
 from collections.abc import Sequence
 
@@ -24,11 +25,13 @@ COMMANDS = (
     "metrics",
     "calibrate",
     "export",
+    "import",
     "gc",
     "doctor",
     "tinker-server",
 )
-"""In the order of the help. A new command is a module of this name, its dashes as underscores, and a name here."""
+"""In the order of the help. A new command is a module of this name, its dashes as underscores, and a name here.
+Behind a word of Python's own goes an underscore."""
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4
 """What pytest.ExitCode means by them."""
 
@@ -42,7 +45,8 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"pytest_crucible.commands.{cmd_name.replace('-', '_')}")
+        name = cmd_name.replace("-", "_") + "_" * keyword.iskeyword(cmd_name)
+        module = importlib.import_module(f"pytest_crucible.commands.{name}")
         command: click.Command = module.command
         return command
 

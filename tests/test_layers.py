@@ -15,10 +15,10 @@ LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli commands __main__ tinkering "
     "lessons checkpoints replaying scoring scorer_tables telling exporting exporting_parquet recalling sampled github "
-    "figures manifest hiding pairing repeating",
+    "figures manifest hiding pairing repeating adopting",
     "stages": "plan sample score store analyse gate report",
     "presets": "cns3 judges",
-    "libraries": "stats backends datasets metrics scorers training telemetry exports sources",
+    "libraries": "stats backends datasets metrics scorers training telemetry exports sources importing",
     "model": "embedded sandbox",
     "nouns": "redaction records wire errors numerals durations",
 }
@@ -28,11 +28,13 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.backends.scripted", "pytest_crucible.sources"),
+    ("pytest_crucible.importing.source", "pytest_crucible.datasets.delimited"),
+    ("pytest_crucible.importing.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.training.recipe", "pytest_crucible.sources"),
 }
-"""Recorded answers and training data are read as datasets are, and the identities of scripts and recipes are found as a
-test function's is, and the members of an ensemble agree by what metrics call equal: one way each."""
+"""Recorded answers, training data and others' results are read as datasets are, the identities of scripts and recipes are
+found as a test function's is, and the members of an ensemble agree by what metrics call equal: one way each."""
 WITHIN = {"pytest side", "nouns"}
 """Layers whose rooms may know each other."""
 

@@ -1,0 +1,91 @@
+"""`crucible import`: what another harness has measured, as a run of our own."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from pytest_crucible.adopting import Wishes, adopt
+from pytest_crucible.commands.options import json_option, say, store_option
+from pytest_crucible.errors import SpecError
+from pytest_crucible.importing.formats import READERS, read
+from pytest_crucible.importing.results import Imported
+from pytest_crucible.metrics.definition import declared_facts
+from pytest_crucible.numerals import counted
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import MetricFacts
+from pytest_crucible.report.json import run_document
+from pytest_crucible.report.printable import printable
+from pytest_crucible.report.terminal import summary
+from pytest_crucible.store.runs import RunStore
+
+
+@click.command("import", short_help="What another harness has measured, as a run.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--as", "harness", default="", metavar="HARNESS", help=f"Who wrote the files: {', '.join(READERS)}.")
+@click.option("--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once a file, in their order.")
+@click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
+@click.option("--lower", multiple=True, metavar="METRIC", help="A metric of which less is better; may be repeated.")
+@click.option("--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Values that it can have.")
+@click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=0.05, metavar="A", help="Error rate.")
+@store_option
+@json_option
+def command(
+    files: Sequence[Path],
+    harness: str,
+    arms: Sequence[str],
+    targets: Sequence[str],
+    lower: Sequence[str],
+    ranges: Sequence[str],
+    alpha: float,
+    store: str,
+    as_json: bool,
+) -> int:
+    """Read what other harnesses have measured, sample by sample, and store it as a run with verdicts.
+
+    The arm of the first FILE is the candidate, and those of the others that were asked the same are its baselines. Exits 1
+    when a verdict is missed.
+    """
+    wanted = [parse_target(text) for text in targets]
+    found = [read(path, harness) for path in files]
+    wishes = Wishes(arms=arms, targets=wanted, declared=_declared(lower, ranges), alpha=alpha)
+    opened = RunStore(store)
+    try:
+        run, notes = adopt(opened, found, wishes)
+        opened.set_exit_status(run.id, exit_status := int(any(one.state == "missed" for one in run.verdicts)))
+    finally:
+        opened.close()
+    lines = [one.text for one in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
+    said = [*_read(found), "", *lines, *notes, f"stored as run {run.id} in {run.store}"]
+    say(map(printable, said), {**run_document(run), "notes": notes}, as_json=as_json)
+    return exit_status
+
+
+def _read(files: Sequence[Imported]) -> Iterator[str]:
+    for file in files:
+        told = ", ".join(f"{one.arm} on {one.task} ({counted(len(one.rows), 'result')})" for one in file.results)
+        yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {told}"
+
+
+def _declared(lower: Sequence[str], ranges: Sequence[str]) -> dict[str, MetricFacts]:
+    """What the user says of metrics. Raises SpecError."""
+    bounds = dict(map(_range, ranges))
+    return {
+        name: declared_facts(name, direction="lower" if name in lower else "higher", bounds=bounds.get(name))
+        for name in dict.fromkeys([*bounds, *lower])
+    }
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, ends = text.rpartition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+    except ValueError:
+        low = high = math.nan
+    if not name or not low < high:
+        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
+    return name, (low, high)

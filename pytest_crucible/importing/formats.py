@@ -1,0 +1,66 @@
+"""The formats that can be read, and which of them a file has."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.importing import inspect_ai
+from pytest_crucible.importing.results import Imported, Reader, Results
+from pytest_crucible.importing.source import Source, opened
+
+READERS: Mapping[str, Reader] = {"inspect": inspect_ai}
+"""In this order they are asked whether a file is theirs."""
+
+
+def read(path: Path, harness: str = "") -> Imported:
+    """All that a file holds. `harness` says whose it is, where that is not to be seen. Raises SpecError."""
+    source = opened(path)
+    name = harness or _recognised(source)
+    if name not in READERS:
+        near = difflib.get_close_matches(name, READERS, n=1)
+        hint = f"did you mean {near[0]!r}" if near else f"there are {', '.join(READERS)}"
+        raise SpecError(f"no harness {name!r}: {hint}")
+    try:
+        found = READERS[name].read(source)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise SpecError(
+            f"{path} is not what {name} writes, or a version of it that is not known ({type(error).__name__}: {error})"
+        ) from error
+    _check(path, found.results)
+    return Imported(
+        path=str(path),
+        sha256=source.sha256,
+        harness=name,
+        version=found.version,
+        results=[replace(one, identity=f"{source.sha256}:{one.task}:{one.arm}") for one in found.results],
+        notes=found.notes,
+    )
+
+
+def _recognised(source: Source) -> str:
+    for name, reader in READERS.items():
+        if reader.recognises(source):
+            return name
+    raise SpecError(
+        f"{source.path} is of no format that is known: name the one that wrote it with --as ({', '.join(READERS)})"
+    )
+
+
+def _check(path: Path, results: Sequence[Results]) -> None:
+    """Something was scored, and nothing twice."""
+    for arm in results:
+        seen = Counter((row.sample, row.epoch) for row in arm.rows)
+        twice = [sample for (sample, _), count in seen.items() if count > 1]
+        if twice:
+            raise SpecError(
+                f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat ({len(twice)} such): ids must be unique"
+            )
+    if not any(row.scores or row.lost for arm in results for row in arm.rows):
+        raise SpecError(
+            f"{path} has no scores of single samples, and nothing can be told of totals: log the samples too"
+        )

@@ -1,0 +1,72 @@
+"""Files to experiments: arms that were asked the same task stand beside each other, on the samples that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_crucible.errors import SpecError
+from pytest_crucible.importing.results import Imported, Results
+from pytest_crucible.numerals import counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Arms that were asked the same. The first is the candidate."""
+
+    name: str
+    arms: tuple[Results, ...]
+    samples: tuple[str, ...]
+    """The ids that all arms have, in the order of the candidate."""
+    notes: tuple[str, ...] = ()
+
+
+def joined(files: Sequence[Imported], names: Sequence[str] = ()) -> list[Task]:
+    """The tasks of all files. `names` are the files' arms in their order, or none. Raises SpecError."""
+    renamed = list(_renamed(files, names))
+    tasks: dict[str, list[Results]] = {}
+    for results in renamed:
+        tasks.setdefault(results.task, []).append(results)
+    return [_task(name, arms) for name, arms in tasks.items()]
+
+
+def _renamed(files: Sequence[Imported], names: Sequence[str]) -> Iterator[Results]:
+    """Arms by the names that were given; else by their own, and by their file's where two files have the same."""
+    if names and len(names) != len(files):
+        raise SpecError(f"{counted(len(names), 'arm')} named for {counted(len(files), 'file')}: give --arm once a file")
+    for k, file in enumerate(files):
+        others = {(one.task, one.arm) for other in files if other is not file for one in other.results}
+        for results in file.results:
+            if names and len({one.arm for one in file.results}) > 1:
+                raise SpecError(f"{file.path} has several arms, which have names already: leave --arm out")
+            name = names[k] if names else results.arm
+            same = not names and (results.task, results.arm) in others
+            yield replace(results, arm=Path(file.path).stem if same else name)
+
+
+def _task(name: str, arms: Sequence[Results]) -> Task:
+    twice = next((one.arm for k, one in enumerate(arms) if one.arm in {other.arm for other in arms[:k]}), None)
+    if twice is not None:
+        raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
+    ids = [dict.fromkeys([*(row.sample for row in one.rows), *one.planned]) for one in arms]
+    common = tuple(one for one in ids[0] if all(one in other for other in ids))
+    if not common:
+        raise SpecError(
+            f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
+            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and none in common: import results of the same samples"
+        )
+    return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(_apart(name, arms, ids, common)))
+
+
+def _apart(
+    name: str, arms: Sequence[Results], ids: Sequence[Mapping[str, None]], common: Sequence[str]
+) -> Iterator[str]:
+    kept = set(common)
+    for one, samples in zip(arms, ids, strict=True):
+        alone = [sample for sample in samples if sample not in kept]
+        if alone:
+            yield (
+                f"task {name!r}: {counted(len(alone), 'sample')} of {one.arm!r} (first: {alone[0]}) "
+                "that not every arm was asked, left out"
+            )

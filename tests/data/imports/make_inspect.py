@@ -1,0 +1,81 @@
+"""Writes inspect-*.eval and inspect-*.json with inspect_ai and its mock model, which asks nobody: python make_inspect.py."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from inspect_ai import Epochs, Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import Score, accuracy, match, mean, scorer
+from inspect_ai.solver import generate
+
+HERE = Path(__file__).parent
+SAMPLES = [Sample(id=f"sum-{k}", input=f"What is {k} + {k}?", target=str(2 * k)) for k in range(1, 13)]
+
+
+@scorer(metrics=[accuracy()])
+def graded():
+    """Correct, partial or incorrect, as a judge would say it; nothing on the last sample."""
+
+    async def score(state, target):
+        if state.sample_id == "sum-12":
+            return Score.unscored()
+        said = state.output.completion
+        return Score(value="C" if said == target.text else "P" if target.text in said else "I", explanation="by hand")
+
+    return score
+
+
+@scorer(metrics={"length": [mean()], "digits": [mean()]})
+def shape():
+    """Two numbers at once."""
+
+    async def score(state, target):
+        said = state.output.completion
+        return Score(value={"length": float(len(said)), "digits": sum(one.isdigit() for one in said)})
+
+    return score
+
+
+def model(name: str, wrong: int):
+    """The first `wrong` samples get a wrong answer, sample 10 a wordy one, and sample 11 of v2 an error."""
+
+    def answer(messages, tools, tool_choice, config):
+        k = int(messages[-1].text.split()[2])
+        if k == 11 and name == "v2":
+            raise RuntimeError("the model server went away")
+        said = "a thousand" if k <= wrong else f"It is {2 * k}, I think" if k == 10 else str(2 * k)
+        output = ModelOutput.from_content(name, said)
+        output.usage = ModelUsage(input_tokens=9, output_tokens=len(said.split()), total_tokens=9 + len(said.split()))
+        return output
+
+    return get_model(f"mockllm/{name}", custom_outputs=answer, memoize=False)
+
+
+def lean(log: EvalLog) -> EvalLog:
+    """Without transcripts and traces of the machine that it was written on."""
+    log.eval.revision = None
+    for sample in log.samples:
+        sample.events, sample.attachments = [], {}
+        if sample.error:
+            sample.error.traceback = sample.error.traceback_ansi = ""
+    return log
+
+
+def make() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, wrong in (("v1", 6), ("v2", 1)):
+            scorers = [match(), graded(), shape()]
+            task = Task(dataset=SAMPLES, solver=generate(), scorer=scorers, name="sums", epochs=Epochs(2, "mean"))
+            options = {"log_dir": folder, "display": "none", "fail_on_error": False, "log_format": "eval"}
+            log = lean(read_eval_log(eval(task, model=model(name, wrong), **options)[0].location))
+            for ending in ("eval", "json"):
+                write_eval_log(log, str(HERE / f"inspect-{name}.{ending}"))
+    (HERE / "inspect-v2.json").unlink()
+
+
+if __name__ == "__main__":
+    make()
