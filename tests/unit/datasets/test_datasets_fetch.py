@@ -231,6 +231,7 @@ def test_one_download_brings_all_that_is_wanted_of_an_archive(server, cache):
         (OF_ARCHIVE, {"sums/test.jsonl": "data/none.jsonl"}, "none.jsonl' not found"),
         (OF_ARCHIVE, {"sums/test.jsonl": "data"}, "data in it is no file"),
     ],
+    ids=["another", "without it", "a directory"],  # the archive's hash has the time in it
 )
 def test_an_archive_that_is_not_what_it_should_be_leaves_nothing(server, cache, sha256, members, complaint):
     with pytest.raises(DatasetError, match=complaint):
