@@ -27,7 +27,7 @@ from pytest_crucible.store.answers import (
     reused_answers,
     sample_ids,
 )
-from pytest_crucible.store.events import Place, load_events
+from pytest_crucible.store.events import Place, load_budgets, load_events
 from pytest_crucible.store.runs import RunStore
 
 
@@ -163,6 +163,7 @@ def concluded_run(
         verdicts=verdicts,
         exit_status=0,
         store=store.location,
+        budgets=load_budgets(store, run),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.accounts import of_experiment, of_run, spending
+from pytest_crucible.accounts import budget_lines, spending, tell_budgets
 from pytest_crucible.agenda import Agenda
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.sharing import untold
@@ -151,7 +151,7 @@ class CrucibleSession:
         except CrucibleError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
-            self._told += of_experiment(self._resources.shared.spending, pyfuncitem.nodeid)
+            tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
         return True
 
     def crucible(self, item: pytest.Item) -> Crucible:
@@ -276,6 +276,7 @@ class CrucibleSession:
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
+            tell_budgets(self._emit(), self._resources.shared.spending)
             self._telling.recorder.close()
             self._resources.close_writer()
             self._resources.enter_requests(self.run)
@@ -311,12 +312,13 @@ class CrucibleSession:
         if self.concluded is not None:
             self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
             self._resources.store.set_exit_status(self.run, run.exit_status)
-            self._told += of_run(self._resources.shared.spending)
+            self._told += budget_lines(run.budgets)
             self._told += write_outputs(self.config, self.settings, run)
             if run.experiments:
                 self._told += [said for said in [add_summary(run, os.environ)] if said]
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
         if self.is_worker and self._begun:
+            tell_budgets(self._telling.emit, self._resources.shared.spending)
             self._resources.enter_requests(self.run)
         self._telling.close()
         self._resources.close_writer()

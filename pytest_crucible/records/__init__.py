@@ -49,10 +49,11 @@ from pytest_crucible.records.statistics import (
     TargetResult,
 )
 from pytest_crucible.records.tables import ColumnKind, Table
-from pytest_crucible.records.usage import ArmEvents, EventCount, Quantile, Spread, Usage
+from pytest_crucible.records.usage import BUDGET, ArmEvents, BudgetSpent, EventCount, Quantile, Spread, Usage
 from pytest_crucible.records.words import Alternative, Decision, Direction, Kind, Role, State, Value
 
 __all__ = [
+    "BUDGET",
     "CUT_SHORT",
     "TRAINING_NUMBERS",
     "UNEXPLAINED",
@@ -63,6 +64,7 @@ __all__ = [
     "Arm",
     "ArmEvents",
     "Became",
+    "BudgetSpent",
     "Change",
     "ColumnKind",
     "Comparison",

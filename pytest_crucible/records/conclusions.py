@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pytest_crucible.records.questions import Plan
 from pytest_crucible.records.statistics import Comparison, Diversity, Estimate, TargetResult
-from pytest_crucible.records.usage import Usage
+from pytest_crucible.records.usage import BudgetSpent, Usage
 from pytest_crucible.records.words import State
 
 
@@ -122,3 +122,4 @@ class Run:
     verdicts: tuple[Verdict, ...]
     exit_status: int
     store: str
+    budgets: tuple[BudgetSpent, ...] = ()

@@ -31,6 +31,7 @@ def run_document(run: Run) -> dict[str, Any]:
             "alpha": run.alpha,
             "correction": run.correction,
             "questions": run.questions,
+            "budgets": to_plain(run.budgets),
         },
         "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
         "exit_status": run.exit_status,

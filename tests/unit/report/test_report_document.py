@@ -24,6 +24,7 @@ CONTRACT = {
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {
+    "run": "budgets",
     "experiments": "finished epochs metrics diversity drifts",
     "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
