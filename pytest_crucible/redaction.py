@@ -11,9 +11,10 @@ HIDDEN = "(key hidden)"
 SHORTEST = 6
 """Shorter values are words that may stand anywhere: to take them out would garble texts, and they protect nothing."""
 _NAME = re.compile(
-    r"(?:(?:api|access|private|secret|signing|encryption)[_-]?key|key|token|secret|password|passwd|authorization|credentials?|cookie)$",
+    r"(?:(?:^|[_-]|api|access|private)key|token|secret|password|passwd|authorization|credentials?|cookie)$",
     re.IGNORECASE,
 )
+_OF_A_TOKENIZER = re.compile(r"(?:bos|cls|end|eos|mask|pad|sep|start|stop|unk)[_-]?token$", re.IGNORECASE)
 _SHAPED = (
     r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
     r"|\b(?:tml|sk|rk|pk|hf|gh[pousr]|glpat|xox[abprs])[-_][\w-]{16,}"
@@ -27,10 +28,10 @@ _USER = r"(?<=://)[^/\s@'\"]+:[^/\s@'\"]+(?=@)"
 def is_secret(name: str) -> bool:
     """Does a setting of this name hold a key?
 
-    >>> [name for name in ("api_key", "OPENAI_API_KEY", "api_key_env", "max_tokens", "HF_TOKEN") if is_secret(name)]
+    >>> [name for name in ("api_key", "OPENAI_API_KEY", "api_key_env", "max_tokens", "HF_TOKEN", "eos_token") if is_secret(name)]
     ['api_key', 'OPENAI_API_KEY', 'HF_TOKEN']
     """
-    return _NAME.search(name) is not None
+    return _NAME.search(name) is not None and _OF_A_TOKENIZER.search(name) is None
 
 
 def secrets_in(value: Any, name: str = "") -> Iterator[str]:

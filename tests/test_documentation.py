@@ -458,10 +458,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
     for number in range(asked):  # at first everything is asked, and then little is
-        more = last if number == asked - 1 else ()
-        result = pytester.runpytest(
-            "-p", "no:asyncio", *arms, *more, "--crucible-json=out.json", "--crucible-budget=1M requests"
-        )
+        more = ("--crucible-budget=1M requests", *(last if number == asked - 1 else ()))
+        result = pytester.runpytest("-p", "no:asyncio", *arms, *more, "--crucible-json=out.json")
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 

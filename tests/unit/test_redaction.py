@@ -40,6 +40,8 @@ def test_a_key_that_begins_another_leaves_nothing_of_it():
         ({"url": "https://host/v1?api_key=planted-6&model=m"}, {"planted-6"}),
         (["--proxy-token=planted-7", "-x"], {"planted-7"}),
         ({"api_key_env": "OPENAI_API_KEY", "max_tokens": 100, "key": "abc"}, set()),
+        ({"eos_token": "<|endoftext|>", "monkey": "a long name"}, set()),
+        ({"X-APIKEY": "planted-8", "my-key": "planted-9"}, {"planted-8", "planted-9"}),
         ({"headers": {"Authorization": "$OTHER_VARIABLE"}}, set()),
         ({"url": "https://[broken", "uri": "a://b"}, set()),
     ],

@@ -69,9 +69,9 @@ def test_a_hash_is_of_everything():
     assert one.sha256 != freeze("x", np.eye(3) * 1.001, texts="three").sha256
 
 
-def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
+async def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
     scorer = Scorer(f"{MINILM}:float32")
-    found = chirality_of(scorer, "abc", "abcde", overlap=1.0, conflict=False)
+    found = await chirality_of(scorer, "abc", "abcde", overlap=1.0, conflict=False)
 
     expected = distance(np.full(384, 3.0), np.full(384, 5.0), variances_of(scorer.identity))
     assert found.distance == expected
@@ -81,7 +81,7 @@ def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
 @pytest.mark.parametrize("name", ["chirality", "fisher_rao", "high_flags", "antagonist_findings"])
 def test_the_hash_is_part_of_the_metric_s_version(name, monkeypatch):
     """Stored answers that were judged with others are not compared with: their metrics have changed."""
-    configure(similarity=Scorer(f"{MINILM}:float32"))
+    configure(similarity=lambda: Scorer(f"{MINILM}:float32"))
     before = named.strict(name).facts.version
     other = freeze(MINILM, np.eye(3), texts="others")
     monkeypatch.setattr(reference, "_frozen", lambda: [other])
