@@ -13,7 +13,7 @@ from pytest_crucible.conclusion import conclude, now
 from pytest_crucible.datasets import identify
 from pytest_crucible.environment import environment
 from pytest_crucible.errors import SpecError
-from pytest_crucible.importing.facts import metric_facts
+from pytest_crucible.importing.facts import Declared, metric_facts
 from pytest_crucible.importing.joined import Task, joined
 from pytest_crucible.importing.results import Imported, Results, Row
 from pytest_crucible.plan.arms import check_arms
@@ -46,17 +46,18 @@ class Wishes:
     """What is asked of the files."""
 
     arms: Sequence[str] = ()
+    candidate: str = ""
     targets: Sequence[Target] = ()
     contrasts: Ask = field(default=lambda known: tuple(Contrast(metric=name, baseline="") for name in known))
-    declared: Mapping[str, MetricFacts] = field(default_factory=dict)
+    declared: Declared = field(default_factory=Declared)
     alpha: float = 0.05
 
 
 def adopt(store: RunStore, files: Sequence[Imported], wishes: Wishes) -> tuple[Run, tuple[str, ...]]:
     """The run, and what is to be known of what was read. Raises SpecError before anything is stored."""
-    tasks = joined(files, wishes.arms)
+    tasks = joined(files, wishes.arms, wishes.candidate)
     adopted = [_Adopted.of(task, files, wishes) for task in tasks]
-    _check_targets(wishes.targets, adopted)
+    _check_named(wishes, adopted)
     run = secrets.token_hex(6)
     facts = {"started": now(), "seed": 0, "alpha": wishes.alpha, "correction": "holm", "git": None}
     store.begin_run(run, **facts, environment={**environment(), "imported": [_origin(file) for file in files]})
@@ -175,11 +176,13 @@ def _value(value: Value | None, facts: MetricFacts) -> Value | None:
     return str(value) if facts.kind == "text" else bool(value) if facts.kind == "binary" else float(value)
 
 
-def _check_targets(targets: Sequence[Target], adopted: Sequence[_Adopted]) -> None:
-    known = sorted({one.name for each in adopted for one in each.plan.metrics})
-    for target in targets:
-        if target.metric not in known:
-            raise SpecError(f"target {target.text!r} names metric {target.metric!r}: the files have {', '.join(known)}")
+def _check_named(wishes: Wishes, adopted: Sequence[_Adopted]) -> None:
+    """Raises SpecError for a metric that no file has."""
+    known = {one.name for each in adopted for one in each.plan.metrics}
+    asked = {one.metric: f"target {one.text!r} names" for one in wishes.targets}
+    for name, what in {**dict.fromkeys(wishes.declared.names, "there is no"), **asked}.items():
+        if name not in known:
+            raise SpecError(f"{what} metric {name!r}: the files have {', '.join(sorted(known))}")
 
 
 def _sha(value: Any) -> str:

@@ -12,12 +12,11 @@ import click
 from pytest_crucible.adopting import Wishes, adopt
 from pytest_crucible.commands.options import json_option, say, store_option
 from pytest_crucible.errors import SpecError
+from pytest_crucible.importing.facts import Declared
 from pytest_crucible.importing.formats import READERS, read
 from pytest_crucible.importing.results import Imported
-from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.numerals import counted
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import MetricFacts
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
@@ -28,8 +27,11 @@ from pytest_crucible.store.runs import RunStore
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--as", "harness", default="", metavar="HARNESS", help=f"Who wrote the files: {', '.join(READERS)}.")
 @click.option("--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once a file, in their order.")
+@click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm that is judged.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
+@click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="What a column of a table has.")
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric of which less is better; may be repeated.")
+@click.option("--higher", multiple=True, metavar="METRIC", help="A metric of which more is better; may be repeated.")
 @click.option("--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Values that it can have.")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=0.05, metavar="A", help="Error rate.")
 @store_option
@@ -38,8 +40,11 @@ def command(
     files: Sequence[Path],
     harness: str,
     arms: Sequence[str],
+    candidate: str,
     targets: Sequence[str],
+    columns: Sequence[str],
     lower: Sequence[str],
+    higher: Sequence[str],
     ranges: Sequence[str],
     alpha: float,
     store: str,
@@ -47,12 +52,14 @@ def command(
 ) -> int:
     """Read what other harnesses have measured, sample by sample, and store it as a run with verdicts.
 
-    The arm of the first FILE is the candidate, and those of the others that were asked the same are its baselines. Exits 1
-    when a verdict is missed.
+    The first arm of the first FILE is the candidate, and all others that were asked the same are its baselines. Exits 1 when
+    a verdict is missed.
     """
     wanted = [parse_target(text) for text in targets]
-    found = [read(path, harness) for path in files]
-    wishes = Wishes(arms=arms, targets=wanted, declared=_declared(lower, ranges), alpha=alpha)
+    named = dict(_named(text) for text in columns)
+    declared = Declared(lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges)))
+    found = [read(path, harness, named) for path in files]
+    wishes = Wishes(arms=arms, candidate=candidate, targets=wanted, declared=declared, alpha=alpha)
     opened = RunStore(store)
     try:
         run, notes = adopt(opened, found, wishes)
@@ -71,13 +78,11 @@ def _read(files: Sequence[Imported]) -> Iterator[str]:
         yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {told}"
 
 
-def _declared(lower: Sequence[str], ranges: Sequence[str]) -> dict[str, MetricFacts]:
-    """What the user says of metrics. Raises SpecError."""
-    bounds = dict(map(_range, ranges))
-    return {
-        name: declared_facts(name, direction="lower" if name in lower else "higher", bounds=bounds.get(name))
-        for name in dict.fromkeys([*bounds, *lower])
-    }
+def _named(text: str) -> tuple[str, str]:
+    role, _, name = text.partition("=")
+    if not name:
+        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
+    return role, name
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import math
-import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from importlib.resources import files
+from dataclasses import dataclass, field, replace
 
+from pytest_crucible.errors import SpecError
+from pytest_crucible.importing.known import is_known, named
 from pytest_crucible.importing.results import Results
 from pytest_crucible.records import Direction, Kind, MetricFacts, Value
 
 
-def metric_facts(
-    of: Sequence[Results], declared: Mapping[str, MetricFacts]
-) -> tuple[tuple[MetricFacts, ...], list[str]]:
-    """Facts of every metric of the arms of one task, of all of them together, and what had to be assumed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What the user says of metrics: it goes before what their file and their name say."""
 
-    `declared` is what the user says, which goes before all else.
-    """
+    lower: frozenset[str] = frozenset()
+    higher: frozenset[str] = frozenset()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.lower, *self.higher, *self.ranges}
+
+    def applied(self, facts: MetricFacts) -> MetricFacts:
+        low, high = self.ranges.get(facts.name, (facts.low, facts.high))
+        direction: Direction = facts.direction
+        if facts.name in self.lower | self.higher:
+            direction = "lower" if facts.name in self.lower else "higher"
+        return replace(facts, direction=direction, low=low, high=high)
+
+
+def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[MetricFacts, ...], list[str]]:
+    """Facts of every metric of the arms of one task, of all of them together, and what had to be assumed. Raises SpecError."""
     values = _values(of)
-    told = {name: one for arm in of for name, one in arm.facts.items()} | dict(declared)
-    found = [_facts(name, seen, told.get(name)) for name, seen in values.items()]
+    told = {name: one for arm in of for name, one in arm.facts.items()}
+    found = [_facts(name, seen, told.get(name), declared) for name, seen in values.items()]
     return tuple(facts for facts, _ in found), [said for _, said in found if said]
 
 
@@ -40,30 +53,20 @@ def _values(of: Iterable[Results]) -> dict[str, list[Value]]:
     return found
 
 
-def _facts(name: str, values: Sequence[Value], told: MetricFacts | None) -> tuple[MetricFacts, str]:
+def _facts(name: str, values: Sequence[Value], told: MetricFacts | None, declared: Declared) -> tuple[MetricFacts, str]:
     if any(isinstance(value, str) for value in values):
         return MetricFacts(name=name, kind="text"), ""
     numbers = [float(value) for value in values]
-    facts = told or _by_name(name)
-    assumed = facts or MetricFacts(name=name)
+    low, high = declared.ranges.get(name, (-math.inf, math.inf))
+    outside = next((number for number in numbers if not low <= number <= high), None)
+    if outside is not None:
+        raise SpecError(f"metric {name!r} has {outside:g}, outside its range {low:g} to {high:g}: correct --range")
+    assumed = declared.applied(told or named(name))
     kind, low, high = _kind(assumed, numbers)
-    found = replace(assumed, name=name, kind=kind, low=low, high=high)
-    return found, "" if facts else f"metric {name!r} is not known: {_taken(found)}; --lower and --range say otherwise"
-
-
-def _by_name(name: str) -> MetricFacts | None:
-    """A scorer's value has the name of both; a judge's has its kind in brackets."""
-    word = re.sub(r"\W+", "_", name.split("[")[0].strip().lower()).strip("_")
-    known = _known()
-    if word in known["shares"]:
-        return MetricFacts(name=name, low=0.0, high=1.0)
-    direction: Direction = "lower"
-    return MetricFacts(name=name, direction=direction, low=0.0) if word in known["faults"] + known["amounts"] else None
-
-
-@cache
-def _known() -> Mapping[str, list[str]]:
-    return tomllib.loads(files("pytest_crucible.importing").joinpath("known_metrics.toml").read_text(encoding="utf-8"))
+    found = replace(assumed, kind=kind, low=low, high=high)
+    if told or is_known(name) or name in declared.names:
+        return found, ""
+    return found, f"metric {name!r} is not known: {_taken(found)} (--lower, --higher and --range say otherwise)"
 
 
 def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, float]:

@@ -9,24 +9,41 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_crucible.errors import SpecError
-from pytest_crucible.importing import inspect_ai
+from pytest_crucible.importing import deepeval, inspect_ai, lm_eval, openai_evals, promptfoo, tables
+from pytest_crucible.importing.pytest_bags import Bags
 from pytest_crucible.importing.results import Imported, Reader, Results
 from pytest_crucible.importing.source import Source, opened
 
-READERS: Mapping[str, Reader] = {"inspect": inspect_ai}
-"""In this order they are asked whether a file is theirs."""
+READERS: Mapping[str, Reader] = {
+    "inspect": inspect_ai,
+    "lm-eval": lm_eval,
+    "deepeval": deepeval,
+    "promptfoo": promptfoo,
+    "openai-evals": openai_evals,
+    "pytest-evals": Bags(named=True),
+    "pytest-harvest": Bags(named=False),
+    "table": tables,
+}
+"""In this order they are asked whether a file is theirs; whatever has rows is a table."""
+TABULAR = ("pytest-evals", "pytest-harvest", "table")
+"""What has columns that can be named."""
 
 
-def read(path: Path, harness: str = "") -> Imported:
-    """All that a file holds. `harness` says whose it is, where that is not to be seen. Raises SpecError."""
+def read(path: Path, harness: str = "", columns: Mapping[str, str] | None = None) -> Imported:
+    """All that a file holds. `harness` says whose it is, where that is not to be seen; `columns` what its columns have.
+
+    Raises SpecError.
+    """
     source = opened(path)
     name = harness or _recognised(source)
     if name not in READERS:
         near = difflib.get_close_matches(name, READERS, n=1)
         hint = f"did you mean {near[0]!r}" if near else f"there are {', '.join(READERS)}"
         raise SpecError(f"no harness {name!r}: {hint}")
+    if columns and name not in TABULAR:
+        raise SpecError(f"{path} is what {name} writes, which says itself what is what: --column is for tables")
     try:
-        found = READERS[name].read(source)
+        found = READERS[name].read(source, columns or {})
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise SpecError(
             f"{path} is not what {name} writes, or a version of it that is not known ({type(error).__name__}: {error})"
@@ -37,7 +54,9 @@ def read(path: Path, harness: str = "") -> Imported:
         sha256=source.sha256,
         harness=name,
         version=found.version,
-        results=[replace(one, identity=f"{source.sha256}:{one.task}:{one.arm}") for one in found.results],
+        results=[
+            replace(one, identity=f"{source.sha256}:{one.task}:{one.arm}") for one in found.results if _scored(one)
+        ],
         notes=found.notes,
     )
 
@@ -60,7 +79,11 @@ def _check(path: Path, results: Sequence[Results]) -> None:
             raise SpecError(
                 f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat ({len(twice)} such): ids must be unique"
             )
-    if not any(row.scores or row.lost for arm in results for row in arm.rows):
+    if not any(map(_scored, results)):
         raise SpecError(
             f"{path} has no scores of single samples, and nothing can be told of totals: log the samples too"
         )
+
+
+def _scored(results: Results) -> bool:
+    return any(row.scores or row.lost for row in results.rows)

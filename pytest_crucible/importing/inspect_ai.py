@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.errors import SpecError
@@ -26,7 +27,7 @@ def recognises(source: Source) -> bool:
     return isinstance(source.document, dict) and "eval" in source.document and "version" in source.document
 
 
-def read(source: Source) -> Found:
+def read(source: Source, columns: Mapping[str, str]) -> Found:
     """One arm on one task."""
     header, samples = _archived(source) if source.archive is not None else _whole(source.document)
     if header.get("version") != VERSION:
@@ -36,7 +37,7 @@ def read(source: Source) -> Found:
         )
     told = header["eval"]
     kept = [_lean(sample) for sample in samples]
-    rows = [_row(sample) for sample in kept]
+    rows = _unscored([_row(sample) for sample in kept])
     dataset, config = told.get("dataset", {}), told.get("config", {})
     status = header.get("status", "started")
     results = Results(
@@ -83,6 +84,17 @@ def _row(sample: Mapping[str, Any]) -> Row:
         input=sample.get("input"),
         expected=sample.get("target"),
     )
+
+
+def _unscored(rows: Sequence[Row]) -> list[Row]:
+    """Every scorer scores every sample: one that has no score of it, and was answered, did not get to it."""
+    names = {name for row in rows for name in (*row.scores, *row.lost)}
+    missing = dict.fromkeys(names, "the scorer did not get to it")
+    return [row if row.error else replace(row, lost={**_without(missing, row.scores), **row.lost}) for row in rows]
+
+
+def _without(names: Mapping[str, str], scored: Iterable[str]) -> dict[str, str]:
+    return {name: why for name, why in names.items() if name not in set(scored)}
 
 
 def _scores(given: Mapping[str, Any]) -> Iterator[tuple[str, Value | None]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_crucible.errors import SpecError
 from pytest_crucible.importing.results import Imported, Results
 from pytest_crucible.numerals import counted
+from pytest_crucible.wire import canonical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +23,17 @@ class Task:
     notes: tuple[str, ...] = ()
 
 
-def joined(files: Sequence[Imported], names: Sequence[str] = ()) -> list[Task]:
-    """The tasks of all files. `names` are the files' arms in their order, or none. Raises SpecError."""
+def joined(files: Sequence[Imported], names: Sequence[str] = (), candidate: str = "") -> list[Task]:
+    """The tasks of all files. `names` are the files' arms in their order, or none; without a `candidate` it is the first arm.
+
+    Raises SpecError.
+    """
     renamed = list(_renamed(files, names))
+    arms = dict.fromkeys(one.arm for one in renamed)
+    if candidate and candidate not in arms:
+        raise SpecError(f"there is no arm {candidate!r}: there are {', '.join(arms)}")
     tasks: dict[str, list[Results]] = {}
-    for results in renamed:
+    for results in sorted(renamed, key=lambda one: one.arm != candidate):
         tasks.setdefault(results.task, []).append(results)
     return [_task(name, arms) for name, arms in tasks.items()]
 
@@ -50,13 +57,29 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
     if twice is not None:
         raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
     ids = [dict.fromkeys([*(row.sample for row in one.rows), *one.planned]) for one in arms]
-    common = tuple(one for one in ids[0] if all(one in other for other in ids))
+    shared = [one for one in ids[0] if all(one in other for other in ids)]
+    changed = _changed(arms)
+    common = tuple(one for one in shared if one not in changed)
     if not common:
         raise SpecError(
             f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
-            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and none in common: import results of the same samples"
+            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and none in common that ask the same: "
+            "compare results of the same samples"
         )
-    return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(_apart(name, arms, ids, common)))
+    notes = list(_apart(name, arms, ids, shared))
+    if changed:
+        notes.append(
+            f"task {name!r}: {counted(len(changed), 'sample')} (first: {changed[0]}) asked something else in each arm, left out"
+        )
+    return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes))
+
+
+def _changed(arms: Sequence[Results]) -> list[str]:
+    """Samples that have one id and several inputs."""
+    asked: dict[str, set[str]] = {}
+    for row in (row for one in arms for row in one.rows if row.input is not None):
+        asked.setdefault(row.sample, set()).add(canonical(row.input))
+    return [sample for sample, inputs in asked.items() if len(inputs) > 1]
 
 
 def _apart(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pytest_crucible.importing.source import Source
@@ -76,5 +77,23 @@ class Reader(Protocol):
     def recognises(self, source: Source) -> bool:
         """By the look of the content, never by the name of the file."""
 
-    def read(self, source: Source) -> Found:
-        """All of it. Raises SpecError."""
+    def read(self, source: Source, columns: Mapping[str, str]) -> Found:
+        """All of it. `columns` has what the user says of a table: role -> column. Raises SpecError."""
+
+
+def numbered(rows: Sequence[Row]) -> list[Row]:
+    """Where a harness does not count repeats, the second row of a sample is its second repeat."""
+    seen: Counter[str] = Counter()
+    found = []
+    for row in rows:
+        found.append(replace(row, epoch=seen[row.sample]))
+        seen[row.sample] += 1
+    return found
+
+
+def by_arm(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
+    """Rows of several arms, arm by arm."""
+    found: dict[str, list[Row]] = {}
+    for arm, row in rows:
+        found.setdefault(arm, []).append(row)
+    return found

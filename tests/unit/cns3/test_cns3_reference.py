@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import numpy as np
@@ -69,9 +70,9 @@ def test_a_hash_is_of_everything():
     assert one.sha256 != freeze("x", np.eye(3) * 1.001, texts="three").sha256
 
 
-async def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
+def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
     scorer = Scorer(f"{MINILM}:float32")
-    found = await chirality_of(scorer, "abc", "abcde", overlap=1.0, conflict=False)
+    found = asyncio.run(chirality_of(scorer, "abc", "abcde", overlap=1.0, conflict=False))
 
     expected = distance(np.full(384, 3.0), np.full(384, 5.0), variances_of(scorer.identity))
     assert found.distance == expected

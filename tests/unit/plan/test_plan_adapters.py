@@ -75,7 +75,11 @@ def test_a_file_in_another_encoding(tmp_path):
     ("name", "content", "said"),
     [
         ("crucible.toml", 'adapters = "v2"', "adapters = 'v2': write one table an adapter, as in [adapters.v2]"),
-        ("pyproject.toml", "[tool.crucible]\nadapters = 1", "adapters = 1: write one table an adapter, as in [adapters.v2]"),
+        (
+            "pyproject.toml",
+            "[tool.crucible]\nadapters = 1",
+            "adapters = 1: write one table an adapter, as in [adapters.v2]",
+        ),
         ("pyproject.toml", '[tool]\ncrucible = "v2"', "crucible = 'v2': write a table, as in [crucible]"),
     ],
     ids=["own", "pyproject", "tool"],
