@@ -12,6 +12,7 @@ from benchmarks import (
     engine,
     first_use,
     hedging,
+    history,
     million,
     overlap,
     planned,
@@ -21,11 +22,13 @@ from benchmarks import (
     sandbox,
     sequential,
     servers,
+    similarity,
     startup,
     stats_speed,
     telemetry,
     tinker,
     verdicts,
+    writing,
 )
 from benchmarks.figures import Figure, show
 
@@ -43,6 +46,8 @@ BENCHMARKS = (
     rerun,
     reports,
     million,
+    writing,
+    history,
     stats_speed,
     resampling,
     sequential,
@@ -51,6 +56,7 @@ BENCHMARKS = (
     first_use,
     tinker,
     sandbox,
+    similarity,
 )
 
 

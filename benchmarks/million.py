@@ -43,7 +43,7 @@ def measure() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory:
         started = time.perf_counter()
         store = RunStore(str(Path(directory) / "store.db"))
-        _fill(store)
+        fill(store)
         filled = time.perf_counter()
         run = conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
         ended = time.perf_counter()
@@ -53,10 +53,10 @@ def measure() -> dict[str, float]:
     return {"wall_s": ended - started, "compared_s": ended - filled, "peak_mib": peak}
 
 
-def _fill(store: RunStore) -> None:
+def fill(store: RunStore) -> None:
     store.begin_run("million", started="", seed=0, alpha=0.05, correction="holm", git={}, environment={})
     samples = [Sample(id=f"sample-{k}", input=f"Is {k} a number?", expected="yes") for k in range(SAMPLES)]
-    key = store.add_experiment("million", _plan(), samples)
+    key = store.add_experiment("million", plan(), samples)
     arms = [store.add_arm(key, number, name, name) for number, name in enumerate(ARMS)]
     writer = store.writer()
     for outcome, observations in _outcomes():
@@ -79,7 +79,7 @@ def _outcomes() -> Iterator[tuple[Outcome, list[Observation]]]:
             )
 
 
-def _plan() -> Plan:
+def plan() -> Plan:
     return Plan(
         nodeid="test_million.py::test_million",
         path="test_million.py",

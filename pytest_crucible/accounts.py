@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from pytest_crucible.backends.prices import Prices
 from pytest_crucible.backends.purse import Purse, SharedPurse
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.plan.adapters import read_prices
+from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 
 
 def spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
@@ -22,15 +25,19 @@ def spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spend
     return Spending(", ".join(budgets), prices, _purse(config, run))
 
 
-def of_run(money: Spending) -> list[str]:
-    """What the run has spent of its budget."""
-    return [] if money.run is None else [f"budget   {money.run}"]
+def tell_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:
+    """Tell what the run has spent of its budget by now, and an experiment of its own."""
+    own = money.budgets.get(nodeid)
+    for place, budget in (("", money.run), *([(nodeid, own)] if own is not None else [])):
+        if budget is not None:
+            facts = {"budget": budget.text, **budget.spent()._asdict(), "said": str(budget)}
+            emit(Event(name=BUDGET, at=time.time(), experiment=place, facts=facts))
 
 
-def of_experiment(money: Spending, nodeid: str) -> list[str]:
-    """What an experiment has spent of its own budget."""
-    budget = money.budgets.get(nodeid)
-    return [] if budget is None else [f"budget   {nodeid}: {budget}"]
+def budget_lines(budgets: Sequence[BudgetSpent]) -> list[str]:
+    """Those of experiments, then the run's."""
+    placed = sorted(budgets, key=lambda one: not one.experiment)
+    return [f"budget   {f'{one.experiment}: ' if one.experiment else ''}{one.said}" for one in placed]
 
 
 def _purse(config: pytest.Config, run: str) -> Purse | None:

@@ -7,17 +7,19 @@ import importlib
 import unittest
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pytest_crucible import preset_tables
+from pytest_crucible import preset_tables, scorer_tables
 from pytest_crucible.conclusion import now
 from pytest_crucible.contenders import Contender, Opener, backends_of, contenders, names_of, trained
 from pytest_crucible.environment import environment, git_commit
 from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.experiment import CrucibleWarning, Experiment, Library
 from pytest_crucible.joining import Joined, function_nodeid, gather, joins, unique_ids
+from pytest_crucible.manifest import manifest
 from pytest_crucible.markers import experiment_mark, is_experiment, is_judged
 from pytest_crucible.options import Settings
 from pytest_crucible.outputs import check_outputs
@@ -26,6 +28,8 @@ from pytest_crucible.plan.foresee import foresee
 from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.report.announce import announcement
 from pytest_crucible.resources import Resources
+from pytest_crucible.scorers.judge import Judge
+from pytest_crucible.store.history import add_tag
 from pytest_crucible.untrained import untrained
 
 
@@ -41,6 +45,7 @@ class Agenda:
         self._config = config
         self._settings = settings
         self._resources = resources
+        self._judges: list[Judge] = []
         self._functions: dict[str, Callable[..., Any]] = {}
         self._joined_ids: dict[str, list[str]] = {}
 
@@ -71,8 +76,9 @@ class Agenda:
             check_outputs(self._config, self._settings)
             preset_tables.configure(self._config.rootpath)
             opener = Opener(self._config, self._settings, self._resources.shared)
+            scorer_tables.configure(self._config.rootpath, partial(self._judge, opener))
             self.contenders = contenders(opener, self._settings)
-            self._resources.backends = backends_of(self.contenders)
+            self._resources.hold(*backends_of(self.contenders))
             library = Library(self._config, self._settings, self.contenders)
             for item in items:
                 if item.nodeid in self._functions and isinstance(item, pytest.Function):
@@ -88,18 +94,26 @@ class Agenda:
     def enter(self, run: str) -> bool:
         """Enter the run and all plans into the run store, unless nothing will be asked; whether something will."""
         spends = not (self._config.option.collectonly or self._settings.sample is not None)
-        if self._plans() and spends and not self.problems:
+        if self.plans() and spends and not self.problems:
             with self._mistakes():
                 self._enter(run)
-        return bool(self._plans()) and spends
+        return bool(self.plans()) and spends
 
     def _enter(self, run: str) -> None:
         if not hasattr(self._config, "workerinput"):  # now, not between the last reply and the verdicts
             importlib.import_module("pytest_crucible.stats.choose")
-        plans = self._plans()
+        plans = self.plans()
         store, settings = self._resources.store, self._settings
-        facts = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
-        store.begin_run(run, **facts, git=git_commit(self._config.rootpath), environment=environment())
+        facts: dict[str, Any] = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
+        store.begin_run(
+            run,
+            **facts,
+            git=git_commit(self._config.rootpath),
+            environment=environment(),
+            manifest=manifest(self._config, settings),
+        )
+        for name in settings.tag:
+            add_tag(store, run, name, at=facts["started"])
         for plan in plans:
             store.enter_plan(run, plan)
         for joined in self.joined.values():
@@ -111,34 +125,42 @@ class Agenda:
         experiment = library.experiment(item, self._functions[item.nodeid])
         budget = experiment_mark(item).budget
         if budget is not None:
-            self._resources.shared.spending.allow(item.nodeid, budget, names_of(experiment.contenders))
+            asked = [*names_of(experiment.contenders), *(one.name for one in self._judges)]
+            self._resources.shared.spending.allow(item.nodeid, budget, asked)
         for warning in experiment.warnings:
             item.warn(CrucibleWarning(warning))
-        for arm in experiment.plan.arms:
-            if arm.stored_run is not None:
-                self._check_stored(arm.stored_run, experiment.plan)
-        self.experiments[item.nodeid] = experiment
+        plan = experiment.plan
+        arms = tuple(one if one.stored_run is None else self._stored(one, plan) for one in plan.arms)
+        self.experiments[item.nodeid] = replace(experiment, plan=replace(plan, arms=arms))
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], library: Library) -> None:
         ids = self._joined_ids[nodeid]
         plan = library.joined(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = Joined(plan, {name: position for position, name in enumerate(ids)})
 
-    def _check_stored(self, run: str, plan: Plan) -> None:
-        """Answers to other questions are no baseline."""
-        _, full, stored = self._resources.store.stored_candidate(run, plan.nodeid)
+    def _judge(self, opener: Opener, name: str) -> Judge:
+        """Open the judge, when a metric first needs it."""
+        judge, backend = scorer_tables.judge_of(opener, name)
+        self._resources.hold(backend)
+        self._judges.append(judge)
+        return judge
+
+    def _stored(self, arm: Arm, plan: Plan) -> Arm:
+        """The arm with the id of the run that is meant. Answers to other questions are no baseline: SpecError."""
+        _, run, stored = self._resources.store.stored_candidate(arm.stored_run or "", plan.nodeid)
         changed = differences(plan.fingerprint, stored.fingerprint)
         if changed:
             raise SpecError(
-                f"--compare=run:{run} cannot be compared with: {' and '.join(changed)} have changed since run {full}; "
+                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} have changed since run {run}; "
                 "measure the baseline again with --compare=ADAPTER"
             )
+        return replace(arm, stored_run=run)
 
     def _train(self, opener: Opener) -> None:
         """Train what has yet to be trained, now that nothing else is wrong; the plans then have what came of it."""
-        asked = {arm.name for plan in self._plans() for arm in plan.arms}
+        asked = {arm.name for plan in self.plans() for arm in plan.arms}
         self.contenders = trained(opener, self.contenders, asked)
-        self._resources.backends = backends_of(self.contenders)
+        self._resources.hold(*backends_of(self.contenders))
         known = {one.arm.name: one for one in self.contenders}
         arms = {name: one.arm for name, one in known.items()}
         for nodeid, one in self.experiments.items():
@@ -149,7 +171,7 @@ class Agenda:
 
     def _announce(self) -> None:
         """One line an experiment: what it will ask, and what it can show."""
-        plans = self._plans()
+        plans = self.plans()
         questions = sum(len(plan.contrasts) for plan in plans)
         for plan in plans:
             foresight = foresee(plan, alpha=self._settings.alpha, questions=questions)
@@ -160,7 +182,8 @@ class Agenda:
         if wanted is not None and not any(one.position(wanted) is not None for one in self.experiments.values()):
             raise SpecError(f"--crucible-sample={wanted}: no selected experiment has a sample of that id")
 
-    def _plans(self) -> list[Plan]:
+    def plans(self) -> list[Plan]:
+        """Those that were selected and can be meant."""
         return [one.plan for one in self.experiments.values()] + [one.plan for one in self.joined.values()]
 
     @contextlib.contextmanager

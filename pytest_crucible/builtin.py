@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 CNS3 = (
     *("schema_compliance", "citation_accuracy", "citation_any", "citation_complete", "citation_precision"),
     *("citation_recall", "citation_exists", "entailment", "entailment_pass", "entailment_overlap", "similarity"),
-    *("similarity_pass", "overall_pass", "chirality", "fisher_rao", "high_flags", "medium_flags", "beta1", "flaws"),
+    *("similarity_pass", "similarity_tfidf", "overall_pass", "chirality", "fisher_rao", "high_flags"),
+    *("medium_flags", "beta1", "flaws", "antagonist_findings"),
 )
 THINKER = (
     *("schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from pytest_crucible.sample.engine import Unit
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.judge import checked, judge
+from pytest_crucible.score.judge import Judged, checked, judge
+from pytest_crucible.scorers.asked import scoring_for
 
 
 def classify(error: BaseException) -> Judgement:
@@ -152,13 +153,23 @@ def alone(item: pytest.Function, experiment: Experiment, position: int, loop: Ba
     call = Call.of(item, experiment, loop, DaemonThreads(1))
     outcome = Outcome(0, position, 0)
     arguments = call.arguments(outcome)
-    returned = asyncio.run(call.function(**arguments)) if experiment.is_async else call.function(**arguments)
-    if isinstance(returned, Reply):
-        outcome.reply = returned
-    elif returned is not None:
-        outcome.reply = Reply(text=str(returned), value=returned)
     sample = experiment.dataset.samples[position]
-    observations, lost = judge(outcome, experiment.metrics, sample, passed=False)
+
+    def scored(returned: Any) -> Coroutine[Any, Any, Judged]:
+        if isinstance(returned, Reply):
+            outcome.reply = returned
+        elif returned is not None:
+            outcome.reply = Reply(text=str(returned), value=returned)
+        scoring_for(experiment.plan.nodeid, sample.id, outcome.epoch)
+        return judge(outcome, experiment.metrics, sample, passed=False)
+
+    async def asked() -> Judged:
+        return await scored(await call.function(**arguments))
+
+    if experiment.is_async:
+        observations, lost = asyncio.run(asked())
+    else:
+        observations, lost = loop.submit(scored(call.function(**arguments))).result()
     lines = [f"sample   {sample.id}", f"input    {sample.input}", f"expected {sample.expected}"]
     lines += [f"reply    {outcome.reply.text}"] if outcome.reply else []
     lines += [f"{one.metric} = {one.value}{f' ({one.reason})' if one.reason else ''}" for one in observations]

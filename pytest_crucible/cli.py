@@ -12,7 +12,24 @@ import click
 
 from pytest_crucible.errors import CrucibleError
 
-COMMANDS = ("calibrate", "datasets", "export", "import", "metrics", "report", "tinker-server")
+COMMANDS = (
+    "runs",
+    "show",
+    "compare",
+    "report",
+    "trend",
+    "plan",
+    "promote",
+    "adapters",
+    "datasets",
+    "metrics",
+    "calibrate",
+    "export",
+    "import",
+    "gc",
+    "doctor",
+    "tinker-server",
+)
 """In the order of the help. A new command is a module of this name, its dashes as underscores, and a name here.
 Behind a word of Python's own goes an underscore."""
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4

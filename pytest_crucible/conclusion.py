@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import Given, analyse
+from pytest_crucible.analyse.analysis import Given, analyse, clusters_of
+from pytest_crucible.analyse.drifts import drifts
+from pytest_crucible.analyse.findings import tallies
 from pytest_crucible.analyse.usage import usages
-from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Plan, Run, Verdict, Worst
+from pytest_crucible.cns3.antagonist.stored import METRIC, from_text
+from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Drift, FindingTally, Plan, Run, Verdict, Worst
 from pytest_crucible.report.sentences import evidence, sentence
 from pytest_crucible.store.answers import (
     cached_replies,
+    earlier_arm,
     group_names,
     inapplicable_reasons,
     load_answers,
+    load_arm,
     reply_texts,
     reused_answers,
     sample_ids,
+    texts_of,
 )
-from pytest_crucible.store.events import Place, load_events
+from pytest_crucible.store.events import Place, load_budgets, load_events
 from pytest_crucible.store.runs import RunStore
 
 
@@ -60,7 +66,7 @@ def analysed_experiments(
     begun = [(key, plan, finished) for key, plan, finished in entered if store.has_arms(key)]
     told = load_events(store, run)
     analyses = [
-        _analysis(store, key, plan, finished or (plan.by_item and not interrupted), alpha, questions, told)
+        _analysis(store, run, key, plan, finished or (plan.by_item and not interrupted), alpha, questions, told)
         for key, plan, finished in begun
     ]
     adjusted = gate.adjust(analyses, questions=questions)
@@ -72,17 +78,39 @@ def now() -> str:
 
 
 def _analysis(
-    store: RunStore, key: int, plan: Plan, finished: bool, alpha: float, questions: int, told: Mapping[Place, ArmEvents]
+    store: RunStore,
+    run: str,
+    key: int,
+    plan: Plan,
+    finished: bool,
+    alpha: float,
+    questions: int,
+    told: Mapping[Place, ArmEvents],
 ) -> Analysis:
-    analysis, worst = analyse(stored_answers(store, key, plan, finished), alpha=alpha, questions=questions)
+    given = stored_answers(store, key, plan, finished)
+    analysis, worst = analyse(given, alpha=alpha, questions=questions)
+    reused, cached = reused_answers(store, key), cached_replies(store, key)
     return dataclasses.replace(
         analysis,
-        reused=reused_answers(store, key),
-        from_cache=cached_replies(store, key),
+        reused=reused,
+        from_cache=cached,
+        drifts=tuple(_drifts(store, run, key, given, {*reused, *cached}, alpha)),
         worst=_told(store, key, plan, worst),
         inapplicable=_reasons(store, key, analysis),
         usage=usages(plan, told, level=1 - alpha),
+        findings=_findings(store, key, given, alpha),
     )
+
+
+def _drifts(store: RunStore, run: str, key: int, given: Given, not_asked: set[str], alpha: float) -> Iterator[Drift]:
+    """Of the baselines that were asked anew, all of them, by an adapter that had been asked the same before."""
+    for number, arm in enumerate(given.plan.arms):
+        if arm.role == "candidate" or arm.name in not_asked or arm.stored_run is not None:
+            continue
+        earlier = earlier_arm(store, key, number, run=run)
+        if earlier is not None:
+            then = load_arm(store, earlier[0], number)
+            yield from drifts(given, number, then, earlier[1], alpha=alpha)
 
 
 def stored_answers(store: RunStore, key: int, plan: Plan, finished: bool) -> Given:
@@ -95,6 +123,18 @@ def stored_answers(store: RunStore, key: int, plan: Plan, finished: bool) -> Giv
         finished=finished and not any(one.reason in CUT_SHORT for arm in answers for one in arm.lost),
         known_kinds=store.known_kinds(plan, key),
     )
+
+
+def _findings(store: RunStore, key: int, given: Given, alpha: float) -> tuple[FindingTally, ...]:
+    """What the antagonist found in each arm's replies, where it was asked."""
+    found: list[FindingTally] = []
+    for number, (arm, answers) in enumerate(zip(given.plan.arms, given.answers, strict=True)):
+        if METRIC in answers.labels:
+            texts = texts_of(store, key, number, METRIC)
+            flagged = {unit: from_text(text) for unit, text in texts.items()}
+            clusters = clusters_of(given.groups)
+            found += tallies(arm.name, flagged, samples=len(given.groups), clusters=clusters, level=1 - alpha)
+    return tuple(found)
 
 
 def _reasons(store: RunStore, key: int, analysis: Analysis) -> Mapping[str, str]:
@@ -139,6 +179,7 @@ def concluded_run(
         verdicts=verdicts,
         exit_status=0,
         store=store.location,
+        budgets=load_budgets(store, run),
     )
 
 

@@ -28,7 +28,8 @@ from pytest_crucible.untrained import Untrained, not_trained, untrained
 if TYPE_CHECKING:
     from pytest_crucible.training import Recipe, Trained
 
-STORED = "run:"
+STORED, TAGGED = "run:", "tag:"
+"""Before a run's id, and before a name that `crucible promote` or --crucible-tag gave it."""
 SEEDED = ("local", "tinker")
 """Backends that draw by the session's seed, so that it is one of their parameters, and whose adapters a recipe may make."""
 NAMELESS = "candidate"
@@ -112,7 +113,7 @@ class Opener:
         """Adapters that were trained just now."""
 
     def contender(self, name: str, role: Role) -> Contender:
-        if name.startswith(STORED):
+        if name.startswith((STORED, TAGGED)):
             return _stored(name, role)
         adapter = find_adapter(name, self._adapters)
         if name in self._adapters:

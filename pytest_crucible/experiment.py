@@ -168,10 +168,11 @@ class Library:
                 near = difflib.get_close_matches(one, known, n=1)
                 hint = f"did you mean {near[0]!r}? " if near else ""
                 raise SpecError(f"metric {one!r} is not registered: {hint}`crucible metrics` lists what is")
-            metric = load(known[one]) if isinstance(one, str) else as_metric(one)
-            if metric.name in found:
-                raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
-            found[metric.name] = metric
+            given_metric = (load(known[one]) if isinstance(one, str) else as_metric(one)).settled()
+            for metric in (given_metric, *(beside.settled() for beside in given_metric.beside)):
+                if metric.name in found:
+                    raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
+                found[metric.name] = metric
         return tuple(found.values())
 
     def _selection(self, mark: ExperimentMark, of: int) -> Selection:

@@ -12,11 +12,11 @@ import pytest
 from pytest_crucible.calling import Scorer, classify
 from pytest_crucible.contenders import Contender
 from pytest_crucible.errors import SpecError
-from pytest_crucible.records import MetricFacts, Outcome, Plan, Sample
+from pytest_crucible.records import MetricFacts, Outcome, Plan
 from pytest_crucible.sample.asking import lost_reason
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
-from pytest_crucible.score.judge import judge
+from pytest_crucible.score.judge import own_scores
 from pytest_crucible.store.writer import Writer
 
 
@@ -120,7 +120,7 @@ def settle(outcome: Outcome, error: BaseException | None) -> Outcome:
 def record(outcome: Outcome, joined: Joined, sample: str, writer: Writer, observed: Callable[..., None] | None) -> None:
     """Store what one item has shown, and tell who wants to know."""
     passed = any(one.name == "passed" for one in joined.plan.metrics)
-    observations, lost = judge(outcome, (), Sample(id=sample, input=sample), passed=passed)
+    observations, lost = own_scores(outcome, passed=passed)
     writer.add(outcome, joined.arms[outcome.arm], observations, lost)
     if observed is None:
         return

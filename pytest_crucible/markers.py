@@ -91,8 +91,8 @@ def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
         if not mark.args:
             raise _spec_error("@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')")
         for metric in mark.args:
-            contrast = _contrast(metric, **options)
-            if found.setdefault(metric, contrast) != contrast:
+            asked = contrast(metric, **options)
+            if found.setdefault(metric, asked) != asked:
                 raise _spec_error(
                     f"ab_compare({metric!r}) is given twice, with different margins or claims: give it once"
                 )
@@ -106,7 +106,8 @@ def _marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
         yield from marks if isinstance(node, pytest.Module) else reversed(marks)
 
 
-def _contrast(metric: Any, margin: float | None = None, alternative: str | None = None) -> Contrast:
+def contrast(metric: Any, margin: float | None = None, alternative: str | None = None) -> Contrast:
+    """What `ab_compare(metric, margin=..., alternative=...)` asks for, of a baseline not known yet. Raises SpecError."""
     from pytest_crucible.records import Contrast
 
     what = f"ab_compare({metric!r})"

@@ -39,7 +39,7 @@ OPTIONS = (
     ),
     Option(
         "compare",
-        "adapter to compare with, or run:ID for stored answers; may be repeated",
+        "adapter to compare with, or run:ID or tag:NAME for stored answers; may be repeated",
         metavar="NAME",
         repeats=True,
         alias="--compare",
@@ -69,6 +69,7 @@ OPTIONS = (
         metavar="WHERE",
         environment="CRUCIBLE_STORE",
     ),
+    Option("tag", "name to find this run by, as in --compare=tag:NAME; may be repeated", metavar="NAME", repeats=True),
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
     Option("fresh", "ask the baselines anew, even where stored answers would do", False, flag=True),
     Option(
@@ -126,6 +127,7 @@ class Settings:
     seed: int
     alpha: float
     store: str
+    tag: tuple[str, ...]
     strict: bool
     fresh: bool
     cache: str

@@ -53,8 +53,8 @@ class Resources:
         self._run_code = run_code
         if run_code:
             sandbox.allow()
-        self.backends: tuple[Backend, ...] = ()
-        """Those that the session asks; closed with it."""
+        self._backends: dict[int, Backend] = {}
+        """Those that the session asks, each once."""
 
     @cached_property
     def shared(self) -> Shared:
@@ -82,6 +82,10 @@ class Resources:
     def replies(self) -> StoredReplies:
         return StoredReplies(lambda: self.store, lambda: self.writer)
 
+    def hold(self, *backends: Backend) -> None:
+        """Close these, too, when the session ends."""
+        self._backends |= {id(backend): backend for backend in backends}
+
     def enter_requests(self, run: str) -> None:
         """Write down, once, how much of what was asked came from the reply cache. Raises StoreError."""
         tallies = self.shared.cache.tallies if self.shared.cache is not None else {}
@@ -93,11 +97,11 @@ class Resources:
     @cached_property
     def store(self) -> RunStore:
         """Raises StoreError."""
-        return RunStore(self._location)
+        return RunStore(self._location, self._hide)
 
     @cached_property
     def writer(self) -> Writer:
-        return self.store.writer(self._hide)
+        return self.store.writer()
 
     @cached_property
     def loop(self) -> BackgroundLoop:
@@ -116,7 +120,7 @@ class Resources:
             self._run_code = False
         if "loop" in self.__dict__:
             loop = self.__dict__.pop("loop")
-            loop.submit(_close_all(self.backends)).result(timeout=CLOSING_S)
+            loop.submit(_close_all(tuple(self._backends.values()))).result(timeout=CLOSING_S)
             loop.close()
         if "shared" in self.__dict__:
             self.shared.limiters.close()

@@ -23,7 +23,7 @@ from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, Unit, run_units
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.judge import judge
+from pytest_crucible.scoring import Scoring
 from pytest_crucible.store.answers import copy_answers, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -125,13 +125,14 @@ class Runner:
         for number in open_arms:
             planned[number] = plan.selected * plan.epochs - len(done[number])
         progress = Progress(total=sum(planned))
-        keep = self._keeper(experiment, arms)
         samples = experiment.dataset.samples
+        told = samples_told(self.tell, call, plan, lambda position: samples[position].id)
+        scored = Scoring(experiment, told, self.deadline)
         future = self.loop.submit(
             run_units(
                 _open_units(plan, open_arms, done, self.settings.seed),
-                samples_told(self.tell, call, plan, lambda position: samples[position].id),
-                keep,
+                scored,
+                self._keeper(experiment, scored, arms),
                 concurrency=self.settings.concurrency,
                 arms=tuple(arm.name for arm in plan.arms),
                 planned=planned,
@@ -144,14 +145,13 @@ class Runner:
         show(None)
         return progress
 
-    def _keeper(self, experiment: Experiment, arms: list[int]) -> Callable[[Outcome], None]:
-        """Judge an outcome and hand it to the writer."""
-        passed = any(one.name == "passed" for one in experiment.plan.metrics)
+    def _keeper(self, experiment: Experiment, scored: Scoring, arms: list[int]) -> Callable[[Outcome], None]:
+        """Hand an outcome and what it is worth to the writer."""
         samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
 
         def keep(outcome: Outcome) -> None:
             sample = samples[outcome.position]
-            observations, lost = judge(outcome, experiment.metrics, sample, passed=passed)
+            observations, lost = scored.of(outcome)
             self.writer.add(outcome, arms[outcome.arm], observations, lost)
             if self.observed is not None:
                 for one in observations:

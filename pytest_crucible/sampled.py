@@ -36,6 +36,8 @@ def _chapter(store: RunStore, key: int, analysis: Analysis, alpha: float) -> Cha
     plan = analysis.plan
     given = stored_answers(store, key, plan, analysis.finished)
     table = score_table(given)
+    metric = judged_metric(plan, table.scores)
+    asked = [metric, *(one.metric for one in plan.contrasts), *(one.metric for one in plan.targets)]
     arms, size = range(len(plan.arms)), len(given.groups)
     columns = SampleColumns(
         ids=ids(store, plan.dataset_sha256),
@@ -46,7 +48,8 @@ def _chapter(store: RunStore, key: int, analysis: Analysis, alpha: float) -> Cha
     )
     return Chapter(
         analysis=analysis,
-        metric=judged_metric(plan, table.scores),
+        metric=metric,
+        judged=tuple(dict.fromkeys(one for one in asked if one is not None and one in table.scores)),
         columns=columns,
         facts=table.facts,
         clusters=table.clusters,

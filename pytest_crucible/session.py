@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.accounts import of_experiment, of_run, spending
+from pytest_crucible.accounts import budget_lines, spending, tell_budgets
 from pytest_crucible.agenda import Agenda
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.sharing import untold
@@ -22,19 +22,20 @@ from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.github import add_summary, annotated
+from pytest_crucible.hiding import hide_keys
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
 from pytest_crucible.outputs import write_outputs
-from pytest_crucible.records import Emit, Outcome, Run
+from pytest_crucible.records import Emit, Outcome, Plan, Run
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.resources import Resources
 from pytest_crucible.running import Runner
 from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.scorers.configured import told as scorers_told
 from pytest_crucible.screen import progress_shower
 from pytest_crucible.telling import SampleTold, Telling
-from pytest_crucible.tinkering.session import hider
 
 SESSION = pytest.StashKey["CrucibleSession"]()
 JOINED_OUTCOME = pytest.StashKey[Outcome]()
@@ -71,6 +72,7 @@ class CrucibleSession:
         self.is_worker = worker is not None
         self.run = run or (worker["crucible_run"] if worker else new_run_id())
         self.concluded: Run | None = None
+        self._hide = hide_keys(config)
         self._telling = Telling(config, self.settings, self.run)
         self._resources = Resources(
             self._location(),
@@ -78,7 +80,7 @@ class CrucibleSession:
             fresh=self.settings.compare if self.settings.fresh else (),
             limiters=self._limiters,
             spending=self._spending,
-            hide=hider(config),
+            hide=self._hide,
             seed=self.settings.seed,
             emit=self._emit,
             run_code=self.settings.run_code,
@@ -123,7 +125,11 @@ class CrucibleSession:
         if self._begun and not self._problems:
             self._telling.recorder.open(self._resources.writer)
         if self._problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist
-            raise pytest.UsageError("\n".join(self._problems))
+            raise pytest.UsageError(self._hide("\n".join(self._problems)))
+
+    def plans(self) -> list[Plan]:
+        """What is to be asked."""
+        return self._agenda.plans()
 
     def pytest_report_collectionfinish(self) -> list[str]:
         return [] if self.config.get_verbosity() < 0 else list(self._agenda.lines.values())
@@ -146,7 +152,8 @@ class CrucibleSession:
         except CrucibleError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
-            self._told += of_experiment(self._resources.shared.spending, pyfuncitem.nodeid)
+            tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
+            self._told += scorers_told()
         return True
 
     def crucible(self, item: pytest.Item) -> Crucible:
@@ -192,7 +199,7 @@ class CrucibleSession:
         position = experiment.position(wanted)
         if position is None:
             pytest.skip(f"no sample {wanted!r} here")
-        self._told += map(hider(self.config), alone(item, experiment, position, self._resources.loop))
+        self._told += map(self._hide, alone(item, experiment, position, self._resources.loop))
 
     def _outcome(self, item: pytest.Item) -> Outcome:
         """What a joined item has shown so far."""
@@ -267,10 +274,11 @@ class CrucibleSession:
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
         if self._problems:
-            raise pytest.UsageError("\n".join(self._problems))
+            raise pytest.UsageError(self._hide("\n".join(self._problems)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
+            tell_budgets(self._emit(), self._resources.shared.spending)
             self._telling.recorder.close()
             self._resources.close_writer()
             self._resources.enter_requests(self.run)
@@ -283,7 +291,7 @@ class CrucibleSession:
                 amend=lambda verdict: self.config.hook.pytest_crucible_verdict(config=self.config, verdict=verdict),
             )
         except CrucibleError as error:
-            raise pytest.UsageError(str(error)) from error
+            raise pytest.UsageError(self._hide(str(error))) from error
         self._report_verdicts(session, self.concluded)
 
     def _report_verdicts(self, session: pytest.Session, run: Run) -> None:
@@ -306,12 +314,13 @@ class CrucibleSession:
         if self.concluded is not None:
             self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
             self._resources.store.set_exit_status(self.run, run.exit_status)
-            self._told += of_run(self._resources.shared.spending)
+            self._told += budget_lines(run.budgets)
             self._told += write_outputs(self.config, self.settings, run)
             if run.experiments:
                 self._told += [said for said in [add_summary(run, os.environ)] if said]
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
         if self.is_worker and self._begun:
+            tell_budgets(self._telling.emit, self._resources.shared.spending)
             self._resources.enter_requests(self.run)
         self._telling.close()
         self._resources.close_writer()
@@ -324,11 +333,11 @@ class CrucibleSession:
         if lines:
             terminalreporter.write_sep("=", "crucible")
         for line in lines:
-            terminalreporter.write_line(printable(line.text), **line.markup)
+            terminalreporter.write_line(printable(self._hide(line.text)), **line.markup)
         if self.concluded is not None:
             fails = self.settings.undecided == "fail"
             for annotation in annotated(self.concluded, os.environ, undecided_fails=fails):
-                terminalreporter.write_line(annotation)
+                terminalreporter.write_line(self._hide(annotation))
 
     def pytest_unconfigure(self) -> None:
         self._resources.close()

@@ -71,7 +71,8 @@ def _builder(kind: Any) -> Builder:
         return partial(_record, kind)
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return _optional(_builder(_first(kind)))
+        members = [member for member in typing.get_args(kind) if member is not type(None)]
+        return _optional(_of_several(members) if len(members) > 1 else _builder(members[0]))
     if origin is tuple:
         build = _builder(typing.get_args(kind)[0])
         return lambda plain: tuple(map(build, plain))
@@ -99,10 +100,12 @@ def _as_it_is(plain: Any) -> Any:
     return plain
 
 
-def _first(union: Any) -> Any:
-    """The one member of an optional type; Any for a union of scalars, which needs no building."""
-    members = [member for member in typing.get_args(union) if member is not type(None)]
-    return members[0] if len(members) == 1 else Any
+def _of_several(members: list[Any]) -> Builder:
+    """Records are told apart by the names of their fields; a union of scalars needs no building."""
+    if not all(map(dataclasses.is_dataclass, members)):
+        return _as_it_is
+    by_names = {frozenset(field.name for field in dataclasses.fields(one)): _builder(one) for one in members}
+    return lambda plain: by_names[frozenset(plain)](plain)
 
 
 @cache

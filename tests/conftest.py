@@ -1,8 +1,11 @@
-"""What all tests share: pytester, and an environment that cannot change what they see."""
+"""What all tests share: pytester, a database server, and an environment that cannot change what they see."""
 
 import os
+from collections.abc import Iterator
 
+import postgresql_server
 import pytest
+from sqlalchemy import create_engine, text
 
 pytest_plugins = ["pytester"]
 
@@ -16,3 +19,22 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if (name.startswith("CRUCIBLE_") and name not in KEPT) or name in FOREIGN or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def _postgresql_server() -> Iterator[str]:
+    if reason := postgresql_server.missing():
+        pytest.skip(reason)
+    with postgresql_server.server("fsync=off") as url:  # nobody pulls this plug
+        yield url
+
+
+@pytest.fixture
+def postgresql(_postgresql_server: str) -> str:
+    """The URL of an empty PostgreSQL database."""
+    engine = create_engine(_postgresql_server)
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    return _postgresql_server

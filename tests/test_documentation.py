@@ -49,7 +49,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 32
+MOST_COMMANDS = 41
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -180,7 +180,8 @@ def _run_command(command: Command, where: str, folder: Path) -> None:
 
 
 def _with_this_python(text: str) -> str:
-    """`pytest` and `python` are those that run this test; what other plugins are installed does not matter."""
+    """`pytest`, `crucible` and `python` are those that run this test; what other plugins are installed does not matter."""
+    text = re.sub(r"(?<![\w.\-/])crucible(?= [a-z])", f"{sys.executable} -m pytest_crucible", text)
     plugins = ["-p crucible"]
     plugins += ["-p xdist"] if " -n " in text else []
     plugins += [] if "--lf" in text else ["-p no:cacheprovider"]
@@ -394,17 +395,21 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     written = [row[0].strip("`") for row in table_rows("reference/json.md")]
 
     assert len(written) == len(set(written))
-    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1)))
+    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1))) | set(
+        json_keys(_document(pytester, last=("--crucible-fresh",)))
+    )
     page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
     assert f"This is format {document['format']}." in page
     [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].arms[].lost`")
     assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
-def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
+def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...] = ()) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
-        from pytest_crucible import Reply
+        from pytest_crucible import Reply, metric
+        from pytest_crucible.cns3.antagonist import Finding
+        from pytest_crucible.cns3.antagonist.stored import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -412,20 +417,33 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
             identity = "a model"
 
             async def generate(self, request):
-                return Reply(text="one")
+                verdict = "tie" if "<first>" in request.input else "yes"
+                return Reply(text=f"VERDICT: {verdict}" if "VERDICT" in request.input else "one")
+
+        @metric(kind="text")
+        def antagonist_findings(reply, sample):
+            return to_text([Finding("ODD", "LOW", {"flaws": 1.0})], {"gold_flags": ["ODD"]})
+
+        def pytest_crucible_metrics():
+            return {"odd": antagonist_findings}
 
         def pytest_crucible_backend(adapter):
             return Model() if adapter.backend == "model" else None
 
         def pytest_crucible_dataset(name):
-            samples = [{"id": name, "input": name, "expected": "one"} for name in "ab"]
+            rated = {"a": "yes", "b": "no"}
+            samples = [{"id": one, "input": one, "expected": "one", "rated": rated[one]} for one in rated]
             facts = {"says": "", "samples": 2, "licence": "", "source": "", "files": ()}
             return Release(name=name, read=lambda paths: samples, **facts)
         """)
     pytester.makepyfile("""
         import pytest
+        from pytest_crucible import judges
 
-        @pytest.mark.crucible(dataset="two", metrics=["exact_match"], limit=2)
+        right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
+        better = judges.pairwise("better", "Which is better?")
+
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=2)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):
@@ -434,12 +452,14 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2) -> Any:
     lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "ab"]
     (pytester.path / "two.jsonl").write_text("\n".join(lines))
     (pytester.path / "crucible.toml").write_text(
-        '[adapters.one]\nbackend = "model"\n[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
+        '[scorers]\njudge = { adapter = "one" }\n[adapters.one]\nbackend = "model"\n'
+        '[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
-    for _ in range(asked):  # at first everything is asked, and then little is
-        result = pytester.runpytest("-p", "no:asyncio", *arms, "--crucible-json=out.json")
+    for number in range(asked):  # at first everything is asked, and then little is
+        more = ("--crucible-budget=1M requests", *(last if number == asked - 1 else ()))
+        result = pytester.runpytest("-p", "no:asyncio", *arms, *more, "--crucible-json=out.json")
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 

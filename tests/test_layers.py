@@ -14,13 +14,13 @@ import pytest_crucible
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli commands __main__ tinkering "
-    "lessons checkpoints replaying telling exporting exporting_parquet recalling sampled github "
-    "figures adopting",
+    "lessons checkpoints replaying scoring scorer_tables telling exporting exporting_parquet recalling sampled github "
+    "figures manifest hiding pairing repeating adopting",
     "stages": "plan sample score store analyse gate report",
-    "presets": "cns3",
+    "presets": "cns3 judges",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources importing",
     "model": "embedded sandbox",
-    "nouns": "records wire errors numerals durations",
+    "nouns": "redaction records wire errors numerals durations",
 }
 EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.sources"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.diversity import diversity
+from pytest_crucible.analyse.judges import judges
 from pytest_crucible.analyse.questions import Clusters, mean_of
 from pytest_crucible.analyse.scores import Scores, resolve, scores
 from pytest_crucible.analyse.targets import estimate, failures, judge_target
@@ -68,6 +69,11 @@ def analyse(given: Given, *, alpha: float, questions: int) -> tuple[Analysis, di
         failures={arm.name: failures(answers) for arm, answers in zip(plan.arms, given.answers, strict=True)},
         finished=given.finished,
         diversity=_diversity(given, table, alpha),
+        judges=tuple(
+            one
+            for arm, answers in zip(plan.arms, given.answers, strict=True)
+            for one in judges(arm, answers, alpha=alpha)
+        ),
     )
     return analysis, worst_samples(plan, table.facts, table.scores)
 

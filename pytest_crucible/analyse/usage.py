@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible import stats
-from pytest_crucible.records import ArmEvents, EventCount, Interval, Plan, Quantile, Spread, Usage
+from pytest_crucible.records import JUDGE, ArmEvents, EventCount, Interval, Plan, Quantile, Spread, Usage
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 Amount = TypeVar("Amount", int, float)
 
 
 def usages(plan: Plan, told: Mapping[tuple[str, str], ArmEvents], *, level: float) -> tuple[Usage, ...]:
-    """Of each arm of an experiment of which something was told, in the order of the arms."""
-    found = [(arm.name, told.get((plan.nodeid, arm.name))) for arm in plan.arms]
+    """Of each arm of an experiment of which something was told, in the order of the arms, and of each judge."""
+    judges = sorted(arm for nodeid, arm in told if nodeid == plan.nodeid and arm.startswith(JUDGE))
+    found = [(name, told.get((plan.nodeid, name))) for name in (*(arm.name for arm in plan.arms), *judges)]
     return tuple(usage(name, events, level=level) for name, events in found if events is not None)
 
 

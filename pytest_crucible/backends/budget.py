@@ -16,7 +16,7 @@ from pytest_crucible.backends.amounts import Amount, read_budget, said, spent_of
 from pytest_crucible.backends.patience import not_counted
 from pytest_crucible.backends.purse import OwnPurse, Purse
 from pytest_crucible.errors import Refused, Spent
-from pytest_crucible.records import Request
+from pytest_crucible.records import JUDGE, Request
 
 Place = tuple[str, int]
 """Sample and repeat."""
@@ -72,7 +72,7 @@ class Account:
             with not_counted():
                 await self._settled()
         self._under_way += 1
-        self._requests += 1
+        self._requests += not request.arm.startswith(JUDGE)
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
         """A request is over."""
@@ -91,6 +91,8 @@ class Account:
 
     def _reserved(self, request: Request, needed: Amount, dearest: Amount) -> bool:
         place = request.sample, request.epoch
+        if request.arm.startswith(JUDGE):  # no arm, for which nothing is kept: it pays as it goes
+            return self._take(needed)
         if place in self._refused:
             return False
         left = self._left.get(place)

@@ -26,6 +26,7 @@ METRICS = (
     "overall_pass",
     "chirality",
     "high_flags",
+    "antagonist_findings",
 )
 TARGETS = (
     "schema_compliance >= 0.95",

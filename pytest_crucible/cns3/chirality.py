@@ -48,16 +48,16 @@ def distance(one: np.ndarray, other: np.ndarray, variance: np.ndarray) -> float:
     return float(np.sqrt(np.sum((one - other) ** 2 / variance)))
 
 
-def batch_distances(scorer: SimilarityScorer, said: Sequence[str], gold: Sequence[str]) -> list[float]:
+async def batch_distances(scorer: SimilarityScorer, said: Sequence[str], gold: Sequence[str]) -> list[float]:
     """Thinker's distances: variances from the gold claims of this batch, and the zero vector for an empty claim."""
-    right = np.asarray(scorer.embed(list(gold)))
-    claims = np.asarray(scorer.embed(list(said)))
+    right = np.asarray(await scorer.embed(list(gold)))
+    claims = np.asarray(await scorer.embed(list(said)))
     claims = np.where(np.array([bool(text) for text in said])[:, None], claims, 0.0)
     variance = variances(right)
     return [distance(one, other, variance) for one, other in zip(claims, right, strict=True)]
 
 
-def chirality_of(
+async def chirality_of(
     scorer: SimilarityScorer, said: str, gold: str, *, overlap: float | None, conflict: bool
 ) -> Chirality | NotApplicable:
     """Against the frozen variances of the scorer. Where there is no gold document, nothing is left out: the overlap is 1."""
@@ -68,6 +68,6 @@ def chirality_of(
         return NotApplicable(f"there are no frozen reference statistics for scorer {scorer.identity!r}")
     if not said:
         return NotApplicable("the reply has no central claim")
-    one, other = scorer.embed([said, gold])
+    one, other = await scorer.embed([said, gold])
     apart, share = distance(one, other, variance), 1.0 if overlap is None else overlap
     return Chirality(chirality(apart, share, conflict), apart, share, conflict)

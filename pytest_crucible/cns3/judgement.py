@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeVar
 
 from pytest_crucible.cns3.chirality import Chirality, chirality_of
 from pytest_crucible.cns3.citations import Citations
 from pytest_crucible.cns3.claims import CENTRAL, Extraction, parse
-from pytest_crucible.cns3.gold import Gold, gold_of
+from pytest_crucible.cns3.gold import Document, Gold, gold_of
 from pytest_crucible.cns3.graph import polarity_conflict
 from pytest_crucible.cns3.overlap import overlap
+from pytest_crucible.cns3.tfidf import tfidf_cosine
 from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.scorers.configured import NO_ENTAILMENT, NO_SIMILARITY, entailment_scorer, similarity_scorer
+from pytest_crucible.scorers.protocol import Entailment, Premise
 
 Kept = TypeVar("Kept")
 ENTAILED, ALIKE = 0.75, 0.70
@@ -22,16 +25,34 @@ ENTAILED, ALIKE = 0.75, 0.70
 NOTHING_TO_CITE = NotApplicable("no document is evidence for or against the claim")
 NO_CITATION = NotApplicable("the reply cites no document")
 NO_CENTRAL_CLAIM = NotApplicable("the reply has no central claim")
+UNMEASURED = "the models were not asked: await the judgement's measure() first"
+UNKNOWN = frozenset({NO_ENTAILMENT, NO_SIMILARITY, UNMEASURED})
+"""Reasons that say nothing of the reply."""
 NO_EVIDENCE = NotApplicable("no claim that cites a document of the prompt relates to c1")
 
 
 class Judgement:
-    """One reply to one sample, under the strict policy."""
+    """One reply to one sample, under the strict policy. What models say of it applies once `measure` was awaited."""
 
     def __init__(self, reply: Reply, sample: Sample) -> None:
         self._reply = reply
         self._sample = sample
         self._kept: dict[str, Any] = {}
+        self._is_measured = False
+        self.entailment: float | NotApplicable = NotApplicable(UNMEASURED)
+        """Mean over the evidence of P(entailment) where it is said to support c1, of P(contradiction) where to refute it."""
+        self.similarity: float | NotApplicable = NotApplicable(UNMEASURED)
+        """How alike c1 and the gold claim are, from 0 to 1."""
+        self.chirality: Chirality | NotApplicable = NotApplicable(UNMEASURED)
+        """Distance, overlap and conflict in one number, against frozen reference statistics."""
+
+    async def measure(self) -> None:
+        """Ask the configured models, once. Raises what they raise."""
+        if not self._is_measured:
+            self.entailment = await self._entailment()
+            self.similarity = await self._similarity()
+            self.chirality = await self._chirality()
+            self._is_measured = True
 
     def remember(self, name: str, compute: Callable[[], Kept]) -> Kept:
         """What others conclude from this judgement, computed once."""
@@ -39,6 +60,11 @@ class Judgement:
             self._kept[name] = compute()
         kept: Kept = self._kept[name]
         return kept
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The sample's."""
+        return self._sample.metadata
 
     @cached_property
     def gold(self) -> Gold:
@@ -61,29 +87,28 @@ class Judgement:
         return NOTHING_TO_CITE if exact is None else exact
 
     @cached_property
-    def evidence(self) -> tuple[tuple[str, bool], ...]:
-        """For each claim that relates to c1 and cites: the text of what it cites, and whether it supports."""
+    def evidence(self) -> tuple[tuple[tuple[Document, ...], bool], ...]:
+        """For each claim that relates to c1 and cites: what it cites, and whether it supports."""
         documents = self.gold.documents
         sources = {claim.id: claim.documents for claim in self.extraction.claims}
         found = []
         for one in self.extraction.relations:
-            texts = [documents[name].text for name in sources.get(one.source, ()) if name in documents]
-            if one.target == CENTRAL and one.label != "contrasts" and texts:
-                found.append((" ".join(texts), one.label == "supports"))
+            cited = tuple(documents[name] for name in sources.get(one.source, ()) if name in documents)
+            if one.target == CENTRAL and one.label != "contrasts" and cited:
+                found.append((cited, one.label == "supports"))
         return tuple(found)
 
-    @cached_property
-    def entailment(self) -> float | NotApplicable:
-        """Mean over the evidence of P(entailment) where it is said to support c1, of P(contradiction) where to refute it."""
+    async def _entailment(self) -> float | NotApplicable:
         scorer = entailment_scorer()
         if scorer is None:
             return NotApplicable(NO_ENTAILMENT)
         if problem := self._unrelated():
             return problem
-        pairs = [(premise, self.extraction.central) for premise, _ in self.evidence]
+        premises = [_premises(cited, scorer.premise) for cited, _ in self.evidence]
+        found = iter(await scorer.score([(text, self.extraction.central) for texts in premises for text in texts]))
         scores = [
-            one.entailment if supports else one.contradiction
-            for one, (_, supports) in zip(scorer.score(pairs), self.evidence, strict=True)
+            max(_strength(next(found), supports) for _ in texts)
+            for texts, (_, supports) in zip(premises, self.evidence, strict=True)
         ]
         return sum(scores) / len(scores)
 
@@ -92,7 +117,7 @@ class Judgement:
         """Mean over the evidence of the share of c1's words that it has. It knows nothing of who supports and who refutes."""
         if problem := self._unrelated():
             return problem
-        scores = [overlap(premise, self.extraction.central) for premise, _ in self.evidence]
+        scores = [overlap(_whole(cited), self.extraction.central) for cited, _ in self.evidence]
         return sum(scores) / len(scores)
 
     def _unrelated(self) -> NotApplicable | None:
@@ -101,23 +126,29 @@ class Judgement:
         return None if self.evidence else NO_EVIDENCE
 
     @cached_property
-    def similarity(self) -> float | NotApplicable:
-        """How alike c1 and the gold claim are, from 0 to 1."""
+    def similarity_tfidf(self) -> float | NotApplicable:
+        """Cosine of the weighted words of c1 and the gold claim. It knows no synonym."""
+        if not self.extraction.central:
+            return NO_CENTRAL_CLAIM
+        corpus = [document.text for document in self.gold.documents.values()]
+        return tfidf_cosine(self.extraction.central, self.gold.claim, corpus)
+
+    async def _similarity(self) -> float | NotApplicable:
         scorer = similarity_scorer()
         if scorer is None:
             return NotApplicable(NO_SIMILARITY)
         if not self.extraction.central:
             return NO_CENTRAL_CLAIM
-        (score,) = scorer.similarity([(self.extraction.central, self.gold.claim)])
+        (score,) = await scorer.similarity([(self.extraction.central, self.gold.claim)])
         return min(max(score, 0.0), 1.0)
 
     @property
     def entailment_pass(self) -> bool | NotApplicable:
-        return _passes(self.entailment, ENTAILED, NO_ENTAILMENT)
+        return _passes(self.entailment, ENTAILED)
 
     @property
     def similarity_pass(self) -> bool | NotApplicable:
-        return _passes(self.similarity, ALIKE, NO_SIMILARITY)
+        return _passes(self.similarity, ALIKE)
 
     @property
     def overall_pass(self) -> bool | NotApplicable:
@@ -135,30 +166,50 @@ class Judgement:
     def conflict(self) -> bool:
         return polarity_conflict(self.extraction.relations)
 
-    @cached_property
-    def chirality(self) -> Chirality | NotApplicable:
-        """Distance, overlap and conflict in one number, against frozen reference statistics."""
+    async def _chirality(self) -> Chirality | NotApplicable:
         scorer = similarity_scorer()
         if scorer is None:
             return NotApplicable(NO_SIMILARITY)
-        return chirality_of(
+        return await chirality_of(
             scorer, self.extraction.central, self.gold.claim, overlap=self.citations.recall, conflict=self.conflict
         )
 
 
-def _passes(score: float | NotApplicable, threshold: float, unconfigured: str) -> bool | NotApplicable:
+def _whole(cited: tuple[Document, ...]) -> str:
+    return " ".join(document.text for document in cited)
+
+
+def _premises(cited: tuple[Document, ...], kind: Premise) -> tuple[str, ...]:
+    """What the central claim is held against: all that is cited as one text, or each sentence of it."""
+    sentences = tuple(sentence for document in cited for sentence in document.sentences)
+    return sentences if kind == "sentence" and sentences else (_whole(cited),)
+
+
+def _strength(said: Entailment, supports: bool) -> float:
+    return said.entailment if supports else said.contradiction
+
+
+def _passes(score: float | NotApplicable, threshold: float) -> bool | NotApplicable:
     """What the reply itself left out does not pass; what nobody can measure does not apply."""
     if isinstance(score, NotApplicable):
-        return score if score.reason == unconfigured else False
+        return score if score.reason in UNKNOWN else False
     return score >= threshold
 
 
-_last: tuple[Reply, Sample, Judgement] | None = None
+_LAST: ContextVar[tuple[Reply, Sample, Judgement] | None] = ContextVar("crucible_last_judgement", default=None)
 
 
 def judge(reply: Reply, sample: Sample) -> Judgement:
-    """The judgement of a reply. All metrics of one sample are asked one after another: the last judgement is kept for them."""
-    global _last
-    if _last is None or _last[0] is not reply or _last[1] is not sample:
-        _last = (reply, sample, Judgement(reply, sample))
-    return _last[2]
+    """The judgement of a reply. A task asks all metrics of one sample one after another: the last judgement is kept for it."""
+    last = _LAST.get()
+    if last is None or last[0] is not reply or last[1] is not sample:
+        last = (reply, sample, Judgement(reply, sample))
+        _LAST.set(last)
+    return last[2]
+
+
+async def measured(reply: Reply, sample: Sample) -> Judgement:
+    """The judgement of a reply, with what the configured models say of it."""
+    judgement = judge(reply, sample)
+    await judgement.measure()
+    return judgement

@@ -12,9 +12,12 @@ from typing import Any
 
 from pytest_crucible.cns3 import graph, thinker
 from pytest_crucible.cns3.antagonist import severity_counts
+from pytest_crucible.cns3.antagonist.stored import METRIC as FINDINGS
+from pytest_crucible.cns3.antagonist.stored import to_text
 from pytest_crucible.cns3.citations import mentioned
 from pytest_crucible.cns3.gold import Gold
-from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge
+from pytest_crucible.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, judge, measured
+from pytest_crucible.cns3.reference import reference_of
 from pytest_crucible.cns3.values import found, rules
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
@@ -75,7 +78,8 @@ SHARES: Table = {
     ),
     "entailment": ("How probably what is cited says of c1 what the reply says it does.", lambda one: one.entailment),
     "entailment_overlap": ("Share of the words of c1 that what is cited has.", lambda one: one.entailment_overlap),
-    "similarity": ("How alike c1 and the gold claim are.", lambda one: one.similarity),
+    "similarity": ("How alike c1 and the gold claim are, by their embeddings.", lambda one: one.similarity),
+    "similarity_tfidf": ("How alike c1 and the gold claim are, by their words.", lambda one: one.similarity_tfidf),
 }
 LOWER: Table = {"chirality": ("Distance, missing documents and conflict in one number.", _chirality)}
 COUNTS: Table = {
@@ -88,15 +92,20 @@ COUNTS: Table = {
     "fisher_rao": ("Distance of c1 from the gold claim, in frozen standard deviations.", _distance),
     "flaws": ("What is wrong with the form.", lambda one: len(one.extraction.flaws)),
 }
-BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", "high_flags", "medium_flags"}
+TEXTS: Table = {
+    FINDINGS: (
+        "What the rules found and what it rests on, as JSON, with the sample's gold flags.",
+        lambda one: to_text(found(one), one.metadata),
+    ),
+}
+FLAGS = ("high_flags", "medium_flags", FINDINGS)
+BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}
+BY_REFERENCE = {"chirality", "fisher_rao", *FLAGS}
 BY_SIMILARITY = {
     "similarity",
     "similarity_pass",
     "overall_pass",
-    "chirality",
-    "fisher_rao",
-    "high_flags",
-    "medium_flags",
+    *BY_REFERENCE,
 }
 THINKER = (
     "schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass",
@@ -106,16 +115,22 @@ THINKER = (
 
 def strict(name: str) -> Metric:
     """The metric of that name under the policy `strict`. Raises KeyError for one that there is not."""
-    said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS}[name]
+    said, reading = {**BINARY, **SHARES, **LOWER, **COUNTS, **TEXTS}[name]
 
-    def score(reply: Reply, sample: Sample) -> Any:
+    async def ask(reply: Reply, sample: Sample) -> Any:
+        return reading(await measured(reply, sample))
+
+    def read(reply: Reply, sample: Sample) -> Any:
         return reading(judge(reply, sample))
 
+    score = ask if name in BY_ENTAILMENT | BY_SIMILARITY else read
     score.__doc__ = said
     return metric(name=name, version=_version(name), **_facts(name))(score)
 
 
 def _facts(name: str) -> dict[str, Any]:
+    if name in TEXTS:
+        return {"kind": "text"}
     if name in BINARY:
         return {"kind": "binary"}
     if name in COUNTS:
@@ -129,10 +144,13 @@ def _version(name: str) -> str:
     if name in BY_ENTAILMENT:
         scorer = entailment_scorer()
         parts.append(scorer.identity if scorer else "no entailment scorer")
+    alike = similarity_scorer()
     if name in BY_SIMILARITY:
-        alike = similarity_scorer()
         parts.append(alike.identity if alike else "no similarity scorer")
-    if name.endswith("_flags"):
+    if alike is not None and name in BY_REFERENCE:
+        reference = reference_of(alike.identity)
+        parts.append(reference.sha256[:12] if reference else "no reference statistics")
+    if name in FLAGS:
         parts.append(hashlib.sha256(repr(rules()).encode()).hexdigest()[:12])
     return ":".join(parts)
 
@@ -174,7 +192,7 @@ def _thinker(name: str, reply: Reply, sample: Sample) -> Any:
     return _staged(name, reply.text, judge(reply, sample).gold)
 
 
-def _staged(name: str, reply: str, gold: Gold) -> Any:
+async def _staged(name: str, reply: str, gold: Gold) -> Any:
     """What needs models."""
     nli, alike = entailment_scorer(), similarity_scorer()
     if nli is None:
@@ -184,13 +202,15 @@ def _staged(name: str, reply: str, gold: Gold) -> Any:
     said = thinker.central(reply)
     premise = " ".join(gold.documents[one].text for one in sorted(mentioned(reply)) if one in gold.documents)
 
-    def neutral() -> float:
-        return nli.score([(premise, said)])[0].neutral if premise and said else 0.0
+    async def neutral() -> float:
+        return (await nli.score([(premise, said)]))[0].neutral if premise and said else 0.0
 
-    def likeness() -> float:
-        return min(max(alike.similarity([(said, gold.claim)])[0], 0.0), 1.0) if alike and said else 0.0
+    async def likeness() -> float:
+        if alike is None or not said:
+            return 0.0
+        return min(max((await alike.similarity([(said, gold.claim)]))[0], 0.0), 1.0)
 
-    scored = thinker.stages(
+    scored = await thinker.stages(
         schema=thinker.schema_valid(reply),
         citation=thinker.citation_valid(reply, gold),
         entailment=neutral,

@@ -1,4 +1,4 @@
-"""SciFact and FEVER rows as claim-extraction samples, prompts and training records.
+"""SciFact rows as claim-extraction samples, prompts and training records.
 
 An evaluation prompt shows the documents that the claim's author cited, in the author's order; a training prompt only those that
 are evidence, in the order of their ids (Thinker's order is that of a set, which differs from run to run).
@@ -69,7 +69,9 @@ def samples(claims: Iterable[Row], corpus: Mapping[str, Row]) -> Iterator[dict[s
         }
 
 
-def training_records(claims: Iterable[Row], corpus: Mapping[str, Row]) -> Iterator[dict[str, Any]]:
+def training_records(
+    claims: Iterable[Row], corpus: Mapping[str, Row], *, source: str = "SciFact", licence: str = LICENCE
+) -> Iterator[dict[str, Any]]:
     """Prompt and completion of every claim that has evidence, with its source: a line of evidence for each rationale."""
     for row in claims:
         names = sorted(map(str, row["evidence"]), key=lambda name: (len(name), name))
@@ -84,7 +86,7 @@ def training_records(claims: Iterable[Row], corpus: Mapping[str, Row]) -> Iterat
         yield {
             "prompt": prompt(documents),
             "completion": completion(row["claim"], evidence),
-            "metadata": {"source": "SciFact", "claim_id": row["id"], "doc_ids": names, "license": LICENCE},
+            "metadata": {"source": source, "claim_id": row["id"], "doc_ids": names, "license": licence},
         }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,11 +84,17 @@ def shape(reply: str) -> tuple[int, bool]:
     return beta1(claims, relations, multigraph=False), polarity_conflict(relations)
 
 
-def stages(*, schema: bool, citation: bool, entailment: Callable[[], float], similarity: Callable[[], float]) -> Stages:
+async def stages(
+    *,
+    schema: bool,
+    citation: bool,
+    entailment: Callable[[], Awaitable[float]],
+    similarity: Callable[[], Awaitable[float]],
+) -> Stages:
     """Measure until something fails, and write zeros for the rest."""
-    entailed = entailment() if citation else 0.0
+    entailed = await entailment() if citation else 0.0
     entailment_pass = citation and entailed >= ENTAILED
-    alike = similarity() if entailment_pass else 0.0
+    alike = await similarity() if entailment_pass else 0.0
     return Stages(
         schema_valid=schema,
         citation_valid=citation,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import click
 
-from pytest_crucible.analyse.analysis import Given
 from pytest_crucible.analyse.self_tests import self_tests
+from pytest_crucible.commands.answers import given_answers
 from pytest_crucible.commands.options import json_option, run_argument, say, store_option
 from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.errors import SpecError
-from pytest_crucible.records import Plan
 from pytest_crucible.report.self_test import self_test_lines
-from pytest_crucible.store.answers import group_names, load_answers
-from pytest_crucible.store.runs import RunStore
 
 
 @click.command("calibrate", short_help="How often would this suite cry wolf? An A/A self-test on a stored run.")
@@ -32,9 +29,8 @@ def command(run: str, store: str, replicates: int, alpha: float | None, seed: in
         run = opened.find_run(run)
         level = opened.run(run)["alpha"] if alpha is None else alpha
         experiments = {
-            plan.nodeid: self_tests(_given(opened, key, plan), alpha=level, replicates=replicates, seed=seed)
-            for key, plan, _ in opened.experiments(run)
-            if opened.has_arms(key)
+            given.plan.nodeid: self_tests(given, alpha=level, replicates=replicates, seed=seed)
+            for given in given_answers(opened, run)
         }
     tried = {nodeid: tests for nodeid, tests in experiments.items() if tests}
     if not tried:
@@ -44,13 +40,3 @@ def command(run: str, store: str, replicates: int, alpha: float | None, seed: in
         )
     say(self_test_lines(run, tried), {"run": run, "experiments": tried}, as_json=as_json)
     return int(any(one.holds is False for tests in tried.values() for one in tests))
-
-
-def _given(store: RunStore, key: int, plan: Plan) -> Given:
-    return Given(
-        plan=plan,
-        answers=tuple(load_answers(store, key, number) for number in range(len(plan.arms))),
-        groups=group_names(store, plan.dataset_sha256),
-        finished=True,
-        known_kinds=store.known_kinds(plan, key + 1),
-    )

@@ -27,7 +27,7 @@ from pytest_crucible.store.tables import TABLES
 @click.option("--what", type=click.Choice(tuple(TABLES)), default="observations", help="Which table.")
 @json_option
 def command(run: str, store: str, output: Path, what: str, as_json: bool) -> None:
-    """Write what a run has stored into a file, one row an observation, a reply or an event.
+    """Write what a run has stored into a file, one row an observation, a reply, an event or a finding.
 
     RUN is the id of a run, or its beginning; without one it is the latest.
     """

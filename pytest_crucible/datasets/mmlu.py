@@ -70,8 +70,8 @@ def release(name: str) -> Release:
 def prompt(question: str, choices: Sequence[str]) -> str:
     """The question with its lettered choices, one a line, and `Answer:`.
 
-    >>> print(prompt("What is 1 + 1?", ["1", "2", "3", "4"]).replace("\n", " | "))
-    What is 1 + 1? | A. 1 | B. 2 | C. 3 | D. 4 | Answer:
+    >>> prompt("What is 1 + 1?", ["1", "2", "3", "4"]).splitlines()
+    ['What is 1 + 1?', 'A. 1', 'B. 2', 'C. 3', 'D. 4', 'Answer:']
     """
     lettered = (f"{letter}. {choice}" for letter, choice in zip(LETTERS, choices, strict=True))
     return "\n".join((question, *lettered, "Answer:"))

@@ -24,6 +24,10 @@ def as_rows(given: Any) -> Rows:
         raise DatasetError(
             f"a {type(given).__name__} with {', '.join(map(repr, given))} is not one dataset: give one of its parts"
         )
+    if not isinstance(given, Iterable):
+        raise DatasetError(
+            f"a {type(given).__name__} is no dataset: give a list of samples, or a function that returns one"
+        )
     return (_of_inspect(row) if _is_of_inspect(row) else row for row in given)
 
 

@@ -1,11 +1,14 @@
-"""What a metric is: a plain function `(reply, sample) -> bool | float | None` that states its direction, bounds and version."""
+"""What a metric is: a function `(reply, sample) -> bool | float | None` that states its direction, bounds and version.
+
+One that asks a model is `async def`: it is awaited when the reply is there, while other samples are asked.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
 from pytest_crucible.errors import SpecError
@@ -29,6 +32,10 @@ class Metric:
 
     function: Score
     facts: MetricFacts
+    depends: Callable[[], str] | None = None
+    """What its scores depend on and nobody knows before a session plans, such as the model that it asks: part of its version."""
+    beside: tuple[Metric, ...] = ()
+    """What is told along with it, without being asked for."""
 
     @property
     def name(self) -> str:
@@ -36,6 +43,13 @@ class Metric:
 
     def __call__(self, reply: Reply, sample: Sample) -> Any:
         return self.function(reply, sample)
+
+    def settled(self) -> Metric:
+        """As it is in this session: with the whole version."""
+        if self.depends is None:
+            return self
+        version = ":".join(part for part in (self.facts.version, self.depends()) if part)
+        return replace(self, facts=replace(self.facts, version=version), depends=None)
 
 
 @overload
@@ -123,8 +137,6 @@ def as_metric(given: Metric | Score) -> Metric:
 
 def _callable(given: Metric) -> Metric:
     """A metric that could score nothing is refused before anything is asked."""
-    if inspect.iscoroutinefunction(given.function):
-        raise SpecError(f"metric {given.name!r} is async: write a plain function, and await in the test function")
     try:
         inspect.signature(given.function).bind(None, None)
     except TypeError:

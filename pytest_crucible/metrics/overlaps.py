@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pytest_crucible.errors import SpecError
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED
-from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records import Interval, Reply, Sample
 
 LONGEST = 100_000
 """Characters that are compared: beyond, time would grow with the square of what a model writes."""
@@ -107,6 +107,8 @@ class CorpusScore:
 
     name: str
     score: float
+    interval: Interval | None
+    """Of sacrebleu's bootstrap over the texts; None where there is but one, or none was asked for."""
     mean_of_sentences: float
     """What a session compares: another quantity, of which each reply has its own value."""
     signature: str
@@ -114,11 +116,13 @@ class CorpusScore:
 
 
 def corpus_score(
-    name: Literal["bleu", "chrf"], said: Sequence[str], references: Sequence[Sequence[str]]
+    name: Literal["bleu", "chrf"], said: Sequence[str], references: Sequence[Sequence[str]], *, resamples: int = 1000
 ) -> CorpusScore:
     """BLEU or chrF of a corpus: n-gram counts are summed over all texts before they are divided.
 
-    `references` has the right texts of each text; all need the same number of them. Raises ValueError for lengths that differ.
+    `references` has the right texts of each text; all need the same number of them. The 95 % interval is sacrebleu's own
+    (Koehn 2004), which draws texts, so that it is for texts that have nothing to do with each other; it follows
+    SACREBLEU_SEED. Raises ValueError for lengths that differ.
 
     >>> corpus_score("bleu", ["the cat sat"], [["the cat sat"]]).n  # doctest: +SKIP
     1
@@ -131,12 +135,21 @@ def corpus_score(
             f"{len(references)} of lengths {sorted({len(one) for one in references})}"
         )
     whole, single = _sacrebleu(name, False), _sacrebleu(name, True)
-    score = whole.corpus_score(list(said), [list(stream) for stream in zip(*references, strict=True)]).score
+    streams = [list(stream) for stream in zip(*references, strict=True)]
+    drawn = resamples if len(said) > 1 and resamples > 1 else 1
+    found = whole.corpus_score(list(said), streams, n_bootstrap=drawn)
     sentences = [single.sentence_score(one, list(right)).score for one, right in zip(said, references, strict=True)]
     return CorpusScore(
         name=name,
-        score=float(score),
+        score=float(found.score),
+        interval=_interval(found) if drawn > 1 else None,
         mean_of_sentences=sum(sentences) / len(sentences),
         signature=str(whole.get_signature()),
         n=len(said),
     )
+
+
+def _interval(found: Any) -> Interval:
+    """As sacrebleu says it: the mean of the resamples, and half the width of the middle 95 % of them."""
+    low, high = float(found._mean - found._ci), float(found._mean + found._ci)
+    return Interval(low=max(0.0, low), high=min(100.0, high), level=0.95, method="bootstrap-percentile")

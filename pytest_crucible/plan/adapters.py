@@ -108,7 +108,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _table(inside: Mapping[str, Any], name: str, source: Path) -> Mapping[str, Any]:
     value = inside.get(name, {})
     if not isinstance(value, dict):
-        wanted = "a table, as in [antagonist]" if name == "antagonist" else "one table an adapter, as in [adapters.v2]"
+        wanted = "one table an adapter, as in [adapters.v2]" if name == "adapters" else f"a table, as in [{name}]"
         raise SpecError(f"{source} has {name} = {value!r}: write {wanted}")
     return value
 

@@ -16,9 +16,11 @@ from pytest_crucible.records.answers import (
     Request,
     ScoreColumns,
 )
-from pytest_crucible.records.conclusions import Analysis, FromCache, Reused, Run, Verdict, Worst
+from pytest_crucible.records.conclusions import Analysis, Drift, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
 from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
+from pytest_crucible.records.history import Change, PairSpread, RunListed, TrendPoint
+from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
     Adapter,
@@ -40,6 +42,7 @@ from pytest_crucible.records.statistics import (
     EffectSize,
     Estimate,
     Evidence,
+    FindingTally,
     Interval,
     MemberPair,
     Reading,
@@ -48,11 +51,25 @@ from pytest_crucible.records.statistics import (
     TargetResult,
 )
 from pytest_crucible.records.tables import ColumnKind, Table
-from pytest_crucible.records.usage import ArmEvents, EventCount, Quantile, Spread, Usage
+from pytest_crucible.records.usage import (
+    BUDGET,
+    JUDGE,
+    ArmEvents,
+    BudgetSpent,
+    EventCount,
+    Quantile,
+    Spread,
+    Usage,
+    judge_arm,
+)
 from pytest_crucible.records.words import Alternative, Decision, Direction, Kind, Role, State, Value
 
 __all__ = [
+    "BUDGET",
     "CUT_SHORT",
+    "HUMAN",
+    "JUDGE",
+    "ORDERS",
     "TRAINING_NUMBERS",
     "UNEXPLAINED",
     "Adapter",
@@ -62,6 +79,8 @@ __all__ = [
     "Arm",
     "ArmEvents",
     "Became",
+    "BudgetSpent",
+    "Change",
     "ColumnKind",
     "Comparison",
     "Contrast",
@@ -69,6 +88,7 @@ __all__ = [
     "Decision",
     "Direction",
     "Diversity",
+    "Drift",
     "EffectSize",
     "Emit",
     "Estimate",
@@ -77,9 +97,11 @@ __all__ = [
     "Evidence",
     "Exchange",
     "Failure",
+    "FindingTally",
     "Fingerprint",
     "Foresight",
     "FromCache",
+    "HumanAgreement",
     "Interval",
     "Kind",
     "Lineage",
@@ -90,6 +112,8 @@ __all__ = [
     "Observation",
     "Origin",
     "Outcome",
+    "PairSpread",
+    "PlaceBias",
     "Plan",
     "Quantile",
     "Reading",
@@ -98,6 +122,7 @@ __all__ = [
     "Reused",
     "Role",
     "Run",
+    "RunListed",
     "Said",
     "Sample",
     "SampleColumns",
@@ -112,8 +137,10 @@ __all__ = [
     "Target",
     "TargetResult",
     "TrainingResult",
+    "TrendPoint",
     "Usage",
     "Value",
     "Verdict",
     "Worst",
+    "judge_arm",
 ]

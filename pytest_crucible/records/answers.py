@@ -128,3 +128,5 @@ class Answers:
     lost: Sequence[Lost]
     labels: frozenset[str] = frozenset()
     """Metrics whose values are text."""
+    told: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
+    """Position, repeat and text of what judged metrics tell beside their scores."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pytest_crucible.records.judges import HumanAgreement, PlaceBias
 from pytest_crucible.records.questions import Plan
-from pytest_crucible.records.statistics import Comparison, Diversity, Estimate, TargetResult
-from pytest_crucible.records.usage import Usage
+from pytest_crucible.records.statistics import Comparison, Diversity, Estimate, FindingTally, TargetResult
+from pytest_crucible.records.usage import BudgetSpent, Usage
 from pytest_crucible.records.words import State
 
 
@@ -55,6 +56,23 @@ class FromCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """A baseline that was asked anew, against its stored answers: with one identity, a difference is the server's."""
+
+    arm: str
+    run: str
+    """The run that stored answers are of."""
+    alpha: float
+    comparison: Comparison
+    """Today's answers are the candidate."""
+
+    @property
+    def found(self) -> bool:
+        """Is it proven?"""
+        return self.comparison.p_adjusted is not None and self.comparison.p_adjusted <= self.alpha
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """Everything that was computed for one experiment, before anything is decided."""
 
@@ -81,8 +99,14 @@ class Analysis:
     """Metric -> why it does not apply to some sample of the candidate."""
     diversity: tuple[Diversity, ...] = ()
     """One for each ensemble and metric of right and wrong."""
+    findings: tuple[FindingTally, ...] = ()
+    """Of the antagonist, for each arm and name of a finding."""
+    judges: tuple[PlaceBias | HumanAgreement, ...] = ()
+    """What is known of the judges of each arm's replies."""
+    drifts: tuple[Drift, ...] = ()
+    """Of each baseline that was asked anew and had been asked before, on each metric that is compared."""
     usage: tuple[Usage, ...] = ()
-    """What it took to ask each arm that was asked something, in the order of the arms."""
+    """What it took to ask each arm that was asked something, in the order of the arms, and then each judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +127,4 @@ class Run:
     verdicts: tuple[Verdict, ...]
     exit_status: int
     store: str
+    budgets: tuple[BudgetSpent, ...] = ()

@@ -37,6 +37,24 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindingTally:
+    """How often the antagonist found one thing in the replies of an arm, and how right it was."""
+
+    arm: str
+    name: str
+    severities: Mapping[str, int]
+    """Severity -> findings that count, the gravest first."""
+    explained: int
+    """Findings that another one explains, and that therefore do not count."""
+    rate: Estimate
+    """Share of the samples that have it, explained or not."""
+    precision: Estimate | None
+    """Share of those that count which a person found as well; None where no sample has gold flags."""
+    recall: Estimate | None
+    """Share of those that a person found which were found, explained or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What one set of values says: those observed, or those with the lost ones at an extreme.
 

@@ -8,6 +8,38 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records.statistics import Interval
 
+BUDGET = "budget"
+"""The name of the event that tells what was spent by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSpent:
+    """What was spent of a budget: the run's, or that of an experiment."""
+
+    experiment: str
+    """Its nodeid; empty for the run's."""
+    budget: str
+    """As it was written."""
+    usd: float
+    """Of requests whose price is known."""
+    tokens: float
+    requests: float
+    said: str
+    """In the units that are limited."""
+
+
+JUDGE = "judge:"
+"""Begins the name under which a judge's requests are told: it is an arm of no plan."""
+
+
+def judge_arm(adapter: str) -> str:
+    """The name of an adapter where it judges.
+
+    >>> judge_arm("gpt")
+    'judge:gpt'
+    """
+    return f"{JUDGE}{adapter}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCount:

@@ -20,6 +20,8 @@ class Chapter:
     analysis: Analysis
     metric: str | None
     """What the experiment is mostly about: compared, else targeted, else first."""
+    judged: tuple[str, ...]
+    """What is compared or targeted, that metric first."""
     columns: SampleColumns
     facts: Mapping[str, MetricFacts]
     """What is known of each metric, its kind resolved."""
@@ -39,18 +41,17 @@ class Chapter:
 
 
 def slice_grid(chapter: Chapter) -> Grid:
-    """Each group with the candidate's mean and its difference to the first baseline."""
-    nodeid = chapter.analysis.plan.nodeid
-    rows = tuple(Row(experiment=nodeid, cells=_cells(one)) for one in chapter.slices)
-    heads = ("group", f"{chapter.metric} of {chapter.arms[0]}", "n")
-    return Grid(
-        heads=(*heads, f"{chapter.arms[0]} vs {chapter.arms[1]}", "pairs") if len(chapter.arms) > 1 else heads,
-        rows=rows,
-    )
+    """Each group with the candidate's mean and, where there is a first baseline, the difference to it."""
+    nodeid, compared = chapter.analysis.plan.nodeid, len(chapter.arms) > 1
+    heads: tuple[str, ...] = ("group", f"{chapter.metric} of {chapter.arms[0]}", "n")
+    if compared:
+        heads = (*heads, f"{chapter.arms[0]} vs {chapter.arms[1]}", "pairs")
+    rows = tuple(Row(experiment=nodeid, cells=_cells(one)[: len(heads)]) for one in chapter.slices)
+    return Grid(heads=heads, rows=rows)
 
 
 def _cells(one: Slice) -> tuple[str, ...]:
+    """A group that too few answered has no difference."""
     mean = (one.group, with_interval(one.value, one.interval), f"{one.n:,}")
-    if one.pairs is None:
-        return mean
-    return (*mean, with_interval(one.difference, one.difference_interval, sign=True), f"{one.pairs:,}")
+    shown = with_interval(one.difference, one.difference_interval, sign=True)
+    return (*mean, shown, "-" if one.pairs is None else f"{one.pairs:,}")

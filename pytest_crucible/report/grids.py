@@ -9,7 +9,10 @@ from pytest_crucible.numerals import p_value, with_interval
 from pytest_crucible.records import Analysis, Comparison, Estimate, Run, State, TargetResult, Verdict
 from pytest_crucible.report.sentences import estimated
 
-NUMBERS = frozenset({"n", "lost", "pairs", "requests", "tokens in", "out", "cost", "latency p50", "p95", "answers/s"})
+NUMBERS = frozenset(
+    {"n", "lost", "pairs", "requests", "tokens in", "out", "cost", "latency p50", "p95", "answers/s"}
+    | {"HIGH", "MEDIUM", "LOW", "explained", "found", "labelled"}
+)
 """Heads of columns that hold one number a cell."""
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_crucible.records import Analysis, Comparison, EffectSize, Estimate, Plan, Run, Verdict
+from pytest_crucible.records import JUDGE, Analysis, Comparison, Drift, EffectSize, Estimate, Plan, Run, Verdict
 from pytest_crucible.report.diversity import diversity_document
+from pytest_crucible.report.findings import finding_document
+from pytest_crucible.report.judges import judge_document, judge_usage_document
 from pytest_crucible.report.usage import usage_document
 from pytest_crucible.wire import to_plain
 
@@ -31,6 +33,7 @@ def run_document(run: Run) -> dict[str, Any]:
             "alpha": run.alpha,
             "correction": run.correction,
             "questions": run.questions,
+            "budgets": to_plain(run.budgets),
         },
         "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
         "exit_status": run.exit_status,
@@ -49,7 +52,11 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
         "estimates": [_estimate(one) for one in (*analysis.estimates, *extra)],
         "comparisons": [_comparison(one) for one in analysis.comparisons],
+        "drifts": [_drift(one) for one in analysis.drifts],
         "diversity": [diversity_document(one) for one in analysis.diversity],
+        "findings": [finding_document(one) for one in analysis.findings],
+        "judges": [judge_document(one) for one in analysis.judges],
+        "judge_usage": [judge_usage_document(one) for one in analysis.usage if one.arm.startswith(JUDGE)],
         "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
     }
 
@@ -132,6 +139,22 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "needed": one.needed,
         "effects": [_effect(effect) for effect in one.effects],
         "note": one.note,
+    }
+
+
+def _drift(one: Drift) -> dict[str, Any]:
+    interval, pair = one.comparison.interval, one.comparison
+    return {
+        "arm": one.arm,
+        "run": one.run,
+        "metric": pair.contrast.metric,
+        "pairs": pair.pairs,
+        "lost": pair.lost,
+        "difference": pair.difference,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "p_adjusted": pair.p_adjusted,
+        "found": one.found,
     }
 
 

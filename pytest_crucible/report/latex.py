@@ -80,11 +80,13 @@ def _body(report: Report) -> Iterator[str]:
         "Quality targets": report.targets,
         "Comparisons of the candidate with its baselines": report.comparisons,
         "Estimates": report.estimates,
+        "Findings of the antagonist": report.findings,
+        "Findings and gold flags": report.agreement,
         "What it took to ask each arm": report.usage,
     }
     for caption, grid in captions.items():
         if grid.rows:
-            yield from _table(grid.with_names() if many else grid, caption)
+            yield from _table(grid.with_names() if many else grid, caption, words=1 + many)
     for remark in report.remarks:
         yield f"\\noindent {escaped(remark.strip())}.\n"
     yield "\\section*{Methods}"
@@ -95,11 +97,13 @@ def _sentence(one: Statement) -> str:
     return escaped(one.text.removesuffix(".")) + (f"~\\cite{{{','.join(one.cites)}}}." if one.cites else ".")
 
 
-def _table(grid: Grid, caption: str) -> Iterator[str]:
-    columns = "".join("r" if grid.is_number(k) else "l" for k in range(1, len(grid.heads)))
-    yield "\\begin{table}[htbp]\\centering\\small"
+def _table(grid: Grid, caption: str, words: int) -> Iterator[str]:
+    """The first `words` columns share what room the others leave."""
+    wide = ">{\\raggedright\\arraybackslash}X" * words
+    columns = wide + "".join("r" if grid.is_number(k) else "l" for k in range(words, len(grid.heads)))
+    yield "\\begin{table}[htbp]\\centering\\footnotesize\\setlength\\tabcolsep{4pt}"
     yield f"\\caption{{{escaped(caption)}}}"
-    yield f"\\begin{{tabularx}}{{\\linewidth}}{{@{{}}>{{\\raggedright\\arraybackslash}}X{columns}@{{}}}}"
+    yield f"\\begin{{tabularx}}{{\\linewidth}}{{@{{}}{columns}@{{}}}}"
     yield "\\toprule"
     yield _row(grid.heads)
     yield "\\midrule"

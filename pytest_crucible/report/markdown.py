@@ -39,7 +39,13 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _details(report: Report) -> Iterator[str]:
-    grids = {"All estimates": report.estimates, "What it took": report.usage, "How long it took": report.percentiles}
+    grids = {
+        "All estimates": report.estimates,
+        "Findings of the antagonist": report.findings,
+        "Findings and gold flags": report.agreement,
+        "What it took": report.usage,
+        "How long it took": report.percentiles,
+    }
     for title, grid in grids.items():
         if grid.rows:
             yield from _folded(title, _table(grid, many=len(report.run.experiments) > 1))
@@ -104,12 +110,15 @@ def code(text: str) -> str:
 def plain(text: str) -> str:
     r"""As the words that they are, whatever markup, mention or link they look like.
 
+    An empty comment parts what GitHub would make a link of also where it is escaped.
+
     >>> plain("*bold* <b> a|b @all"), plain("0.810 [0.750, 0.858]"), plain("exact_match")
-    ('\\*bold\\* &lt;b> a\\|b &#64;all', '0.810 [0.750, 0.858]', 'exact_match')
+    ('\\*bold\\* &lt;b> a\\|b @<!-- -->all', '0.810 [0.750, 0.858]', 'exact_match')
     """
-    flat = " ".join(printable(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;")
-    flat = re.sub(r"(?<!\w)_|_(?!\w)|[\\`*|~#]|(?<=\])\(|(?<=!)\[", lambda found: f"\\{found[0]}", flat)
-    return re.sub(r"(https?):(?=//)|(www)\.", lambda found: f"{found[1] or found[2]}&#{58 if found[1] else 46};", flat)
+    flat = " ".join(printable(text).split())
+    marked = re.sub(r"(?<!\w)_|_(?!\w)|[\\`*|~]|(?<=\])\(|(?<=!)\[", lambda found: f"\\{found[0]}", flat)
+    escaped = marked.replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=\bwww)(?=\.)", "<!-- -->", escaped)
 
 
 def _cited(keys: Sequence[str]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.numerals import counted
 from pytest_crucible.records import Run, State
+from pytest_crucible.report.findings import agreement_grid, findings_grid
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
 from pytest_crucible.report.methods import Statement, cited, methods
 from pytest_crucible.report.references import Reference, known_references
@@ -26,6 +27,9 @@ class Report:
     targets: Grid
     comparisons: Grid
     estimates: Grid
+    findings: Grid
+    agreement: Grid
+    """Precision and recall of the findings, where people have looked for them too."""
     usage: Grid
     percentiles: Grid
     remarks: tuple[str, ...]
@@ -51,9 +55,11 @@ def report_of(run: Run) -> Report:
         targets=targets(run),
         comparisons=comparisons(run),
         estimates=estimates(run.experiments),
+        findings=findings_grid(run.experiments),
+        agreement=agreement_grid(run.experiments),
         usage=usage_grid(run),
         percentiles=percentile_grid(run),
-        remarks=tuple(remarks(run)),
+        remarks=(*_mistakes(run), *_joined(remarks(run))),
         methods=statements,
         references=tuple(known_references()[key] for key in cited(statements)),
         facts=dict(_facts(run)),
@@ -72,6 +78,33 @@ def headline(run: Run) -> str:
         said += f"; {counted(mistakes, 'mistake')} in the suite"
     simulated = any(arm.simulated for analysis in run.experiments for arm in analysis.plan.arms)
     return said + (" (simulated: a script answered)" if simulated else "")
+
+
+def _mistakes(run: Run) -> Iterator[str]:
+    """What names nothing that was scored has no numbers, and so no row."""
+    known = {
+        (analysis.plan.nodeid, subject)
+        for analysis in run.experiments
+        for subject in (
+            *(one.target.text for one in analysis.targets),
+            *(one.contrast.subject(one.candidate) for one in analysis.comparisons),
+        )
+    }
+    for one in run.verdicts:
+        if one.mistake and (one.nodeid, one.subject) not in known:
+            yield f"{named(one.nodeid)}: {one.subject}: mistake in the suite: {one.reason}"
+
+
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """Remarks as one line each: what stands below another one goes with it."""
+    above = ""
+    for line in lines:
+        if not line.startswith(" "):
+            yield from [above] if above else []
+            above = line
+        else:
+            above = f"{above}; {line.strip()}"
+    yield from [above] if above else []
 
 
 def _state(run: Run) -> State | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_crucible.numerals import counted
 from pytest_crucible.records import Analysis, Arm, Estimate, Run
+from pytest_crucible.report.drifts import drift_lines
 from pytest_crucible.report.grids import is_of_training, named
 from pytest_crucible.report.printable import printable
 
@@ -34,10 +35,12 @@ def remarks(run: Run) -> Iterator[str]:
             yield from _counted(f"{name}: {arm.name} failed", analysis.failures[arm.name])
             yield from _reused(analysis, arm, name)
             yield from _from_cache(analysis, arm, name)
+        yield from drift_lines(analysis)
         if any(map(is_of_training, analysis.targets)) and (candidate := analysis.plan.candidate).training is not None:
             steps = counted(candidate.training.training_steps, "step")
             yield f"{name}: {candidate.name} was trained once, in {steps}: another seed may give other numbers"
-        yield from (f"{name}: {one.note}" for one in analysis.comparisons if one.note and one.note not in reasons)
+        notes = dict.fromkeys(one.note for one in analysis.comparisons if one.note and one.note not in reasons)
+        yield from (f"{name}: {note}" for note in notes)
         of_ensembles = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble}
         for one in analysis.estimates:
             if one.inapplicable and one.metric not in of_ensembles:

@@ -10,7 +10,9 @@ from tabulate import tabulate
 from pytest_crucible.numerals import p_value
 from pytest_crucible.records import Analysis, Run
 from pytest_crucible.report.diversity import diversity_lines
+from pytest_crucible.report.findings import findings_lines
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
+from pytest_crucible.report.judges import judge_lines
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.remarks import remarks
 from pytest_crucible.report.sentences import sentence
@@ -40,7 +42,9 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         yield from _short(run)
         return
     yield from _tables(run, width)
+    yield from map(Line, judge_lines(run))
     yield from usage_table(run)
+    yield from map(Line, findings_lines(run.experiments))
     yield from map(Line, _unjudged(run))
     yield from map(Line, remarks(run))
     if verbosity >= 1:

@@ -9,7 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from pytest_crucible.numerals import counted, number, with_interval
-from pytest_crucible.records import Analysis, Run, Spread, Usage
+from pytest_crucible.records import JUDGE, Analysis, Run, Spread, Usage
 from pytest_crucible.report.grids import Grid, Row, named
 from pytest_crucible.wire import to_plain
 
@@ -108,7 +108,8 @@ def _shown(run: Run) -> Iterator[tuple[Analysis, Usage]]:
     """Each arm that a model was asked for, with its experiment. Scripts cost nothing that is worth a line."""
     for analysis in run.experiments:
         real = {arm.name for arm in analysis.plan.arms if not arm.simulated}
-        yield from ((analysis, usage) for usage in analysis.usage if usage.arm in real and usage.sent)
+        asked = (one for one in analysis.usage if one.arm in real or one.arm.startswith(JUDGE))
+        yield from ((analysis, usage) for usage in asked if usage.sent)
 
 
 def _columns(shown: Sequence[Usage]) -> dict[str, list[str]]:

@@ -31,16 +31,23 @@ class Deadline:
         return Outcome(outcome.arm, outcome.position, outcome.epoch, lost="deadline", detail=detail)
 
 
+async def cut_off_by(
+    deadline: Deadline | None, outcome: Outcome, work: Callable[[Outcome], Awaitable[Outcome]]
+) -> Outcome:
+    """Do what is left of a unit: what never waits is done, however late it is."""
+    if deadline is None:
+        return await work(outcome)
+    try:
+        async with asyncio.timeout_at(deadline.at):
+            return await work(outcome)
+    except TimeoutError:
+        return deadline.lose(outcome)
+
+
 async def ask_before(
     deadline: Deadline | None, outcome: Outcome, ask: Callable[[Outcome], Awaitable[Outcome]]
 ) -> Outcome:
     """Ask for one unit, if there is time."""
-    if deadline is None:
-        return await ask(outcome)
-    if deadline.has_passed():
+    if deadline is not None and deadline.has_passed():
         return deadline.lose(outcome)
-    try:
-        async with asyncio.timeout_at(deadline.at):
-            return await ask(outcome)
-    except TimeoutError:
-        return deadline.lose(outcome)
+    return await cut_off_by(deadline, outcome, ask)

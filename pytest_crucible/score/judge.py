@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_crucible.errors import Refused, Spent, Uncached
 from pytest_crucible.metrics.definition import Metric, NotApplicable
 from pytest_crucible.metrics.members import member_score, observed, of_member
 from pytest_crucible.records import UNEXPLAINED, Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
@@ -15,31 +17,45 @@ class BadScore(ValueError):
     """A value that is no score; the message says what was given and what is wanted."""
 
 
-def judge(
-    outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool
-) -> tuple[list[Observation], list[Lost]]:
-    """All that one outcome says: what the function scored itself, and what the metrics make of the reply.
+Judged = tuple[list[Observation], list[Lost]]
 
-    A lost or skipped outcome says nothing of the metrics. A failed one keeps what was scored before it failed; the
-    worst value of every other metric is filled in by the analysis, which knows the metric's kind. With `passed`, whether
-    the function passed is a score of its own.
+
+def own_scores(outcome: Outcome, *, passed: bool) -> Judged:
+    """What the test function scored itself. With `passed`, whether it passed is a score of its own.
+
+    A lost outcome says nothing. A failed one keeps what was scored before it failed; the worst value of every other metric
+    is filled in by the analysis, which knows the metric's kind.
     """
     if outcome.lost:
         return [], [_lost(outcome, None, outcome.detail)]
     observations = [Observation(outcome.arm, outcome.position, outcome.epoch, *pair) for pair in outcome.scores.items()]
-    lost: list[Lost] = []
-    if outcome.skipped:
-        return observations, lost
-    if outcome.failure is None and outcome.reply is not None:
-        _ask(metrics, outcome, outcome.reply, sample, observations, lost)
-        if outcome.reply.members:
-            _ask_members(metrics, outcome, outcome.reply, sample, observations, lost)
-    if passed and all(one.metric != "passed" for one in observations):
+    if passed and not outcome.skipped and "passed" not in outcome.scores:
         observations.append(_observed(outcome, "passed", outcome.failure is None))
+    return observations, []
+
+
+async def judge(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool) -> Judged:
+    """All that one outcome says: what the function scored itself, and what the metrics make of the reply.
+
+    A metric that asks a model and may ask no more says that the run was cut short: the sample is lost, and a resumed run goes
+    on with it. Raises Refused where a metric's model would refuse every question.
+    """
+    passed = passed and all(one.name != "passed" for one in metrics)
+    observations, lost = own_scores(outcome, passed=passed)
+    reply = outcome.reply
+    if reply is None or outcome.lost or outcome.skipped or outcome.failure:
+        return observations, lost
+    try:
+        await _ask(metrics, outcome, reply, sample, observations, lost)
+        if reply.members:
+            await _ask_members(metrics, outcome, reply, sample, observations, lost)
+    except (Spent, Uncached) as error:
+        outcome.lost, outcome.detail = "budget" if isinstance(error, Spent) else "uncached", str(error)
+        return own_scores(outcome, passed=passed)
     return observations, lost
 
 
-def _ask(
+async def _ask(
     metrics: Sequence[Metric],
     outcome: Outcome,
     reply: Reply,
@@ -52,12 +68,16 @@ def _ask(
         name = of_member(metric.name, member) if member else metric.name
         try:
             given = member_score(metric, reply, sample) if member else metric.function(reply, sample)
+            if inspect.isawaitable(given):
+                given = await given
             observations.append(_observed(outcome, name, *checked(given, metric.facts)))
+        except (Refused, Spent, Uncached):
+            raise
         except Exception as error:  # a scorer that breaks says nothing about the model
             lost.append(_lost(outcome, name, _said(error, name)))
 
 
-def _ask_members(
+async def _ask_members(
     metrics: Sequence[Metric],
     outcome: Outcome,
     reply: Reply,
@@ -69,7 +89,7 @@ def _ask_members(
     taken = {one.metric for one in observations} | {one.metric for one in lost}
     observations.extend(_observed(outcome, *said) for said in observed(reply) if said[0] not in taken)
     for member, answered in reply.members.items():
-        _ask(metrics, outcome, answered, sample, observations, lost, member)
+        await _ask(metrics, outcome, answered, sample, observations, lost, member)
 
 
 def checked(given: Any, facts: MetricFacts) -> tuple[Value | None, str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
+
+Premise = Literal["abstract", "sentence"]
+"""What a hypothesis is held against: a document as a whole, or each of its sentences, of which the strongest counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,9 @@ class EntailmentScorer(Protocol):
     """Says of each pair (premise, hypothesis) how probable it is that the premise entails the hypothesis."""
 
     identity: str
+    premise: Premise
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> Sequence[Entailment]: ...
+    async def score(self, pairs: Sequence[tuple[str, str]]) -> Sequence[Entailment]: ...
 
 
 @runtime_checkable
@@ -36,6 +40,8 @@ class SimilarityScorer(Protocol):
 
     identity: str
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray: ...
+    async def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, d), a row a text."""
 
-    def similarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]: ...
+    async def similarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """The cosine of each pair, from -1 to 1."""

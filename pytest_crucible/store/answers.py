@@ -6,12 +6,13 @@ import datetime
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Result, Select, Table, func, insert, literal, select, update
+from sqlalchemy import Result, Select, Table, func, insert, literal, select, true, update
 
-from pytest_crucible.records import Answers, FromCache, Lost, Reused, ScoreColumns
+from pytest_crucible.records import HUMAN, ORDERS, Answers, FromCache, Lost, Reused, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.wire import canonical
 
 _PART = 500
 """Rows that are read at a time: so few that they are gone before the garbage collector counts 700 and walks them all."""
@@ -20,20 +21,28 @@ _PART = 500
 def load_answers(store: RunStore, experiment: int, number: int) -> Answers:
     """All that is stored of one arm."""
     of_arm = schema.arms.c.experiment == experiment, schema.arms.c.number == number
-    replies, seen, lost = schema.replies, schema.observations, schema.lost
     with explained(store.location), store.engine.connect() as connection:
         arm = connection.execute(select(schema.arms.c.id).where(*of_arm)).scalar()
+    return load_arm(store, arm, number)
+
+
+def load_arm(store: RunStore, arm: int | None, number: int) -> Answers:
+    """All that is stored of the arm with this key, as of an arm of that number; nothing for None."""
+    replies, seen, lost = schema.replies, schema.observations, schema.lost
+    with explained(store.location), store.engine.connect() as connection:
         units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
         columns = _columns(units, 4)
         scores = _scores(connection, arm, _metrics(connection, select(seen.c.metric).where(seen.c.arm == arm)))
         labels = select(seen.c.metric).where(seen.c.arm == arm, seen.c.label.is_not(None))
+        names = _metrics(connection, labels)
         return Answers(
             positions=columns[0],
             epochs=columns[1],
             failures=columns[2],
             skipped=columns[3],
             scores=scores,
-            labels=frozenset(_metrics(connection, labels)),
+            labels=frozenset(names),
+            told=_told(connection, arm, [name for name in names if name.endswith((HUMAN, ORDERS))]),
             lost=[
                 Lost(number, row.position, row.epoch, row.metric or None, row.reason, row.detail or "")
                 for row in connection.execute(select(lost).where(lost.c.arm == arm))
@@ -66,6 +75,15 @@ def group_names(store: RunStore, dataset: str) -> list[str | None]:
         return list(connection.execute(query).scalars())
 
 
+def asked_samples(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+    """Each sample's id and all that it asks as one text, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
+    with explained(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.position)).all()
+    return [(name, canonical([asked, expected])) for name, asked, expected in rows]
+
+
 def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
     """The ids of a few samples, by position."""
     table = schema.samples
@@ -76,11 +94,14 @@ def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[
         return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -> tuple[int, str] | None:
+def find_arm(
+    store: RunStore, fingerprint: str, *, run: str, unfinished: bool, before: int | None = None
+) -> tuple[int, str] | None:
     """(key, run) of the arm of another run with this fingerprint whose answers may stand in.
 
     That is the latest one whose experiment is complete, or else the latest. With `unfinished` it is the latest one, and
-    only if its run was cut short or lost samples: what was finished since is not gone on with.
+    only if its run was cut short or lost samples: what was finished since is not gone on with. With `before`, only arms of
+    experiments that were entered before that one count.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
@@ -91,6 +112,7 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
         select(schema.arms.c.id, origin.label("run"), schema.runs.c.status, lost.label("lost"))
         .select_from(joined)
         .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
+        .where(true() if before is None else schema.arms.c.experiment < before)
         .order_by(*((newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)))
         .limit(1)
     )
@@ -99,6 +121,15 @@ def find_arm(store: RunStore, fingerprint: str, *, run: str, unfinished: bool) -
     if row is None or (unfinished and row.status == "finished" and not row.lost):
         return None
     return row.id, row.run
+
+
+def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:
+    """(key, run) of the arm of an earlier run that was all that this one is; None where nothing was stored to be found by."""
+    table = schema.arms
+    query = select(table.c.fingerprint).where(table.c.experiment == experiment, table.c.number == number)
+    with explained(store.location), store.engine.connect() as connection:
+        fingerprint = connection.execute(query).scalar()
+    return find_arm(store, fingerprint, run=run, unfinished=False, before=experiment) if fingerprint else None
 
 
 def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:
@@ -140,6 +171,19 @@ def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[
         return {metric: reason or "" for metric, reason in connection.execute(query)}
 
 
+def texts_of(store: RunStore, experiment: int, number: int, metric: str) -> dict[tuple[int, int], str]:
+    """(position, epoch) -> what a metric of texts said of an arm's reply."""
+    table, arms = schema.observations, schema.arms
+    query = (
+        select(table.c.position, table.c.epoch, table.c.label)
+        .join(arms, arms.c.id == table.c.arm)
+        .where(arms.c.experiment == experiment, arms.c.number == number)
+        .where(table.c.metric == metric, table.c.label.is_not(None))
+    )
+    with explained(store.location), store.engine.connect() as connection:
+        return {(position, epoch): label for position, epoch, label in connection.execute(query)}
+
+
 def cached_replies(store: RunStore, experiment: int) -> dict[str, FromCache]:
     """Arm name -> the replies that were read from the reply cache."""
     table = schema.arms
@@ -179,6 +223,16 @@ def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[st
         positions, epochs, values, is_bool = _columns(rows, 4)
         found[metric] = ScoreColumns(positions=positions, epochs=epochs, values=values, is_bool=is_bool)
     return found
+
+
+def _told(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:
+    table = schema.observations
+    query = select(table.c.position, table.c.epoch, table.c.label).order_by(table.c.position, table.c.epoch)
+    query = query.where(table.c.arm == arm, table.c.label.is_not(None))
+    return {
+        name: [(row[0], row[1], row[2]) for row in connection.execute(query.where(table.c.metric == name))]
+        for name in metrics
+    }
 
 
 def _metrics(connection: Any, query: Any) -> list[str]:

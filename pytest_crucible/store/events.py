@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, or_, select
 
-from pytest_crucible.records import ArmEvents, EventCount
+from pytest_crucible.records import BUDGET, ArmEvents, BudgetSpent, EventCount
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import events
@@ -27,6 +27,14 @@ def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
     return found
 
 
+def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
+    """What a run and its experiments have spent of their budgets, as it was told last."""
+    query = select(events.c.experiment, events.c.facts).where(events.c.run == run, events.c.name == BUDGET)
+    with explained(store.location), store.engine.connect() as connection:
+        told = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}
+    return tuple(BudgetSpent(experiment=experiment, **facts) for experiment, facts in told.items())
+
+
 def _counts(connection: Any, run: str) -> Mapping[Place, list[EventCount]]:
     table = events.c
     kinds = (table.experiment, table.arm, table.name, table.error)
@@ -42,7 +50,9 @@ def _counts(connection: Any, run: str) -> Mapping[Place, list[EventCount]]:
         func.max(table.at),
     )
     found: dict[Place, list[EventCount]] = defaultdict(list)
-    for row in connection.execute(query.where(table.run == run, table.experiment != "").group_by(*kinds)):
+    for row in connection.execute(
+        query.where(table.run == run, table.experiment != "", table.name != BUDGET).group_by(*kinds)
+    ):
         experiment, arm, name, error, n, counted, inputs, outputs, priced, cost, first, last = row
         one = EventCount(
             name=name, error=error, n=n, counted=counted, input_tokens=inputs, output_tokens=outputs, priced=priced,

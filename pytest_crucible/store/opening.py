@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from pytest_crucible.errors import StoreError
+from pytest_crucible.redaction import hider, secrets_in
 from pytest_crucible.store import schema
 from pytest_crucible.store.upgrading import upgrade
 
@@ -28,14 +28,19 @@ def open_engine(location: str, *, busy_s: float = BUSY_S) -> Engine:
     `location` is a path (SQLite) or a database URL. Raises StoreError.
     """
     url = location if "://" in location else _sqlite_url(Path(location))
-    with explained(location):
+    with explained(shown(location)):
         engine = _engine(url, busy_s)
         try:
-            _prepare(engine, location)
+            _prepare(engine, shown(location))
         except BaseException:
             engine.dispose()
             raise
         return engine
+
+
+def shown(location: str) -> str:
+    """A path, or a URL without its password."""
+    return hider(secrets_in(location))(location)
 
 
 @contextlib.contextmanager
@@ -54,22 +59,37 @@ _CAUSES = {
     "malformed": "is corrupt: move it away and start a new one, or restore a copy",
     "disk is full": "cannot be written, the disk is full: free space, then go on with --crucible-resume",
     "disk i/o error": "cannot be written (disk I/O error): check the disk, then go on with --crucible-resume",
+    "no space left": "cannot be written, the disk is full: free space, then go on with --crucible-resume",
+    "lock timeout": "is locked by another process: wait for it, or name another store with --crucible-store",
+    "connection refused": "cannot be reached: start its server, or name another store with --crucible-store",
+    "could not translate": "cannot be reached: there is no such host",
+    "failed to resolve": "cannot be reached: there is no such host",
+    "authentication failed": "refuses this user and password: check the URL",
     "unable to open": "cannot be opened: check that its directory exists and can be written to",
 }
 
 
 def insert_once(engine: Engine, table: Table) -> Any:
     """An INSERT that leaves a row alone which is there already: two workers may say the same."""
-    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table).on_conflict_do_nothing()
+    return _insert(engine, table).on_conflict_do_nothing()
 
 
 def insert_over(engine: Engine, table: Table) -> Any:
     """An INSERT that takes the place of the row with the same key."""
-    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
-    new = dialect.insert(table)
+    new = _insert(engine, table)
     told = {column.name: new.excluded[column.name] for column in table.c if not column.primary_key}
     return new.on_conflict_do_update(index_elements=list(table.primary_key), set_=told)
+
+
+def _insert(engine: Engine, table: Table) -> Any:
+    """As the database has it; the other one's dialect is not imported, which would take as long as listing a thousand runs."""
+    if engine.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
 
 
 def _explanation(error: SQLAlchemyError) -> str:
@@ -79,7 +99,7 @@ def _explanation(error: SQLAlchemyError) -> str:
             return sentence
     if isinstance(error, ArgumentError | NoSuchModuleError):
         return "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
-    return f"cannot be used: {said}"
+    return f"cannot be used: {said.strip().splitlines()[0]}"
 
 
 def _sqlite_url(path: Path) -> URL:
@@ -94,7 +114,10 @@ def _sqlite_url(path: Path) -> URL:
 
 
 def _engine(url: str | URL, busy_s: float) -> Engine:
-    if make_url(url).get_backend_name() != "sqlite":
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        return _postgresql(parsed, busy_s)
+    if parsed.get_backend_name() != "sqlite":
         return create_engine(url)
     engine = create_engine(url, connect_args={"timeout": busy_s})
 
@@ -105,6 +128,20 @@ def _engine(url: str | URL, busy_s: float) -> Engine:
         connection.execute("PRAGMA synchronous=NORMAL")
 
     return engine
+
+
+def _postgresql(url: URL, busy_s: float) -> Engine:
+    """psycopg 3, whichever driver the URL means by itself; a connection that died meanwhile is replaced."""
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    waits = {"connect_timeout": 10, "options": f"-c lock_timeout={busy_s * 1000:.0f}"}
+    try:
+        return create_engine(url, connect_args=waits, pool_pre_ping=True)
+    except ImportError as error:
+        raise StoreError(
+            f"run store {shown(url.render_as_string(hide_password=False))!r} needs psycopg, which is not installed: "
+            'pip install "pytest-crucible[postgres]"'
+        ) from error
 
 
 def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:

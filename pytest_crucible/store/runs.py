@@ -9,8 +9,11 @@ from sqlalchemy import Column, ColumnElement, Engine, Table, case, func, select,
 
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Plan, Sample, Verdict
+from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
-from pytest_crucible.store.opening import explained, insert_once, open_engine
+from pytest_crucible.store.naming import find_run
+from pytest_crucible.store.opening import explained, insert_once, open_engine, shown
+from pytest_crucible.store.unsaved import keep, take_in
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.wire import from_plain, to_plain
 
@@ -21,22 +24,27 @@ _PART = 5_000
 class RunStore:
     """A database of runs. Every method raises StoreError when the database fails."""
 
-    def __init__(self, location: str) -> None:
-        self.location = location
+    def __init__(self, location: str, hide: Callable[[str], str] = str) -> None:
+        """`hide` takes out of each text what must not be stored."""
+        self.location = shown(location)
+        self.hide = hide
+        self._where, self._run = location, ""
         self.engine: Engine = open_engine(location)
+        take_in(self.engine, location)
 
     def close(self) -> None:
         self.engine.dispose()
 
-    def writer(self, hide: Callable[[str], str] = str) -> Writer:
-        """A background writer of outcomes, which takes out of each text what must not be stored; the caller closes it."""
-        return Writer(self.engine, self.location, hide)
+    def writer(self) -> Writer:
+        """A background writer of outcomes; the caller closes it."""
+        return Writer(self.engine, self.location, self.hide, lambda rows: keep(self._where, self._run, rows))
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist each worker says so, and the first one counts."""
-        self._insert_once(schema.runs, {"id": run, "status": "running", **facts})
+        self._run = run
+        self._insert_once(schema.runs, {"id": run, "status": "running", **cleaned(facts, self.hide)})
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
         self._execute(update(schema.runs).where(schema.runs.c.id == run).values(finished=finished, status=status))
@@ -48,24 +56,19 @@ class RunStore:
         with explained(self.location), self.engine.connect() as connection:
             return dict(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).mappings().one())
 
-    def find_run(self, beginning: str = "") -> str:
-        """The id of the one run that begins so; of the latest run without a beginning. Raises SpecError."""
-        table = schema.runs
-        query = select(table.c.id).where(table.c.id.startswith(beginning, autoescape=True))
+    def find_run(self, named: str = "") -> str:
+        """The id of the run that is named so: by its id or the beginning of it, `latest` (or nothing) or `tag:NAME`.
+
+        Raises SpecError, with the nearest names.
+        """
         with explained(self.location), self.engine.connect() as connection:
-            found = list(connection.execute(query.order_by(table.c.started.desc(), table.c.id.desc())).scalars())
-        if not found:
-            named = f"no run that begins with {beginning!r}" if beginning else "no runs yet"
-            raise SpecError(f"run store {self.location!r} has {named}")
-        if beginning and len(found) > 1 and beginning not in found:
-            raise SpecError(f"{beginning!r} begins {len(found)} runs in {self.location!r}: write more of the id")
-        return beginning if beginning in found else str(found[0])
+            return find_run(connection, self.location, named)
 
     # -- experiments --------------------------------------------------------------------------------------------
 
     def enter_plan(self, run: str, plan: Plan) -> None:
         """Enter an experiment before it begins: what a session asks is known even if it is cut short."""
-        row = {"run": run, "nodeid": plan.nodeid, "plan": to_plain(plan), "finished": False}
+        row = {"run": run, "nodeid": plan.nodeid, "plan": cleaned(to_plain(plan), self.hide), "finished": False}
         self._insert_once(schema.experiments, row)
 
     def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample]) -> int:
@@ -132,7 +135,7 @@ class RunStore:
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
         for one in verdicts:
             row = {"experiment": experiment, "subject": one.subject, "kind": one.kind, "state": one.state}
-            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": one.reason})
+            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": self.hide(one.reason)})
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """What was ruled in an experiment: state, proven and reason, by subject."""
@@ -143,21 +146,20 @@ class RunStore:
             return {row["subject"]: {name: row[name] for name in ("state", "proven", "reason")} for row in rows}
 
     def stored_candidate(self, run: str, nodeid: str) -> tuple[int, str, Plan]:
-        """Arm key, full run id and plan of what a run (its id, or the beginning of it) judged. Raises SpecError."""
-        table, arms = schema.experiments, schema.arms
+        """Arm key, full run id and plan of what a run, named as `find_run` has it, judged. Raises SpecError."""
+        table, arms, full = schema.experiments, schema.arms, self.find_run(run)
         query = (
-            select(arms.c.id, table.c.run, table.c.plan)
+            select(arms.c.id, table.c.plan)
             .select_from(table.join(arms, arms.c.experiment == table.c.id))
-            .where(table.c.run.startswith(run, autoescape=True), table.c.nodeid == nodeid, arms.c.number == 0)
+            .where(table.c.run == full, table.c.nodeid == nodeid, arms.c.number == 0)
         )
         with explained(self.location), self.engine.connect() as connection:
-            found = connection.execute(query).all()
-        if len(found) != 1:
-            problem = f"names {len(found)} runs" if found else "has no answers"
+            found = connection.execute(query).first()
+        if found is None:
             raise SpecError(
-                f"--compare=run:{run} {problem} to {nodeid} in {self.location!r}: give the id of a run that has them"
+                f"run {full} has no answers to {nodeid} in {self.location!r}: compare with a run that has them"
             )
-        return found[0][0], found[0][1], from_plain(Plan, found[0][2])
+        return found[0], full, from_plain(Plan, found[1])
 
     # -- private ------------------------------------------------------------------------------------------------
 
@@ -169,7 +171,10 @@ class RunStore:
         with explained(self.location), self.engine.begin() as connection:
             for start in range(0, len(samples), _PART):  # rows take much more room than samples
                 part = enumerate(samples[start : start + _PART], start=start)
-                connection.execute(statement, [_sample_row(dataset, position, sample) for position, sample in part])
+                connection.execute(
+                    statement,
+                    cleaned([_sample_row(dataset, position, sample) for position, sample in part], self.hide),
+                )
 
     def _insert_once(self, table: Table, rows: Any) -> None:
         """Insert, unless somebody else did."""

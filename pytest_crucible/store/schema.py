@@ -39,6 +39,19 @@ runs = Table(
     Column("git", JSON),
     Column("environment", JSON, nullable=False),
     Column("exit_status", Integer),
+    Column("manifest", JSON),  # all else that the run depended on
+)
+
+tags = Table(
+    "tags",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("run", ForeignKey("runs.id"), nullable=False),
+    Column("at", String(40), nullable=False),
+    Column("promoted", Boolean, nullable=False),  # as a baseline, by `crucible promote`
+    Column("forced", Boolean, nullable=False),  # although its verdicts were not all met
+    UniqueConstraint("name", "run", "promoted"),
 )
 
 samples = Table(
@@ -179,6 +192,7 @@ events = Table(
 
 ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
+    (tags, runs.c.manifest),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Float, String, and_, null, select
 from sqlalchemy import Table as Stored
 
+from pytest_crucible.cns3.antagonist.stored import METRIC, Flagged, from_text
 from pytest_crucible.records import ColumnKind, Table
 from pytest_crucible.store import schema
 from pytest_crucible.store.opening import explained
@@ -53,6 +54,14 @@ EVENTS: Mapping[str, ColumnKind] = {
     "cost_usd": "number",
     "facts": "json",
 }
+FINDINGS: Mapping[str, ColumnKind] = {
+    **_UNIT,
+    "finding": "text",
+    "severity": "text",
+    "caused_by": "text",
+    "evidence": "json",
+    "labelled": "flag",
+}
 
 
 def observations(store: RunStore, run: str) -> Table:
@@ -89,10 +98,30 @@ def events(store: RunStore, run: str) -> Table:
     return Table(columns=EVENTS, rows=_read(store, query))
 
 
+def findings(store: RunStore, run: str) -> Table:
+    """Every finding of the antagonist, with what it rests on; `labelled` where a person has looked: was it found by them too?"""
+    seen = schema.observations
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for place, arm, dataset in _arms(store, run):
+            for *unit, metric, text in _units(store, seen, arm, dataset, (seen.c.metric, seen.c.label)):
+                if metric == METRIC and text is not None:
+                    yield from ((*place, *unit, *row) for row in _finding_rows(from_text(text)))
+
+    return Table(columns=FINDINGS, rows=rows())
+
+
+def _finding_rows(flagged: Flagged) -> Iterator[tuple[Any, ...]]:
+    for one in flagged.findings:
+        labelled = None if flagged.gold is None else one.name in flagged.gold
+        yield one.name, one.severity, one.caused_by, dict(one.evidence), labelled
+
+
 TABLES: Mapping[str, Callable[[RunStore, str], Table]] = {
     "observations": observations,
     "replies": replies,
     "events": events,
+    "findings": findings,
 }
 
 

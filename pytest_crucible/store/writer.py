@@ -7,15 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, Table
+from sqlalchemy.exc import OperationalError
 
 from pytest_crucible.errors import StoreError
+from pytest_crucible.numerals import counted
 from pytest_crucible.records import Event, Lost, Observation, Outcome
+from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import event_row
 from pytest_crucible.store.opening import explained, insert_once, insert_over
+from pytest_crucible.store.unsaved import Rows
 
 INTERVAL_S = 0.25
 """How often rows are committed."""
@@ -40,14 +45,22 @@ class _Batch:
     since: float = math.inf
     """When the first row was added."""
 
+    def tables(self) -> list[Rows]:
+        """The rows by table; keyed ones last, and whether they take the place of what is there."""
+        told = [(table, False, many) for table, many in self.rows.items() if many]
+        return [*told, *((table, over, list(rows.values())) for (table, over), rows in self.keyed.items())]
+
 
 class Writer:
     """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`."""
 
-    def __init__(self, engine: Engine, location: str, hide: Callable[[str], str] = str) -> None:
-        """`hide` takes out of each text what must not be stored."""
+    def __init__(
+        self, engine: Engine, location: str, hide: Callable[[str], str], keep: Callable[[Sequence[Rows]], Path | None]
+    ) -> None:
+        """`hide` takes out of each text what must not be stored; `keep` writes down what the database does not take."""
         self._engine = engine
         self._hide = hide
+        self._keep = keep
         self._location = location
         self._waiting, self._in_hand = _Batch(), _Batch()
         self._lock = threading.Lock()
@@ -145,28 +158,39 @@ class Writer:
             with self._lock:
                 self._in_hand, self._waiting = self._waiting, _Batch()
             if self._in_hand.events:
-                self._in_hand.rows[schema.events] = [event_row(run, event) for run, event in self._in_hand.events]
-            if self._in_hand.count and not self._failure:
+                self._in_hand.rows[schema.events] = [
+                    cleaned(event_row(run, event), self._hide) for run, event in self._in_hand.events
+                ]
+            if self._in_hand.count:
                 self._try(self._in_hand)
             self._in_hand = _Batch()
 
     def _try(self, batch: _Batch) -> None:
+        """What comes after a failure is kept beside what failed: the database has been given up."""
+        if self._failure:
+            self._keep(batch.tables())
+            return
         try:
             with explained(self._location):
                 _write(self._engine, batch)
         except Exception as error:  # whatever it is, it must reach the session, and this thread has nobody above it
             said = error if isinstance(error, StoreError) else f"run store {self._location!r} cannot take it: {error!r}"
-            unsaved = sum(map(len, (*batch.rows.values(), *batch.keyed.values())))
-            self._failure = StoreError(f"{said} ({unsaved} rows of this run are not saved)")
+            self._failure = StoreError(f"{said} ({self._left(batch, error)})")
+
+    def _left(self, batch: _Batch, error: Exception) -> str:
+        """What becomes of the rows. Those that no database would take are not kept: it would refuse them again."""
+        tables = batch.tables()
+        rows = counted(sum(len(many) for _, _, many in tables), "row")
+        path = self._keep(tables) if isinstance(error.__cause__, OperationalError) else None
+        if path is None:
+            return f"{rows} of this run not saved"
+        return f"{rows} of this run kept in {str(path)!r}, from where the next run takes them"
 
 
 def _write(engine: Engine, batch: _Batch) -> None:
     with engine.begin() as connection:
-        for table, many in batch.rows.items():
-            if many:
-                connection.execute(insert_once(engine, table), many)
-        for (table, overwrite), by_key in batch.keyed.items():
-            connection.execute((insert_over if overwrite else insert_once)(engine, table), list(by_key.values()))
+        for table, overwrite, many in batch.tables():
+            connection.execute((insert_over if overwrite else insert_once)(engine, table), many)
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible.errors import BackendError, CrucibleError, SpecError
+from pytest_crucible.hiding import hide_keys
 from pytest_crucible.options import read
-from pytest_crucible.tinkering.keys import HiddenKeys, hidden, hosted_key
+from pytest_crucible.tinkering.keys import hosted_key
 from pytest_crucible.tinkering.places import HOSTED_URL, KEY, OPTIONS, URL, Place, exempt_from_proxies, place_of
 from pytest_crucible.tinkering.service import HOSTED, LOCAL, Service
 
@@ -35,18 +36,8 @@ def tinkering(config: pytest.Config) -> Tinkering:
     if _TINKERING not in config.stash:
         one = Tinkering(config)
         config.stash[_TINKERING] = one
-        config.pluginmanager.register(HiddenKeys(config, one.hide), "crucible-hidden-keys")
         config.add_cleanup(one.close)
     return config.stash[_TINKERING]
-
-
-def hider(config: pytest.Config) -> Callable[[str], str]:
-    """Takes keys out of texts, as soon as the session knows of any."""
-
-    def hide(text: str) -> str:
-        return config.stash[_TINKERING].hide(text) if _TINKERING in config.stash else text
-
-    return hide
 
 
 @contextlib.contextmanager
@@ -71,7 +62,8 @@ class Tinkering:
         self._outside = dict(os.environ)
         """The environment as the user has it."""
         self._changed: set[str] = set()
-        self._secrets = {self._outside.get(KEY, "")} - {""}
+        self.hide = hide_keys(config)
+        self.hide.learn(*({self._outside.get(KEY, "")} - {""}))
         self._services: dict[Place, Service] = {}
         self._pulses: dict[str, Pulse] = {}
 
@@ -87,7 +79,7 @@ class Tinkering:
             server = LocalServer.start(self._root / ".crucible" / "tinker", base=base)
         except (ServerFailed, OSError) as error:
             raise SpecError(f"the local Tinker server cannot be started: {_in_one_line(error)}") from None
-        self._secrets.add(server.key)
+        self.hide.learn(server.key)
         if self.is_local:
             self._set(server.environment())
         return server
@@ -99,7 +91,7 @@ class Tinkering:
             _ = self.sdk  # before anything is started that would need it
             return self._service(Place(self.server.url, self.server.key), name=LOCAL, check=self.check)
         key, secrets = hosted_key(self.sdk)
-        self._secrets |= secrets
+        self.hide.learn(*secrets)
         return self._remote(Place(self._hosted_url, key), name=HOSTED)
 
     def of(self, adapter: str, options: Mapping[str, object]) -> Service:
@@ -108,7 +100,7 @@ class Tinkering:
             return self.own
         place = place_of(adapter, options, self._outside, None if self.is_local else self._hosted_url)
         if place.key:
-            self._secrets.add(place.key)
+            self.hide.learn(place.key)
         if place not in self._services:
             _ = self.sdk
             self._services[place] = self._remote(place, name=f"Tinker at {place.url}")
@@ -156,10 +148,6 @@ class Tinkering:
                 self.server.check()
             except ServerFailed as error:
                 raise BackendError(self.hide(_in_one_line(error))) from None
-
-    def hide(self, text: str) -> str:
-        """The text without keys."""
-        return hidden(text, self._secrets)
 
     # -- clients of the session's own service -------------------------------------------------------------------------
 

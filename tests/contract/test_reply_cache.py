@@ -1,10 +1,9 @@
-"""What every ReplyCache keeps: in memory, in an SQLite file and, where CRUCIBLE_TEST_POSTGRESQL names one, in PostgreSQL."""
+"""What every ReplyCache keeps: in memory, in an SQLite file and in PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from memory_replies import MemoryReplies
-from sqlalchemy import create_engine, update
+from sqlalchemy import update
 
 from pytest_crucible.backends.caching import Kept, KnownAdapter, ReplyCache
 from pytest_crucible.records import Reply
@@ -20,7 +19,6 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 
-POSTGRESQL = os.environ.get("CRUCIBLE_TEST_POSTGRESQL")
 KEY, OTHER = "a" * 64, "b" * 64
 WHOLE = Reply(
     text="the \ud83d half, nul \0, Ω",
@@ -41,20 +39,13 @@ WHOLE = Reply(
 Open = Callable[[], contextlib.AbstractContextManager[ReplyCache]]
 
 
-@pytest.fixture(
-    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.skipif(not POSTGRESQL, reason="no URL"))]
-)
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens the same cache again and again, as one session after another does."""
     if request.param == "memory":
         memory = MemoryReplies()
         return lambda: contextlib.nullcontext(memory)
-    location = str(tmp_path / "runs.db")
-    if request.param == "postgresql":
-        location = str(POSTGRESQL)
-        engine = create_engine(location)
-        schema.metadata.drop_all(engine)
-        engine.dispose()
+    location = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
     return lambda: stored(location)
 
 

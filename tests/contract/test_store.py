@@ -1,8 +1,9 @@
-"""What every run store keeps: the same tests for an SQLite file and, where CRUCIBLE_TEST_POSTGRESQL names one, PostgreSQL."""
+"""What every run store keeps: the same tests for an SQLite file and a PostgreSQL server."""
 
 from __future__ import annotations
 
-import os
+import datetime
+import fnmatch
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, create_engine, func, select, update
+from sqlalchemy import Table, func, select, update
 
 from pytest_crucible.errors import SpecError, StoreError
 from pytest_crucible.records import (
@@ -41,10 +42,11 @@ from pytest_crucible.store.answers import (
     reused_answers,
     sample_ids,
 )
+from pytest_crucible.store.clearing import clear, clearable
 from pytest_crucible.store.events import load_events
+from pytest_crucible.store.history import add_tag, listed_runs
 from pytest_crucible.store.runs import RunStore
 
-POSTGRESQL = os.environ.get("CRUCIBLE_TEST_POSTGRESQL")
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
 PLAN = Plan(
     nodeid="test_math.py::test_sums",
@@ -78,18 +80,9 @@ PLAN = Plan(
 )  # fmt: skip
 
 
-def emptied(url: str) -> str:
-    engine = create_engine(url)
-    schema.metadata.drop_all(engine)
-    engine.dispose()
-    return url
-
-
-@pytest.fixture(
-    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.skipif(not POSTGRESQL, reason="no URL"))]
-)
+@pytest.fixture(params=["sqlite", "postgresql"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else emptied(str(POSTGRESQL))
+    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture
@@ -358,7 +351,7 @@ def test_a_row_that_cannot_be_stored_is_said_by_the_next_add(store):
     writer = store.writer()
     writer.add(Outcome(0, 0, 0, reply=Reply(text="", input_tokens=2**70)), arm, [], [])
 
-    with pytest.raises(StoreError, match=r"run store .* \(1 rows of this run are not saved\)"):
+    with pytest.raises(StoreError, match=r"run store .* \(1 row of this run not saved\)"):
         writer.flush()
     with pytest.raises(StoreError, match="not saved"):
         writer.add(*with_arm(answered(1), arm))
@@ -554,17 +547,113 @@ def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store
 
 
 @pytest.mark.parametrize(
-    ("wanted", "problem"), [("ab", "names 2 runs"), ("x", "has no answers"), ("%", "has no answers")]
+    ("wanted", "problem"),
+    [
+        ("ab", "'ab' begins 2 runs in {}: write more of the id"),
+        ("x", "run store {} has no run that begins with 'x': the latest is 'abd456'"),
+        ("abd45x", "run store {} has no run that begins with 'abd45x': did you mean 'abd456'"),
+        ("%", "run store {} has no run that begins with '%': the latest is 'abd456'"),
+        ("tag:mian", "run store {} has no tag 'mian': did you mean 'main'"),
+        ("tag:x", "run store {} has no tag 'x': it has main; `crucible promote RUN --as x` makes a run the baseline *"),
+    ],
 )
 def test_a_run_that_cannot_be_meant_is_said(store, wanted, problem):
     entered(store, "abc123")
     entered(store, "abd456")
+    add_tag(store, "abc123", "main", at="2026-01-01")
 
     with pytest.raises(SpecError) as raised:
         store.stored_candidate(wanted, PLAN.nodeid)
-    assert str(raised.value) == (
-        f"--compare=run:{wanted} {problem} to {PLAN.nodeid} in {store.location!r}: give the id of a run that has them"
-    )
+    assert fnmatch.fnmatchcase(str(raised.value), problem.replace("[", "[[]").format(repr(store.location)))
+
+
+def test_a_run_without_answers_to_an_experiment_is_said(store):
+    begin(store, "abc123")
+
+    with pytest.raises(
+        SpecError, match=r"run abc123 has no answers to test_math.py::test_sums in .*: compare with a run"
+    ):
+        store.stored_candidate("abc", PLAN.nodeid)
+
+
+def test_the_latest_run_is_the_one_that_was_entered_last_whatever_the_clock_says(store):
+    for run, started in (("first", "2026-05-01"), ("second", "2026-04-01")):  # set back between them
+        store.begin_run(run, started=started, seed=1, alpha=0.05, correction="holm", git=None, environment={})
+        store.add_experiment(run, PLAN, SAMPLES)
+
+    assert store.find_run() == store.find_run("latest") == "second"
+    assert [one.id for one in listed_runs(store)] == ["second", "first"]
+
+
+def test_a_tag_means_the_run_that_was_promoted_last_or_else_tagged_last(store):
+    for run in ("one", "two", "three"):
+        entered(store, run)
+    for run in ("one", "two"):
+        add_tag(store, run, "main", at="2026-01-01")
+    assert store.find_run("tag:main") == "two"
+
+    add_tag(store, "two", "main", at="2026-01-01", promoted=True)
+    add_tag(store, "one", "main", at="2026-01-02", promoted=True, forced=True)
+    add_tag(store, "three", "main", at="2026-01-03")
+    assert store.find_run("tag:main") == "one"
+
+    add_tag(store, "two", "main", at="2026-01-04", promoted=True)
+    assert store.find_run("tag:main") == "two"
+
+
+def cleared(store: RunStore, **what: Any) -> tuple[str, ...]:
+    wanted = {"keep_runs": 0, "keep_days": 1.0, "cache_days": None, **what}
+    found = clearable(store, at=datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC), **wanted)
+    clear(store, found)
+    return found.runs
+
+
+def aged(store: RunStore, run: str, started: str, status: str = "finished") -> int:
+    store.begin_run(run, started=started, seed=1, alpha=0.05, correction="holm", git=None, environment={})
+    experiment = store.add_experiment(run, PLAN, SAMPLES)
+    arm = store.add_arm(experiment, 0, "v2", run)
+    write(store, arm, answered(1))
+    store.end_run(run, finished=started, status=status)
+    return experiment
+
+
+def test_old_runs_go_with_all_that_they_have_and_nothing_else_does(store):
+    old, young = aged(store, "old", "2026-01-01T00:00:00+00:00"), aged(store, "young", "2026-02-28T20:00:00+00:00")
+    kept = load_answers(store, young, 0)
+
+    assert cleared(store) == ("old",)
+
+    assert [one.id for one in listed_runs(store)] == ["young"]
+    assert load_answers(store, young, 0) == kept
+    assert not store.has_arms(old)
+    assert list(tables.observations(store, "old").rows) == []
+    assert group_names(store, PLAN.dataset_sha256)  # the young one asks it too
+    assert cleared(store, keep_days=0.0) == ("young",)
+    assert group_names(store, PLAN.dataset_sha256) == []
+
+
+def test_what_is_tagged_running_or_among_the_newest_stays(store):
+    for number, (run, status) in enumerate(
+        [("tagged", "finished"), ("killed", "running"), ("a", "finished"), ("b", "finished")]
+    ):
+        aged(store, run, f"2026-01-0{number + 1}T00:00:00+00:00", status)
+    aged(store, "alive", "2026-02-27T00:00:00+00:00", "running")
+    add_tag(store, "tagged", "main", at="")
+
+    assert cleared(store, keep_runs=2) == ("a", "killed")
+    assert {one.id for one in listed_runs(store)} == {"tagged", "b", "alive"}
+
+
+def test_old_cached_replies_go(store):
+    with store.engine.begin() as connection:
+        for key, created in (("old", 0.0), ("young", datetime.datetime(2026, 2, 28, tzinfo=datetime.UTC).timestamp())):
+            row = {"key": key, "identity": "i", "created": created, "reply": "{}"}
+            connection.execute(schema.reply_cache.insert(), row)
+
+    cleared(store, cache_days=10.0)
+
+    with store.engine.connect() as connection:
+        assert list(connection.execute(select(schema.reply_cache.c.key)).scalars()) == ["young"]
 
 
 # -- the reply cache ----------------------------------------------------------------------------------------------

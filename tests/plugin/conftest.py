@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,6 +20,9 @@ import pytest_crucible.conclusion
 import pytest_crucible.metrics
 import pytest_crucible.report.json
 import pytest_crucible.session  # noqa: F401
+
+with contextlib.suppress(ImportError):
+    import psycopg  # noqa: F401
 
 QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}

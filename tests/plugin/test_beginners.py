@@ -41,10 +41,6 @@ REFUSED = {
         experiment('@pytest.mark.ab_compare("exact_match", margin=5)', metrics="'exact_match'"),
         "ab_compare('exact_match') has margin=5, and no two values are further apart than 1: *",
     ),
-    "an async metric": (
-        experiment("async def later(reply, sample): return True", metrics="later"),
-        "metric 'later' is async: write a plain function, and await in the test function",
-    ),
     "a metric of one argument": (
         experiment("def short(reply): return True", metrics="short"),
         "metric 'short' does not take (reply, sample): write def short(reply, sample)",

@@ -66,6 +66,9 @@ def test_lost_samples_say_why(asking, suite):
     document = suite.json("--crucible-adapter=scripted", "--crucible-budget=8 requests")
 
     assert document["experiments"][0]["arms"][0]["lost"] == {"budget": 12}
+    (spent,) = document["run"]["budgets"]
+    assert (spent["experiment"], spent["budget"], spent["requests"]) == ("", "8 requests", 8)
+    assert spent["said"] == "8 of 8 requests spent"
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from pytest_crucible.cli import main
 from pytest_crucible.cns3.antagonist import DEFAULT_RULES
 from pytest_crucible.cns3.values import use_rules
 
@@ -41,13 +43,14 @@ def asked(pytester):
 
 def asking(pytester):
 
-    def ask(*replies: str, rules: str = "", arguments=()):
-        pytester.makepyfile(test_claims=SUITE)
+    def ask(*replies: str, rules: str = "", arguments=(), suite: str = SUITE):
+        pytester.makepyfile(test_claims=suite)
         rows = [json.dumps({"sample_id": str(k), "text": text}) for k, text in enumerate(replies)]
         (pytester.path / "v2.jsonl").write_text("\n".join(rows))
         (pytester.path / "crucible.toml").write_text(f'[adapters.v2]\nbackend = "recorded"\npath = "v2.jsonl"\n{rules}')
         return pytester.runpytest_inprocess("-p", "no:asyncio", "--crucible-adapter=v2", *arguments)
 
+    ask.path = pytester.path
     yield ask
 
 
@@ -71,6 +74,38 @@ def test_one_invented_document_is_a_high_flag(asked):
 
     result.stdout.fnmatch_lines(["citation_accuracy >= 0.95*0.833*missed*", "count(high_flags) == 0*1*missed*"])
     assert result.ret == 1
+
+
+def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evidence(asked, monkeypatch):
+    labelled = SUITE.replace('"documents": DOCUMENTS}', '"documents": DOCUMENTS, "gold_flags": GOLD[k]}').replace(
+        "def claims", 'GOLD = [[], [], [], ["CITATION_INVALID"], ["CITATION_INVALID"], []]\n\n\ndef claims'
+    )
+    result = asked(
+        *[GOOD] * 4, WRONG, WRONG, suite=labelled, arguments=["--crucible-json=out.json", "--crucible-report=out.md"]
+    )
+
+    result.stdout.fnmatch_lines(
+        [
+            "test_claims: findings of the antagonist",
+            "finding * arm * HIGH * MEDIUM * LOW * explained * share of samples * n",
+            "CITATION_INVALID * v2 * 2 * 0 * 0 * 0 * 0.333 [[]*[]] * 6",
+            "finding * arm * precision * found * recall * labelled",
+            "CITATION_INVALID * v2 * 0.500 [[]*[]] * 2 * 0.500 [[]*[]] * 2",
+        ]
+    )
+    monkeypatch.chdir(asked.path)
+    [found] = json.loads(Path("out.json").read_text())["experiments"][0]["findings"]
+    page = Path("out.md").read_text()
+    assert "Findings of the antagonist" in page
+    assert "Findings and gold flags" in page
+    assert (found["name"], found["severities"]["HIGH"], found["recall"]["n"]) == ("CITATION_INVALID", 2, 2)
+    assert main(["export", "--what", "findings", "-o", "flags.jsonl"]) == 0
+    rows = [json.loads(line) for line in Path("flags.jsonl").read_text().splitlines()]
+    assert [(row["sample"], row["finding"], row["severity"], row["labelled"]) for row in rows] == [
+        ("4", "CITATION_INVALID", "HIGH", True),
+        ("5", "CITATION_INVALID", "HIGH", False),
+    ]
+    assert rows[0]["evidence"] == {"citation_accuracy": 0.0}
 
 
 def test_the_rules_of_the_project_are_the_rules(asked):

@@ -199,8 +199,7 @@ def test_a_stored_run_with_other_questions_is_refused(measured):
     [
         (
             ("--crucible-adapter=scripted", "--compare=run:nosuch"),
-            "test_sums.py::test_lengths: --compare=run:nosuch has no answers to test_sums.py::test_lengths in "
-            "'*crucible.db': give the id of a run that has them",
+            "test_sums.py::test_lengths: run store '*crucible.db' has no run that begins with 'nosuch': the latest is *",
         ),
         (
             ("--crucible-adapter=run:nosuch",),

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judging import judged_at_once
 
 from pytest_crucible.analyse.analysis import Given, analyse
 from pytest_crucible.datasets.load import identify
 from pytest_crucible.metrics.definition import Metric, metric
 from pytest_crucible.records import Analysis, Arm, Contrast, Fingerprint, Outcome, Plan, Reply, Sample
-from pytest_crucible.score.judge import judge
 from pytest_crucible.store.answers import group_names, load_answers
 from pytest_crucible.store.runs import RunStore
 
@@ -83,7 +83,7 @@ def answer(store: RunStore, name: str, models: list[str], table: list[Row]) -> l
     metrics: list[Metric] = [correct]
     for (k, model), (position, row) in itertools.product(enumerate(models), enumerate(table)):
         outcome = Outcome(k, position, 0, reply=Reply(text=replied(row, model)))
-        seen, lost = judge(outcome, metrics, dataset.samples[position], passed=False)
+        seen, lost = judged_at_once(outcome, metrics, dataset.samples[position], passed=False)
         writer.add(outcome, keys[k], seen, lost)
     writer.close()
     store.finish_experiment(experiment)

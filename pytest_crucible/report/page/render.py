@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from pytest_crucible.report.usage import percentile_note
 HERE = Path(__file__).parent
 MARKS = {"met": "✓", "missed": "✗", "undecided": "?"}
 """Beside the word: colour only repeats it."""
+Agreement = tuple[tuple[int, ...], ...]
+"""Samples by whether the candidate (rows) and whether the baseline (columns) is right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,8 @@ class Scene:
     chapter: Chapter
     groups: Grid
     pictures: tuple[Markup, ...]
-    agreement: tuple[tuple[int, ...], ...]
-    """For a metric of right and wrong: samples by whether the candidate and whether the baseline is right."""
+    agreements: tuple[tuple[str, Agreement], ...]
+    """Of each judged metric of right and wrong."""
     worst: tuple[Told, ...]
     slowest: tuple[Told, ...]
 
@@ -77,7 +80,7 @@ def _scene(chapter: Chapter) -> Scene:
         chapter=chapter,
         groups=slice_grid(chapter),
         pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
-        agreement=_agreement(chapter),
+        agreements=tuple(_agreements(chapter)),
         worst=worst(chapter),
         slowest=slowest(chapter),
     )
@@ -85,26 +88,26 @@ def _scene(chapter: Chapter) -> Scene:
 
 def _pictures(chapter: Chapter) -> Iterator[str]:
     arms, seen = chapter.arms, chapter.columns
-    if chapter.metric is not None and not _is_binary(chapter):
-        scores = seen.scores[chapter.metric]
-        yield distribution(chapter.metric, list(zip(arms, scores, strict=True)))
-        if len(arms) > 1:
-            yield pairs(chapter.metric, (arms[0], scores[0]), (arms[1], scores[1]))
+    for metric in chapter.judged:
+        if not _is_binary(chapter, metric):
+            scores = seen.scores[metric]
+            yield distribution(metric, list(zip(arms, scores, strict=True)))
+            if len(arms) > 1:
+                yield pairs(metric, (arms[0], scores[0]), (arms[1], scores[1]))
     yield waiting(list(zip(arms, seen.latency_s, strict=True)))
 
 
-def _agreement(chapter: Chapter) -> tuple[tuple[int, ...], ...]:
-    if chapter.metric is None or not _is_binary(chapter) or len(chapter.arms) < 2:
-        return ()
-    ours, theirs = chapter.columns.scores[chapter.metric][:2]
-    both = [(a > 0.5, b > 0.5) for a, b in zip(ours, theirs, strict=True) if a == a and b == b]
-    return tuple(tuple(both.count((mine, other)) for other in (True, False)) for mine in (True, False))
+def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
+    for metric in chapter.judged:
+        if len(chapter.arms) > 1 and _is_binary(chapter, metric):
+            ours, theirs = chapter.columns.scores[metric][:2]
+            both = [(a > 0.5, b > 0.5) for a, b in zip(ours, theirs, strict=True) if not math.isnan(a + b)]
+            yield metric, tuple(tuple(both.count((mine, other)) for other in (True, False)) for mine in (True, False))
 
 
-def _is_binary(chapter: Chapter) -> bool:
+def _is_binary(chapter: Chapter, metric: str) -> bool:
     """With repeats a sample's mean is no longer right or wrong."""
-    plan = chapter.analysis.plan
-    return plan.epochs == 1 and chapter.analysis.kinds.get(chapter.metric or "") == "binary"
+    return chapter.analysis.plan.epochs == 1 and chapter.analysis.kinds[metric] == "binary"
 
 
 def _hash(text: str) -> str:

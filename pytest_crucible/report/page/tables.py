@@ -55,7 +55,7 @@ def _column(grid: Grid, k: int) -> list[Cell]:
 def aligned(cells: Sequence[str]) -> list[tuple[str, str]]:
     """Each cell as its number and its interval, padded so that decimal points stand under each other.
 
-    >>> aligned(["0.5 [0.25, 0.75]", "-10.25 [no interval]"])[0][0] == chr(0x2007) * 2 + "0.5" + chr(0x2007)
+    >>> aligned(["0.5 [0.25, 0.75]", "-10.25 [-11, -9]"])[0][0] == chr(0x2007) * 2 + "0.5" + chr(0x2007)
     True
     """
     found = [_ESTIMATE.fullmatch(cell) for cell in cells]

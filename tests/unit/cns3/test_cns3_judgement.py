@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
-from pytest_crucible import NotApplicable, Reply, Sample, cns3
+from pytest_crucible import Metric, NotApplicable, Reply, Sample, cns3
 from pytest_crucible.builtin import METRICS, load
 from pytest_crucible.cns3 import named, reference
 from pytest_crucible.cns3.judgement import judge
@@ -30,8 +32,9 @@ class Reader:
     """A model that is sure of entailment where the premise says `tea`, and of contradiction where it says `Coffee`."""
 
     identity = "reader:1"
+    premise = "abstract"
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Entailment]:
+    async def score(self, pairs: Sequence[tuple[str, str]]) -> list[Entailment]:
         return [
             Entailment(0.9, 0.08, 0.02) if " tea " in premise else Entailment(0.02, 0.08, 0.9) for premise, _ in pairs
         ]
@@ -42,20 +45,21 @@ class Letters:
 
     identity = "letters:1"
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    async def embed(self, texts: Sequence[str]) -> np.ndarray:
         return np.array(
             [[text.casefold().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], float
         )
 
-    def similarity(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    async def similarity(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         return [float(one == other) for one, other in pairs]
 
 
 @pytest.fixture
 def scorers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Both scorers configured, with frozen reference statistics."""
-    configure(entailment=Reader(), similarity=Letters())
-    monkeypatch.setitem(reference._FROZEN, "letters:1", np.full(26, 4.0))
+    configure(entailment=Reader, similarity=Letters)
+    frozen = reference.Reference(scorer="letters:1", texts="letters", n=2, variances=(4.0,) * 26)
+    monkeypatch.setattr(reference, "_frozen", lambda: [frozen])
     yield
     configure()
 
@@ -66,9 +70,21 @@ def sample(label: str = "SUPPORT", **expected) -> Sample:
     return Sample(id="1", input="?", expected=gold, metadata={"documents": DOCUMENTS})
 
 
-def values(text: str, asked: Sample | None = None) -> dict[str, object]:
-    reply, about = Reply(text=text), asked or sample()
-    return {name: named.strict(name)(reply, about) for name in cns3.METRICS}
+async def asked(metric: Metric, reply: Reply, about: Sample) -> object:
+    said = metric(reply, about)
+    return await said if inspect.isawaitable(said) else said
+
+
+def value(metric: Metric, text: str, about: Sample | None = None) -> object:
+    return asyncio.run(asked(metric, Reply(text=text), about or sample()))
+
+
+def values(text: str, about: Sample | None = None) -> dict[str, object]:
+    async def all_of_them() -> dict[str, object]:
+        reply, known = Reply(text=text), about or sample()
+        return {name: await asked(named.strict(name), reply, known) for name in cns3.METRICS}
+
+    return asyncio.run(all_of_them())
 
 
 def test_the_stand_ins_are_scorers():
@@ -89,6 +105,7 @@ def test_a_good_reply_passes_every_stage(scorers):
         "overall_pass": True,
         "chirality": 0.0,
         "high_flags": 0,
+        "antagonist_findings": '{"findings": [], "gold": null}',
     }
 
 
@@ -150,25 +167,25 @@ def test_a_metric_with_another_scorer_is_another_metric(scorers):
 
 
 def test_chirality_does_not_depend_on_the_samples_beside_it(scorers):
-    one = named.strict("chirality")(Reply(text=GOOD.replace("shortens", "ends")), sample())
+    one = value(named.strict("chirality"), GOOD.replace("shortens", "ends"))
     values(GOOD.replace("colds", "everything"))
 
-    assert named.strict("chirality")(Reply(text=GOOD.replace("shortens", "ends")), sample()) == one
+    assert value(named.strict("chirality"), GOOD.replace("shortens", "ends")) == one
     assert 0 < one < 0.6
 
 
 def test_without_frozen_statistics_there_is_no_chirality(scorers, monkeypatch):
-    monkeypatch.delitem(reference._FROZEN, "letters:1")
+    monkeypatch.setattr(reference, "_frozen", list)
 
     assert values(GOOD)["chirality"] == NotApplicable("there are no frozen reference statistics for scorer 'letters:1'")
 
 
 def test_thinker_reads_the_probability_of_neutral(scorers):
-    said = {name: named.compatible(name)(Reply(text=GOOD), sample()) for name in named.THINKER}
+    said = {name: value(named.compatible(name), GOOD) for name in named.THINKER}
 
     assert said["entailment"] == 0.0  # it stops at the citation: documents 7 and 8 are asked for, and 7 is cited
     assert said["evidence_overlap"] == 0.5
-    whole = named.compatible("entailment")(Reply(text=GOOD), sample(cited=["7"]))
+    whole = value(named.compatible("entailment"), GOOD, sample(cited=["7"]))
     assert whole == 0.08
 
 

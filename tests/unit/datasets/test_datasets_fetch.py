@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible import DatasetError
-from pytest_crucible.datasets.fetch import CHUNK, data_file, download
+from pytest_crucible.datasets.fetch import CHUNK, data_file, download, unpacked_file
 
 CONTENT = b'{"input": 1}\n' * (2 * CHUNK // 13)  # more than one chunk
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -207,3 +207,44 @@ def test_an_archive_that_lacks_the_file_says_what_to_do(server, cache, path, mem
 def test_a_file_of_an_archive_with_another_checksum_is_refused(server, cache):
     with pytest.raises(DatasetError, match=r"data/test.jsonl of .* has checksum"):
         data_file("sums/test.jsonl", url=f"{server}/archive", sha256="0" * 64, member="data/test.jsonl")
+
+
+# -- many files of one archive -------------------------------------------------------------------------------------
+
+MEMBERS = {"sums/test.jsonl": "data/test.jsonl", "sums/again.jsonl": "data/test.jsonl"}
+OF_ARCHIVE = hashlib.sha256(BODIES["/archive"]).hexdigest()
+
+
+def test_one_download_brings_all_that_is_wanted_of_an_archive(server, cache):
+    path = unpacked_file("sums/test.jsonl", url=f"{server}/archive", sha256=OF_ARCHIVE, members=MEMBERS)
+
+    assert path.read_bytes() == CONTENT
+    other = unpacked_file("sums/again.jsonl", url="http://nowhere.invalid", sha256=OF_ARCHIVE, members=MEMBERS)
+    assert other.read_bytes() == CONTENT
+    assert sorted(one.name for one in path.parent.iterdir()) == ["again.jsonl", "test.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("sha256", "members", "complaint"),
+    [
+        ("0" * 64, MEMBERS, "has checksum .*, not 000000000000...: the file has changed"),
+        (OF_ARCHIVE, {"sums/test.jsonl": "data/none.jsonl"}, "none.jsonl' not found"),
+        (OF_ARCHIVE, {"sums/test.jsonl": "data"}, "data in it is no file"),
+    ],
+    ids=["another", "without it", "a directory"],  # the archive's hash has the time in it
+)
+def test_an_archive_that_is_not_what_it_should_be_leaves_nothing(server, cache, sha256, members, complaint):
+    with pytest.raises(DatasetError, match=complaint):
+        unpacked_file("sums/test.jsonl", url=f"{server}/archive", sha256=sha256, members=members)
+    assert not [one for one in cache.rglob("*") if one.is_file()]
+
+
+def test_a_file_of_an_archive_is_looked_for_in_the_data_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
+    (tmp_path / "sums").mkdir()
+    (tmp_path / "sums" / "test.jsonl").write_bytes(CONTENT)
+
+    found = unpacked_file("sums/test.jsonl", url="http://nowhere.invalid", sha256=OF_ARCHIVE, members=MEMBERS)
+    assert found == tmp_path / "sums" / "test.jsonl"
+    with pytest.raises(DatasetError, match=r"which has no 'sums/again.jsonl'"):
+        unpacked_file("sums/again.jsonl", url="http://nowhere.invalid", sha256=OF_ARCHIVE, members=MEMBERS)

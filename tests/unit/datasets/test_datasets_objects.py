@@ -88,3 +88,9 @@ def test_inspect():
 def test_a_mapping_is_not_one_dataset():
     with pytest.raises(DatasetError, match="a dict with 'train' is not one dataset: give one of its parts"):
         load_rows({"train": ROWS}, name="sums")
+
+
+@pytest.mark.parametrize("given_rows", [5, None, lambda: None])
+def test_what_has_no_rows_is_no_dataset(given_rows):
+    with pytest.raises(DatasetError, match="is no dataset: give a list of samples, or a function that returns one"):
+        load_rows(given_rows, name="sums")

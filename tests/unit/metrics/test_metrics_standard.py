@@ -243,6 +243,18 @@ def test_corpus_scores_are_sacrebleus_and_no_means():
     assert "tok:13a" in bleu.signature
 
 
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+def test_a_corpus_score_has_sacrebleus_interval_over_texts(name):
+    pytest.importorskip("sacrebleu")
+    said, rights = [one for one, _ in PAIRS] * 10, [one[:1] for _, one in PAIRS] * 10
+    found, again = (corpus_score(name, said, rights, resamples=100) for _ in range(2))
+
+    assert found == again
+    assert 0 <= found.interval.low < found.score < found.interval.high <= 100
+    assert "bs:100|" in found.signature
+    assert corpus_score(name, said[:1], rights[:1]).interval is None
+
+
 @pytest.mark.parametrize(("said", "rights"), [([], []), (["a"], []), (["a", "b"], [["a"], ["b", "c"]]), (["a"], [[]])])
 def test_a_corpus_needs_as_many_references_as_texts(said, rights):
     with pytest.raises(ValueError, match="as many texts as lists of references"):

@@ -72,20 +72,22 @@ def test_a_file_in_another_encoding(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "given_value"),
+    ("name", "content", "said"),
     [
-        ("crucible.toml", 'adapters = "v2"', "adapters = 'v2'"),
-        ("pyproject.toml", "[tool.crucible]\nadapters = 1", "adapters = 1"),
-        ("pyproject.toml", '[tool]\ncrucible = "v2"', "crucible = 'v2'"),
+        ("crucible.toml", 'adapters = "v2"', "adapters = 'v2': write one table an adapter, as in [adapters.v2]"),
+        (
+            "pyproject.toml",
+            "[tool.crucible]\nadapters = 1",
+            "adapters = 1: write one table an adapter, as in [adapters.v2]",
+        ),
+        ("pyproject.toml", '[tool]\ncrucible = "v2"', "crucible = 'v2': write a table, as in [crucible]"),
     ],
     ids=["own", "pyproject", "tool"],
 )
-def test_a_value_where_a_table_belongs(tmp_path, name, content, given_value):
+def test_a_value_where_a_table_belongs(tmp_path, name, content, said):
     (tmp_path / name).write_text(content)
 
-    assert refusal(read_adapters, tmp_path) == (
-        f"{tmp_path / name} has {given_value}: write one table an adapter, as in [adapters.v2]"
-    )
+    assert refusal(read_adapters, tmp_path) == f"{tmp_path / name} has {said}"
 
 
 @pytest.mark.parametrize(

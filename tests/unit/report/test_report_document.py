@@ -24,7 +24,8 @@ CONTRACT = {
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {
-    "experiments": "finished epochs metrics diversity",
+    "run": "budgets",
+    "experiments": "finished epochs metrics diversity drifts findings judges judge_usage",
     "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
     "experiments.estimates": "statistic inapplicable clusters unconditional",

@@ -61,9 +61,25 @@ def test_names_are_no_markup(run):
 
     text = render_markdown(run(verdicts=(*verdicts[:2], hostile)))
 
-    for markup in ("](", "<img", " #12", "@me", "https://"):
+    for markup in ("](", "<img", "#12", "@me", "https://"):
         assert markup not in text.partition("<details>")[0]
 
 
 def test_code_and_plain_text_are_one_line():
     assert "\n" not in code("a\nb") + plain("a\nb")
+
+
+def test_a_mistake_in_the_suite_has_no_row_and_is_told_all_the_same(run):
+    met, *others = run().verdicts
+    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", mistake=True)
+
+    text = render_markdown(run(verdicts=(met, *others, mistaken)))
+
+    assert text.startswith("## ❌ 4 verdicts: 1 missed, 1 undecided, 2 met; 1 mistake in the suite\n")
+    assert "- test_sums: typo >= 1: mistake in the suite: no number" in text
+
+
+def test_what_stands_below_a_remark_goes_with_it(run, analysis):
+    text = render_markdown(run(analysis(first_lost={"v2": {"error": "the line is dead"}})))
+
+    assert "- test_sums: v2 lost 2 by error; first: the line is dead\n" in text

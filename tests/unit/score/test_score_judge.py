@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from decimal import Decimal
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging import judged_at_once
 
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, metric
+from pytest_crucible.errors import BackendError, Refused, Spent, Uncached
 from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome
 from pytest_crucible.score.judge import BadScore, checked, judge
 
@@ -133,7 +136,7 @@ def test_each_metric_is_asked_about_the_reply_and_the_sample():
     right = metric(name="right")(lambda reply, sample: reply.text == sample.expected)
     length = metric(name="length")(lambda reply, sample: len(reply.text))
 
-    assert judge(answered("4"), [right, length], SAMPLE, passed=False) == (
+    assert judged_at_once(answered("4"), [right, length], SAMPLE, passed=False) == (
         [observed("right", True), observed("length", 1.0)],
         [],
     )
@@ -142,13 +145,16 @@ def test_each_metric_is_asked_about_the_reply_and_the_sample():
 def test_a_metric_that_does_not_apply_is_observed_with_its_reason():
     silent = returning(NotApplicable("nothing to cite"))
 
-    assert judge(answered(), [silent], SAMPLE, passed=False) == ([observed("score", None, "nothing to cite")], [])
+    assert judged_at_once(answered(), [silent], SAMPLE, passed=False) == (
+        [observed("score", None, "nothing to cite")],
+        [],
+    )
 
 
 def test_what_the_function_scored_comes_before_what_the_metrics_say():
     outcome = answered(scores={"steps": 3.0, "note": None})
 
-    observations, _ = judge(outcome, [returning(True)], SAMPLE, passed=False)
+    observations, _ = judged_at_once(outcome, [returning(True)], SAMPLE, passed=False)
 
     assert observations == [observed("steps", 3.0), observed("note", None), observed("score", True)]
 
@@ -157,7 +163,7 @@ def test_a_metric_that_raises_loses_its_own_value_and_no_other():
     def broken(reply, sample):
         raise KeyError("label")
 
-    observations, lost = judge(answered(), [metric(broken), returning(True)], SAMPLE, passed=False)
+    observations, lost = judged_at_once(answered(), [metric(broken), returning(True)], SAMPLE, passed=False)
 
     assert observations == [observed("score", True)]
     assert lost == [Lost(1, 2, 3, "broken", "scorer", "metric 'broken' raised KeyError: 'label'")]
@@ -173,7 +179,7 @@ def test_a_metric_that_raises_loses_its_own_value_and_no_other():
     ids=["nan", "outside", "array"],
 )
 def test_a_value_that_is_no_score_is_lost(value, said):
-    assert judge(answered(), [returning(value, bounds=(0, 1))], SAMPLE, passed=False) == (
+    assert judged_at_once(answered(), [returning(value, bounds=(0, 1))], SAMPLE, passed=False) == (
         [],
         [Lost(1, 2, 3, "score", "scorer", f"metric 'score' {said}")],
     )
@@ -183,32 +189,80 @@ def test_a_value_that_is_no_score_is_lost(value, said):
 def test_a_failure_keeps_what_was_scored_before_and_asks_no_metric(failure):
     outcome = answered(failure=failure, scores={"steps": 3.0})
 
-    assert judge(outcome, [returning(True)], SAMPLE, passed=False) == ([observed("steps", 3.0)], [])
+    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=False) == ([observed("steps", 3.0)], [])
 
 
 def test_a_skipped_sample_keeps_what_was_scored_before():
     outcome = Outcome(1, 2, 3, skipped=True, scores={"steps": 3.0})
 
-    assert judge(outcome, [returning(True)], SAMPLE, passed=True) == ([observed("steps", 3.0)], [])
+    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=True) == ([observed("steps", 3.0)], [])
 
 
 def test_a_lost_sample_says_nothing_else():
     outcome = answered(lost="error", detail="connection refused", scores={"steps": 3.0})
 
-    assert judge(outcome, [returning(True)], SAMPLE, passed=True) == (
+    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=True) == (
         [],
         [Lost(1, 2, 3, None, "error", "connection refused")],
     )
 
 
 def test_without_a_reply_no_metric_is_asked():
-    assert judge(Outcome(1, 2, 3), [returning(True)], SAMPLE, passed=False) == ([], [])
+    assert judged_at_once(Outcome(1, 2, 3), [returning(True)], SAMPLE, passed=False) == ([], [])
 
 
 @pytest.mark.parametrize(("failure", "passed"), [(None, True), ("assertion", False), ("timeout", False)])
 def test_whether_the_function_passed_is_a_score_where_it_is_asked_for(failure, passed):
-    assert judge(answered(failure=failure), [], SAMPLE, passed=True) == ([observed("passed", passed)], [])
+    assert judged_at_once(answered(failure=failure), [], SAMPLE, passed=True) == ([observed("passed", passed)], [])
 
 
 def test_a_suites_own_score_called_passed_is_not_given_twice():
-    assert judge(answered(scores={"passed": False}), [], SAMPLE, passed=True) == ([observed("passed", False)], [])
+    assert judged_at_once(answered(scores={"passed": False}), [], SAMPLE, passed=True) == (
+        [observed("passed", False)],
+        [],
+    )
+
+
+# -- metrics that ask a model -----------------------------------------------------------------------------------------
+
+
+def asking(answer: object, *, name: str = "asked") -> Metric:
+    """A metric that waits before it gives its answer, or raises it."""
+
+    @metric(name=name)
+    async def asked(reply, sample):
+        await asyncio.sleep(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return asked
+
+
+def test_a_metric_that_asks_is_awaited():
+    said = asyncio.run(judge(answered(), [asking(0.5), returning(True)], SAMPLE, passed=False))
+
+    assert said == ([observed("asked", 0.5), observed("score", True)], [])
+
+
+def test_a_model_that_fails_loses_its_own_metric_alone():
+    observations, lost = asyncio.run(
+        judge(answered(), [asking(BackendError("down")), returning(True)], SAMPLE, passed=False)
+    )
+
+    assert observations == [observed("score", True)]
+    assert lost == [Lost(1, 2, 3, "asked", "scorer", "metric 'asked' raised BackendError: down")]
+
+
+@pytest.mark.parametrize(("error", "reason"), [(Spent("no more"), "budget"), (Uncached("not kept"), "uncached")])
+def test_where_a_metric_may_ask_no_more_the_sample_is_lost_and_can_be_resumed(error, reason):
+    outcome = answered()
+    said = asyncio.run(judge(outcome, [returning(True), asking(error)], SAMPLE, passed=True))
+
+    assert said == ([], [Lost(1, 2, 3, None, reason, str(error))])
+    assert outcome.lost == reason
+
+
+def test_a_model_that_refuses_everything_ends_the_experiment():
+    with pytest.raises(Refused, match="bad key"):
+        asyncio.run(judge(answered(), [asking(Refused("bad key"))], SAMPLE, passed=False))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from judging import judged_at_once
+
 from pytest_crucible.metrics import exact_match, metric
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample
-from pytest_crucible.score.judge import judge
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 MEMBERS = {"v1": Reply(text="5", value="5"), "v2": Reply(text="4", value="4"), "v3": Reply(text="4", value="4")}
@@ -13,7 +14,7 @@ REPLY = Reply(text="4", consensus=2 / 3, cost_usd=0.03, members=MEMBERS)
 
 def said(reply, *metrics, scores=None, **facts):
     outcome = Outcome(1, 2, 3, reply=reply, scores=scores or {}, **facts)
-    observations, lost = judge(outcome, metrics, SAMPLE, passed=False)
+    observations, lost = judged_at_once(outcome, metrics, SAMPLE, passed=False)
     assert all((one.arm, one.position, one.epoch) == (1, 2, 3) for one in (*observations, *lost))
     return {one.metric: one.value for one in observations}, lost
 
@@ -57,7 +58,7 @@ def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
 
 def test_a_reason_is_kept_with_the_value():
     reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
-    observations, _ = judge(Outcome(0, 0, 0, reply=reply), [], SAMPLE, passed=False)
+    observations, _ = judged_at_once(Outcome(0, 0, 0, reply=reply), [], SAMPLE, passed=False)
 
     assert observations == [
         Observation(0, 0, 0, "consensus", 0.0, "no member gave an answer"),

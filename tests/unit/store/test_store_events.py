@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Event
 from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import AMOUNTS, event_row
@@ -149,7 +150,7 @@ def test_telling_never_raises_where_storing_has_failed(store):
     with store.engine.begin() as connection:
         schema.events.drop(connection)
     writer.tell("run1", event())
-    with pytest.raises(Exception, match="not saved"):
+    with pytest.raises(StoreError, match="1 row of this run kept in"):
         writer.flush()
 
     writer.tell("run1", event())

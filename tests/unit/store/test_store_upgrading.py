@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,24 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 
-def written_by(version: int, path: Path) -> str:
-    """A store as that version made it, with one run in it."""
+@pytest.fixture(params=["sqlite", "postgresql"])
+def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """A new place for a store at each call: another file, or the same database emptied."""
+    if request.param == "sqlite":
+        return lambda: f"sqlite:///{tmp_path}/{secrets.token_hex(4)}.db"
+    url = str(request.getfixturevalue("postgresql"))
+
+    def emptied() -> str:
+        engine = create_engine(url)
+        schema.metadata.drop_all(engine)
+        engine.dispose()
+        return url
+
+    return emptied
+
+
+def written_by(version: int, location: str) -> str:
+    """A store as that version made it."""
     later = {one for additions in schema.ADDED[version - 1 :] for one in additions}
     then = MetaData()
     for table in schema.metadata.tables.values():
@@ -22,17 +40,17 @@ def written_by(version: int, path: Path) -> str:
             for column in list(copy.columns):
                 if table.c[column.name] in later:
                     copy._columns.remove(column)
-    engine = create_engine(f"sqlite:///{path}")
+    engine = create_engine(location)
     then.create_all(engine)
     with engine.begin() as connection:
         connection.execute(then.tables["store_format"].insert().values(version=version))
     engine.dispose()
-    return str(path)
+    return location
 
 
 def described(location: str) -> dict[str, dict[str, str]]:
     """All tables with their columns and types."""
-    engine = create_engine(f"sqlite:///{location}")
+    engine = create_engine(location)
     look = inspect(engine)
     found = {
         table: {column["name"]: str(column["type"]) for column in look.get_columns(table)}
@@ -46,19 +64,21 @@ VERSIONS = pytest.mark.parametrize("version", range(1, schema.FORMAT))
 
 
 @VERSIONS
-def test_it_gets_what_later_formats_have_added(tmp_path, version):
-    old, new = written_by(version, tmp_path / "old.db"), str(tmp_path / "new.db")
+def test_it_gets_what_later_formats_have_added(blank, version):
+    old = written_by(version, blank())
     before = described(old)
-    for location in (old, new):
-        RunStore(location).close()
+    RunStore(old).close()
+    upgraded = described(old)
+    new = blank()
+    RunStore(new).close()
 
-    assert before != described(old) == described(new)
+    assert before != upgraded == described(new)
 
 
 @VERSIONS
-def test_it_keeps_what_it_holds(tmp_path, version):
-    location = written_by(version, tmp_path / "old.db")
-    engine = create_engine(f"sqlite:///{location}")
+def test_it_keeps_what_it_holds(blank, version):
+    location = written_by(version, blank())
+    engine = create_engine(location)
     with engine.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO runs (id, started, status, seed, alpha, correction, environment) "
@@ -75,8 +95,8 @@ def test_it_keeps_what_it_holds(tmp_path, version):
     assert formats == [(schema.FORMAT,)]
 
 
-def test_several_that_open_it_at_once_all_find_it_upgraded(tmp_path):
-    location = written_by(1, tmp_path / "old.db")
+def test_several_that_open_it_at_once_all_find_it_upgraded(blank):
+    location = written_by(1, blank())
     problems: list[BaseException] = []
 
     def open_it() -> None:
@@ -95,8 +115,8 @@ def test_several_that_open_it_at_once_all_find_it_upgraded(tmp_path):
     assert "reply_cache" in described(location)
 
 
-def test_what_is_there_already_is_left_alone(tmp_path):
-    location = str(tmp_path / "new.db")
+def test_what_is_there_already_is_left_alone(blank):
+    location = blank()
     store = RunStore(location)
     with store.engine.begin() as connection:
         connection.execute(update(schema.store_format).values(version=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -10,14 +11,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 
 from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Fingerprint, Observation, Outcome, Plan, Reply, Sample
+from pytest_crucible.store import schema
 from pytest_crucible.store.answers import load_answers
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.unsaved import keep
 from pytest_crucible.store.writer import AT_ONCE
 
 PLAN = Plan(
@@ -34,6 +38,7 @@ from pytest_crucible.store.runs import RunStore
 
 path, arm, first, count, pause, limit = sys.argv[1], *map(float, sys.argv[2:])
 store = RunStore(path)
+store.begin_run("run", started="", seed=0, alpha=0.05, correction="holm", environment={})  # it is there already
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
 writer = store.writer()
@@ -46,7 +51,10 @@ try:
     writer.close()
 except StoreError as error:
     print(error)
-    sys.exit(3)
+    try:
+        writer.close()
+    except StoreError:
+        sys.exit(3)
 """
 
 
@@ -141,21 +149,26 @@ def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
 
 
-def test_a_disk_that_becomes_full_stops_the_run_and_says_how_much_is_lost(store, path):
+def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_it_left(store, path):
     """SQLite's own limit on pages gives the error of a full disk."""
     experiment, arm = entered(store)
     with store.engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
     store.engine.dispose()
-    event.listen(store.engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count = {pages + 30}"))
+
+    def full(raw: Any, _: Any) -> None:
+        raw.execute(f"PRAGMA max_page_count = {pages + 30}")
+
+    event.listen(store.engine, "connect", full)
     writer = store.writer()
     with pytest.raises(StoreError) as raised:
         fill(writer, arm, at_once=20)
 
     stored = len(load_answers(store, experiment, 0).positions)
+    [kept] = Path(f"{path}.unsaved").iterdir()
     assert str(raised.value) == (
         f"run store {str(path)!r} cannot be written, the disk is full: free space, then go on with --crucible-resume "
-        "(40 rows of this run are not saved)"
+        f"(40 rows of this run kept in {str(kept)!r}, from where the next run takes them)"
     )
     assert stored > 0
     assert stored % 20 == 0
@@ -163,6 +176,13 @@ def test_a_disk_that_becomes_full_stops_the_run_and_says_how_much_is_lost(store,
         add(writer, arm, 10**7)
     with pytest.raises(StoreError, match="the disk is full"):
         writer.close()
+
+    store.engine.dispose()
+    event.remove(store.engine, "connect", full)
+    again = RunStore(str(path))  # there is room again
+    assert sorted(load_answers(again, experiment, 0).positions) == list(range(stored + 20))
+    assert not kept.exists()
+    again.close()
 
 
 def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
@@ -173,7 +193,39 @@ def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
 
     assert process.returncode == 3
     assert said[-1].startswith(f"run store {str(path)!r} cannot be written")
-    assert "rows of this run are not saved)" in said[-1]
+    assert re.search(r"rows of this run (not saved|kept in .*)\)", said[-1])
+
+
+def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
+    """The kernel's limit on the size of a file: the database has reached it, and a new file has not."""
+    experiment, arm = entered(store)
+    process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
+    added = len(process.communicate(timeout=60)[0].splitlines()) - 1
+
+    RunStore(str(path)).close()
+
+    assert len(load_answers(store, experiment, 0).positions) in (added, added + 1)
+    assert list(Path(f"{path}.unsaved").iterdir()) == []
+
+
+def test_what_was_kept_of_another_store_is_left_alone(store, path):
+    keep(str(path), "another run", [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])])
+
+    RunStore(str(path)).close()
+
+    with store.engine.connect() as connection:
+        assert connection.execute(select(schema.replies)).all() == []
+    assert len(list(Path(f"{path}.unsaved").glob("*.jsonl"))) == 1
+
+
+def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
+    kept = keep(str(path), "run", [])
+    kept.write_text("half a li")
+
+    with pytest.raises(StoreError, match="move it away to go on without them"):
+        RunStore(str(path))
+    kept.unlink()
+    RunStore(str(path)).close()
 
 
 def test_what_was_stored_before_a_failure_stays(store, path):

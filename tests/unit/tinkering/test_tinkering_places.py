@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.errors import SpecError
-from pytest_crucible.tinkering.keys import hidden
 from pytest_crucible.tinkering.places import Place, exempt_from_proxies, is_loopback, place_of, proxy_for
 
 KEY = "tml-0123456789abcdef"
@@ -94,21 +93,3 @@ def test_the_proxy_between_is_named(monkeypatch):
     assert proxy_for("http://tinker.example:80/a") == "HTTP_PROXY"
     monkeypatch.setenv("NO_PROXY", "tinker.example")
     assert proxy_for("http://tinker.example") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("x-api-key: short", "x-api-key: (key hidden)"),
-        ("shorter than short", "(key hidden)er than (key hidden)"),
-        (f"key={KEY};", "key=(key hidden);"),
-        ("a token eyJhbGciOiJ.eyJzdWIi.c2ln", "a token (key hidden)"),
-        ("tml-local and html-0123456789abcdef", "tml-local and html-0123456789abcdef"),
-    ],
-)
-def test_keys_are_hidden_known_or_not(text, shown):
-    assert hidden(text, {"short"}) == shown
-
-
-def test_a_key_that_begins_another_leaves_nothing_of_it():
-    assert hidden("a tml-1-more b", {"tml-1", "tml-1-more"}) == "a (key hidden) b"

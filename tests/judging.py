@@ -1,0 +1,19 @@
+"""Judging an outcome outside a loop, by metrics that ask nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_crucible.metrics import Metric
+from pytest_crucible.records import Outcome, Sample
+from pytest_crucible.score.judge import Judged, judge
+
+
+def judged_at_once(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool) -> Judged:
+    """What is said of an outcome at once."""
+    try:
+        judge(outcome, metrics, sample, passed=passed).send(None)
+    except StopIteration as done:
+        said: Judged = done.value
+        return said
+    raise AssertionError("a metric has waited")

@@ -1,0 +1,13 @@
+"""What suites that run in process must not import anew each time: these modules refuse to be loaded twice."""
+
+from __future__ import annotations
+
+import jsonschema  # noqa: F401
+import scipy.optimize
+import scipy.special
+import scipy.stats  # noqa: F401
+import sqlalchemy.dialects.sqlite  # noqa: F401
+
+import pytest_crucible.conclusion
+import pytest_crucible.report.json
+import pytest_crucible.session  # noqa: F401

@@ -1,0 +1,315 @@
+"""From a run to the next: tags, promotion, comparisons with the past, and what the commands say of stored runs."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from typing import Any
+
+import pytest
+
+from pytest_crucible.cli import main
+
+
+@pytest.fixture
+def crucible(suite, monkeypatch, capsys):
+    """The command in the suite's directory: exit status, standard output, standard error."""
+    monkeypatch.chdir(suite.path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def read(crucible, *arguments: str) -> Any:
+    _, out, err = crucible(*arguments, "--json")
+    assert err == ""
+    return json.loads(out)
+
+
+def test_runs_are_listed_newest_first_and_filtered(suite, crucible):
+    suite.run("--crucible-adapter=v2", "--compare=v1", "--crucible-tag=nightly")
+    suite.run("--crucible-adapter=poor")
+
+    newest, oldest = read(crucible, "runs")
+    assert (newest["arms"], newest["verdicts"], newest["tags"]) == (["poor"], {"missed": 1}, [])
+    assert (oldest["arms"], oldest["verdicts"], oldest["tags"]) == (["v2", "v1"], {"met": 2}, ["nightly"])
+    assert oldest["experiments"] == ["test_sums.py::test_sums"]
+    for filtered in (("--tag", "nightly"), ("--adapter", "v1"), ("--suite", "test_sums", "--adapter", "v2")):
+        assert [one["id"] for one in read(crucible, "runs", *filtered)] == [oldest["id"]]
+    assert read(crucible, "runs", "--suite", "elsewhere") == []
+    assert len(read(crucible, "runs", "--limit=1")) == 1
+    _, out, _ = crucible("runs")
+    assert "v2 vs v1  test_sums    2 met     nightly" in out
+
+
+def test_a_stored_run_is_shown_as_its_session_told_it(suite, crucible):
+    told = suite.run("--crucible-adapter=v2", "--compare=v1").stdout.lines
+    _, shown, _ = crucible("show")
+
+    begin = next(k for k, line in enumerate(told) if " crucible " in line) + 1
+    end = next(k for k, line in enumerate(told[begin:]) if line.startswith("=")) + begin
+    assert [line for line in told[begin:end] if line] == [line for line in shown.splitlines()[1:] if line]
+
+
+def test_the_json_of_a_stored_run_is_that_of_its_session(suite, crucible):
+    document = suite.json("--crucible-adapter=v2", "--compare=v1")
+
+    assert read(crucible, "show") == document
+
+
+def test_two_runs_are_compared_as_two_arms_of_one_would_be(suite, crucible):
+    together = suite.json("--crucible-adapter=v2", "--compare=v1")
+    suite.run("--crucible-adapter=v1")
+    suite.run("--crucible-adapter=v2")
+
+    apart = read(crucible, "compare", "latest", f"{together['run']['id']}:v1", "--metric=exact_match")
+    (ours,), (theirs,) = apart["experiments"][0]["comparisons"], together["experiments"][0]["comparisons"]
+    assert ours == theirs
+    assert apart["experiments"][0]["verdicts"] == [
+        one for one in together["experiments"][0]["verdicts"] if one["kind"] == "comparison"
+    ]
+
+
+def test_a_comparison_that_is_missed_exits_1(suite, crucible):
+    suite.run("--crucible-adapter=v3")
+    suite.run("--crucible-adapter=poor", "--crucible-tag=poor")
+
+    status, out, _ = crucible("compare", "tag:poor", read(crucible, "runs")[1]["id"][:8])
+
+    assert status == 1
+    assert "exact_match: poor vs v3" in out
+    assert "missed, proven" in out
+
+
+def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, crucible):
+    suite.run("--crucible-adapter=v2")
+    rows = [json.loads(line) for line in (suite.path / "questions.jsonl").read_text().splitlines()]
+    rows[7]["input"] = "7 times 2"
+    suite.write_rows("questions.jsonl", rows[3:])
+    suite.write_rows("answers/v1.jsonl", suite.answers["v1"][3:])
+    suite.run("--crucible-adapter=v1")
+
+    status, out, _ = crucible("compare", "latest", read(crucible, "runs")[1]["id"])
+
+    assert status == 0
+    assert "test_sums: 3 samples in one run only (first: q00), left out" in out
+    assert "test_sums: 1 sample asked something else in the other run (first: q07), left out" in out
+    assert "exact_match: v1 vs v2" in out
+    assert (
+        read(crucible, "compare", "latest", read(crucible, "runs")[1]["id"])["experiments"][0]["comparisons"][0][
+            "pairs"
+        ]
+        == 16
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("compare", "latest", "latest"), "latest and latest are the same answers: compare two that differ"),
+        (("compare", "latest", "latest:v9"), "* have no experiment in common: compare runs of one suite, and arms *"),
+        (
+            ("compare", "latest", "latest:v1", "--metric=nope"),
+            "metric 'nope' was not scored in both arms: they share exact_match",
+        ),
+        (
+            ("compare", "latest", "latest:v1", "--margin=0.1"),
+            "a margin or a claim is one metric's: name it with --metric",
+        ),
+        (("show", "tag:main"), "* has no tag 'main': `crucible promote RUN --as main` makes a run the baseline *"),
+        (("promote", "nosuch", "--as", "main"), "* has no run that begins with 'nosuch': the latest is *"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, sentence):
+    suite.run("--crucible-adapter=v2", "--compare=v1")
+
+    status, out, err = crucible(*arguments)
+
+    assert (status, out, err.count("\n")) == (4, "", 1)
+    assert fnmatch.fnmatchcase(err, f"crucible {arguments[0]}: {sentence}\n")
+
+
+def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
+    suite.run("--crucible-adapter=v1", "--crucible-tag=main")  # 12 of 20: its target is missed
+    status, _, err = crucible("promote", "latest", "--as", "main")
+    assert (status, "is no baseline, its verdicts are 1 missed: --force promotes it all the same" in err) == (4, True)
+
+    suite.run("--crucible-adapter=v2")
+    assert crucible("promote", "latest", "--as", "main")[0] == 0
+    good = read(crucible, "runs")[0]["id"]
+    document = suite.json("--crucible-adapter=v3", "--compare=tag:main")
+
+    (comparison,) = document["experiments"][0]["comparisons"]
+    assert (comparison["baseline"], comparison["pairs"]) == ("tag:main", 20)
+    assert document["experiments"][0]["arms"][1]["reused"] == {"run": good, "answers": 20}
+
+
+def test_to_promote_by_force_is_written_down(suite, crucible):
+    suite.run("--crucible-adapter=poor")
+
+    assert read(crucible, "promote", "latest", "--as", "main", "--force")["forced"] is True
+    assert "by force (its verdicts are 1 missed)" in crucible("promote", "latest", "--as", "main", "--force")[1]
+
+
+def test_gc_says_what_it_would_remove_and_removes_when_told(suite, crucible):
+    for adapter in ("v1", "v2", "v3"):
+        suite.run(f"--crucible-adapter={adapter}")
+    crucible("promote", "latest", "--as", "main")
+    said = read(crucible, "gc", "--keep-runs=0", "--keep-days=0")
+    assert (len(said["runs"]), said["deleted"], len(read(crucible, "runs"))) == (2, False, 3)
+
+    _, out, _ = crucible("gc", "--keep-runs=0", "--keep-days=0", "--delete")
+
+    assert out.startswith("removed 2 runs and 0 cached replies")
+    assert [one["tags"] for one in read(crucible, "runs")] == [["main"]]
+
+
+def test_adapters_are_listed_without_their_keys(suite, crucible):
+    suite.adapters({"v9": {"backend": "mine", "api_key": "planted-key", "where": "https://me:planted-word@host/"}})
+
+    status, out, _ = crucible("adapters")
+
+    assert status == 0
+    assert "v9" in out
+    assert "planted" not in out + json.dumps(read(crucible, "adapters"))
+
+
+DRIFTING = """
+    from pathlib import Path
+
+    def answer(request):
+        return str(2 * int(request.sample[1:]))
+
+    def base(request):
+        wrong = int(request.sample[1:]) < 10 and Path("changed").exists()
+        return "?" if wrong else answer(request)
+"""
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suite, changed):
+    """The same adapter by name, identity and parameters: what differs is what stands behind it."""
+    suite.script(DRIFTING)
+    arms = ("--crucible-adapter=scripted", "--compare=base")
+    first = suite.json(*arms)["run"]["id"]
+    if changed:
+        (suite.path / "changed").touch()
+    assert suite.json(*arms)["experiments"][0]["drifts"] == []  # stored answers stood in
+
+    document = suite.json(*arms, "--crucible-fresh")
+    told = suite.run(*arms, "--crucible-fresh").stdout.str()
+
+    [drift] = document["experiments"][0]["drifts"]
+    assert (drift["arm"], drift["metric"], drift["pairs"], drift["found"]) == ("base", "exact_match", 20, changed)
+    assert drift["difference"] == (-0.5 if changed else 0.0)
+    assert drift["run"] != document["run"]["id"]
+    if changed:
+        assert first
+        assert document["experiments"][0]["comparisons"][0]["difference"] == 0.5
+    else:
+        assert "test_sums: base, asked anew, is not proven to have drifted since run" in told
+
+
+def test_a_drift_is_told_as_the_servers(suite):
+    suite.script(DRIFTING)
+    arms = ("--crucible-adapter=scripted", "--compare=base")
+    suite.run(*arms)
+    (suite.path / "changed").touch()
+
+    told = suite.run(*arms, "--crucible-fresh").stdout.str()
+
+    assert "test_sums: base has drifted since run" in told
+    assert "exact_match -0.50" in told
+    assert "the server changed, not the adapter" in told
+
+
+def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, crucible):
+    yes_or_no, score = read(crucible, "plan", "--difference=0.05")  # there is no run store yet
+    assert (yes_or_no["samples"], score["samples"], yes_or_no["cost_usd"]) == (626, 199, None)
+    priced = {"backend": "scripted", "script": "scripts:answer", "price": {"input": 1.0, "output": 1.0}}
+    suite.script(
+        """
+        from pytest_crucible import Reply
+
+        def answer(request):
+            return Reply(text=str(2 * int(request.sample[1:])), input_tokens=900, output_tokens=100)
+
+        def base(request):
+            return Reply(text="0" if request.sample < "q05" else answer(request).text, input_tokens=900, output_tokens=100)
+        """
+    )
+    del priced
+    suite.run("--crucible-adapter=scripted", "--compare=base")
+
+    (need,) = read(crucible, "plan", "latest", "--difference=0.1")
+
+    assert need["spread"]["discordance"] == 0.2  # q01 to q04, of 20
+    assert need["replies"] == 2 * need["samples"]
+    assert need["tokens"] == 2000 * need["samples"]
+    (margin,) = read(crucible, "plan", "latest", "--margin=0.05", "--questions=2")
+    assert margin["samples"] > need["samples"]
+
+
+def test_a_trend_marks_where_a_metric_changed(suite, crucible):
+    rows = [{"id": f"s{k}", "input": str(k), "expected": "1"} for k in range(40)]
+    suite.write_rows("questions.jsonl", rows)
+    for name, right in (("old", 10), ("new", 30)):
+        suite.write_rows(
+            f"answers/{name}.jsonl",
+            [{"sample_id": row["id"], "text": "1" if k < right else "2"} for k, row in enumerate(rows)],
+        )
+    suite.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("old", "new")})
+    for name in ("old", "old", "new", "new"):
+        suite.run(f"--crucible-adapter={name}")
+
+    points = read(crucible, "trend", "exact_match")
+
+    assert [(one["estimate"]["value"], one["change"]) for one in points] == [
+        (0.25, ""),
+        (0.25, ""),
+        (0.75, "proven"),
+        (0.75, ""),
+    ]
+    assert "<- changed, proven" in crucible("trend", "exact_match")[1]
+    assert [one["change"] for one in read(crucible, "trend", "exact_match", "--adapter=old")] == ["", ""]
+
+
+def test_a_doctor_says_whether_a_run_can_be_repeated_here(suite, crucible):
+    suite.run("--crucible-adapter=v2", "--compare=v1")
+    found = {one["what"]: one for one in read(crucible, "doctor", "latest")}
+    assert all(one["fits"] for one in found.values())
+    assert {"python", "platform", "packages", "commit", "test_sums.py::test_sums"} <= set(found)
+
+    suite.write_rows("answers/v2.jsonl", [{**row, "text": "7"} for row in suite.answers["v2"]])
+    status, out, _ = crucible("doctor", "latest")
+
+    assert status == 1
+    assert "differs  test_sums.py::test_sums: v2 is another model, or has other parameters" in out
+
+
+def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
+    suite.run("--crucible-adapter=v2")
+    (suite.path / "questions.jsonl").unlink()
+
+    status, out, _ = crucible("doctor", "latest")
+
+    assert status == 1
+    assert "differs  experiments: cannot be collected any more: " in out
+    assert "questions.jsonl" in out
+
+
+def test_a_doctor_looks_at_the_place(suite, crucible):
+    assert crucible("doctor")[0] == 1  # there is no run store yet
+    suite.run("--crucible-adapter=v2")
+
+    status, out, _ = crucible("doctor")
+
+    assert status == 0
+    assert out.splitlines() == [
+        "ok       run store: format 3, 1 run, 0 of them cut short",
+        "ok       adapters: poor, v1, v2, v3",
+    ]

@@ -1,0 +1,207 @@
+"""A model that judges: rubrics, preference in both orders, what is known of the judge, and what becomes of a bad verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+QUESTIONS = [
+    {"id": f"q{k}", "input": f"{k} + {k}", "expected": str(2 * k), "rated": "good" if k < 8 else "poor"}
+    for k in range(10)
+]
+TEST = """
+import pytest
+from pytest_crucible import judges
+
+right = judges.rubric("right", "Is it right?", levels={"poor": 0, "good": 1}, reference=True, human="rated")
+better = judges.pairwise("better", "Which is more exact?")
+
+@pytest.mark.crucible(dataset="sums.jsonl", metrics=[right, better])
+@pytest.mark.quality_target("right >= 0.5", "better >= 0.2")
+async def test_sums(sample, sampler):
+    return await sampler.generate(sample.input)
+"""
+JUDGE = """
+import re
+
+def judge(request):
+    parts = dict(re.findall(r"<(\\w+)>\\n(.*?)\\n</", request.input))
+    if "answer" in parts:
+        if parts["question"] == "7 + 7":
+            return "I cannot say."
+        return f"Well.\\nVERDICT: {'good' if parts['answer'] == parts['reference'] else 'poor'}"
+    if parts["first"] == parts["second"]:
+        return "VERDICT: tie"
+    return "VERDICT: first"
+"""
+SCORERS = '\n[scorers]\njudge = { adapter = "critic" }\n'
+
+
+@pytest.fixture
+def judged(suite):
+    """A suite whose answers are right but for two, a judge that reads them, and one that prefers what it reads first."""
+    suite.write_rows("sums.jsonl", QUESTIONS)
+    answers = [
+        {"sample_id": one["id"], "text": one["expected"] if k not in (3, 9) else "?"} for k, one in enumerate(QUESTIONS)
+    ]
+    suite.write_rows("answers/v2.jsonl", answers)
+    (suite.path / "critic.py").write_text(JUDGE)
+    suite.adapters(
+        {
+            "v2": {"backend": "recorded", "path": "answers/v2.jsonl"},
+            "critic": {"backend": "scripted", "script": "critic:judge"},
+        }
+    )
+    suite.test(TEST, name="test_sums")
+    return suite
+
+
+def configure(suite, table: str = SCORERS) -> None:
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write(table)
+
+
+def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
+    configure(judged)
+    result = judged.run("--crucible-adapter=v2", "--crucible-json=run.json")
+
+    result.stdout.fnmatch_lines(
+        [
+            "right >= 0.5*0.7*9*1*met*",
+            "better >= 0.2*0.5*10*0*met*",
+            "judge    better, v2: same verdict in both orders 0.800 *, 2 moved with the first place, 0 with *p = 0.500*n=10",
+            "judge    right, v2: as people 0.778 *, kappa 0.357 *, n=9",
+            "judge:critic        30 *",
+            "test_sums: v2 lost 1 by a scorer",
+            "judge 'critic' is simulated: no model stands behind its verdicts",
+        ]
+    )
+    (experiment,) = judged.json()["experiments"]
+    assert [(one["judge"], one["sent"]) for one in experiment["judge_usage"]] == [("critic", 30)]
+    kinds = {one["kind"]: one for one in experiment["judges"]}
+    assert (kinds["place"]["towards_first"], kinds["place"]["consistent"]["value"]) == (2, 0.8)
+    assert kinds["human"]["raw"]["value"] == pytest.approx(7 / 9)
+    assert result.ret == 0
+
+
+def test_an_unreadable_verdict_is_lost_and_not_zero(judged):
+    configure(judged)
+    result = judged.run("--crucible-adapter=v2", "--crucible-sample=q7")
+
+    result.stdout.fnmatch_lines(
+        ["right lost: metric 'right' raised NoVerdict: the judge's reply ends with 'I cannot say.': one last line *"]
+    )
+
+
+def test_without_a_judge_the_target_is_undecided_and_says_what_to_set(judged):
+    result = judged.run("--crucible-adapter=v2")
+
+    result.stdout.fnmatch_lines(
+        ["right >= 0.5 *undecided*", '*no judge is configured: set judge = { adapter = "NAME" } in [[]scorers[]] *']
+    )
+    assert result.ret == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ("scorers = 3", "*crucible.toml has scorers = 3: write a table, as in [[]scorers[]]"),
+        ('[scorers]\njudges = "x"', "[[]scorers[]] has 'judges': it takes entailment, similarity, judge"),
+        ('[scorers]\njudge = "critic"', "[[]scorers[]] has judge = 'critic': write judge = { adapter = \"...\" }"),
+        ("[scorers]\njudge = {}", '[[]scorers[]] has judge without \'adapter\': write judge = { adapter = "..." }'),
+        ('[scorers]\njudge = { adapter = "critc" }', "*adapter 'critc' is not configured: did you mean 'critic'? *"),
+        ('[scorers]\njudge = { adapter = "v2" }', "*judge 'v2' of [[]scorers[]] cannot be asked: name the adapter of *"),
+        ('[scorers]\nentailment = { kind = "bert" }', "*has entailment = {'kind': 'bert'}: write entailment = { kind = \"nli\", *"),
+        ('[scorers]\nentailment = { kind = "nli" }', "[[]scorers[]] has entailment without 'model': write *"),
+        ('[scorers]\nentailment = { kind = "nli", model = "m", premise = "word" }', "*premise = 'word' in entailment: write *"),
+        ('[scorers]\nentailment = { kind = "judge" }', "*entailment of kind \"judge\" but no judge: add judge = *"),
+        ('[scorers]\nsimilarity = { kind = "minilm", model = "x" }', "[[]scorers[]] has 'model' in similarity: it takes precision"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_cannot_be_meant_is_one_sentence(judged, table, sentence):
+    path = judged.path / "crucible.toml"
+    path.write_text(f"{table}\n{path.read_text()}" if table.startswith("scorers") else f"{path.read_text()}\n{table}\n")
+
+    result = judged.run("--crucible-adapter=v2")
+
+    result.stderr.fnmatch_lines([f"*{sentence}"])
+    assert result.ret == 4
+
+
+# -- asked as any adapter is ------------------------------------------------------------------------------------------
+
+PAID = """
+from pathlib import Path
+from pytest_crucible import Reply
+
+class Model:
+    simulated = False
+
+    def __init__(self, name):
+        self.identity = f"{name}:1"
+
+    async def generate(self, request):
+        with Path("calls.txt").open("a") as file:
+            print(request.arm, file=file)
+        verdict = "VERDICT: tie" if "<first>" in request.input else "VERDICT: good"
+        judged = request.arm.startswith("judge:")
+        return Reply(text=verdict if judged else "4", input_tokens=100, output_tokens=10)
+
+def pytest_crucible_backend(adapter):
+    return Model(adapter.name) if adapter.backend == "model" else None
+"""
+
+
+@pytest.fixture
+def paid(judged):
+    """The same suite, of which every answer and verdict is asked of a model that is paid for."""
+    judged.pytester.makeconftest(PAID)
+    price = {"input": 1.0, "output": 1.0}
+    (judged.path / "crucible.toml").write_text(
+        "".join(
+            f'[adapters.{name}]\nbackend = "model"\nprice = {{ input = {price["input"]}, output = {price["output"]} }}\n'
+            for name in ("v2", "v3", "critic")
+        )
+        + SCORERS
+    )
+    return judged
+
+
+def test_what_was_judged_once_is_not_asked_again(paid):
+    paid.run("--crucible-adapter=v2")
+    first = [one for one in paid.calls() if one == "judge:critic"]
+    paid.forget_calls()
+    document = paid.json("--crucible-adapter=v2")
+
+    assert len(first) == 29  # where reply and expected answer are the same text, both orders are one question
+    assert paid.calls() == []
+    (usage,) = document["experiments"][0]["judge_usage"]
+    assert (usage["sent"], usage["cached"]) == (0, 30)
+
+
+def test_what_a_judge_costs_is_the_runs_spending(paid):
+    result = paid.run("--crucible-adapter=v2", "--crucible-budget=20 requests")
+
+    result.stdout.fnmatch_lines(["budget   20 of 20 requests*"])
+    assert len(paid.calls()) == 20
+    paid.forget_calls()
+    resumed = paid.json("--crucible-adapter=v2", "--crucible-resume")
+    assert resumed["experiments"][0]["finished"]
+    assert len(paid.calls()) == 10 + 29 - 20
+
+
+def test_a_baseline_of_another_question_is_refused(paid):
+    document = paid.json("--crucible-adapter=v2")
+    compared = TEST.replace("@pytest.mark.quality", '@pytest.mark.ab_compare("right")\n@pytest.mark.quality')
+    paid.test(compared.replace("Is it right?", "Is it true?"), name="test_sums")
+    result = paid.run("--crucible-adapter=v3", f"--compare=run:{document['run']['id']}")
+
+    result.stderr.fnmatch_lines(["ERROR: *cannot be compared with: *metrics* have changed since run *"])
+    assert result.ret == 4
+
+
+@pytest.mark.slow
+def test_workers_judge_as_one_process_does(paid):
+    plain = paid.json("--crucible-adapter=v2")["experiments"][0]
+    split = paid.json("--crucible-adapter=v2", run=paid.run_n2)["experiments"][0]
+
+    assert (plain["judges"], plain["estimates"]) == (split["judges"], split["estimates"])

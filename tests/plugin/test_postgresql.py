@@ -1,0 +1,86 @@
+"""A run store on a PostgreSQL server: what sessions on SQLite do, and many that write at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pytest_crucible.cli import main
+from pytest_crucible.store.answers import load_answers
+from pytest_crucible.store.history import listed_runs
+from pytest_crucible.store.runs import RunStore
+
+ARMS = ("--crucible-adapter=v2", "--compare=v1")
+
+
+def without_run(document):
+    return [{**one, "arms": [{**arm, "usage": None} for arm in one["arms"]]} for one in document["experiments"]]
+
+
+def test_a_run_is_what_it_is_on_sqlite(suite, postgresql, capsys):
+    on_server = suite.json(*ARMS, f"--crucible-store={postgresql}", "--crucible-tag=main")
+    on_file = suite.json(*ARMS)
+
+    assert without_run(on_server) == without_run(on_file)
+    again = suite.json("--crucible-adapter=v3", "--compare=tag:main", f"--crucible-store={postgresql}")
+    assert again["experiments"][0]["arms"][1]["reused"] == {"run": on_server["run"]["id"], "answers": 20}
+    capsys.readouterr()
+    for command in ("runs", "show", "gc", "calibrate"):
+        assert main([command, "--store", postgresql]) == 0
+
+
+@pytest.mark.slow
+def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_doubled(suite, postgresql):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("part", range(8))
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.ab_compare("exact_match")
+        async def test_sums(sample, sampler, part):
+            return await sampler.generate(sample.input)
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:asyncio", *ARMS, f"--crucible-store={postgresql}"]
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    processes = [subprocess.Popen([*command, *workers], text=True, **pipes) for workers in (["-n8"], [])]
+    said = ["".join(process.communicate(timeout=300)) for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0], said
+    store = RunStore(postgresql)
+    runs = [one.id for one in listed_runs(store)]
+    answers = [
+        load_answers(store, key, number) for run in runs for key, _, _ in store.experiments(run) for number in (0, 1)
+    ]
+    store.close()
+    assert (len(runs), len(answers)) == (2, 32)
+    units = {(k, 0) for k in range(20)}
+    assert [len(one.positions) for one in answers] == [20] * 32
+    assert all(set(zip(one.positions, one.epochs, strict=True)) == units for one in answers)
+    assert [len(one.scores["exact_match"].values) for one in answers] == [20] * 32
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        (
+            "postgresql://me:planted-word@127.0.0.1:1/runs",
+            "run store 'postgresql://(key hidden)@127.0.0.1:1/runs' cannot be reached: *",
+        ),
+        (
+            "postgresql://me:planted-word@[broken/runs",
+            "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: there is no such host",
+        ),
+    ],
+    ids=["nobody there", "no URL"],
+)
+def test_a_server_that_cannot_be_used_is_said_without_the_password(suite, url, sentence):
+    pytest.importorskip("psycopg")
+
+    result = suite.run(*ARMS, f"--crucible-store={url}")
+
+    suite.refuses(result, sentence)
+    assert "planted" not in result.stdout.str() + result.stderr.str()
