@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.conclusion import conclude, now
@@ -16,7 +18,6 @@ from pytest_crucible.errors import SpecError
 from pytest_crucible.importing.facts import Declared, metric_facts
 from pytest_crucible.importing.joined import Task, joined
 from pytest_crucible.importing.results import Imported, Results, Row
-from pytest_crucible.plan.arms import check_arms
 from pytest_crucible.plan.design import contrasts, group_count, judged_facts
 from pytest_crucible.records import (
     Arm,
@@ -37,8 +38,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.wire import canonical
 
-Ask = Callable[[Sequence[str]], tuple[Contrast, ...]]
-"""The comparisons that are wanted, of the metrics that all arms have."""
+DEFAULT_ALPHA = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,28 +48,55 @@ class Wishes:
     arms: Sequence[str] = ()
     candidate: str = ""
     targets: Sequence[Target] = ()
-    contrasts: Ask = field(default=lambda known: tuple(Contrast(metric=name, baseline="") for name in known))
+    contrasts: tuple[Contrast, ...] = ()
+    """Without a baseline. None: of every metric that all arms have."""
     declared: Declared = field(default_factory=Declared)
-    alpha: float = 0.05
+    alpha: float = DEFAULT_ALPHA
 
 
-def adopt(store: RunStore, files: Sequence[Imported], wishes: Wishes) -> tuple[Run, tuple[str, ...]]:
-    """The run, and what is to be known of what was read. Raises SpecError before anything is stored."""
-    tasks = joined(files, wishes.arms, wishes.candidate)
-    adopted = [_Adopted.of(task, files, wishes) for task in tasks]
-    _check_named(wishes, adopted)
-    run = secrets.token_hex(6)
-    facts = {"started": now(), "seed": 0, "alpha": wishes.alpha, "correction": "holm", "git": None}
-    store.begin_run(run, **facts, environment={**environment(), "imported": [_origin(file) for file in files]})
-    writer = store.writer()
-    try:
-        for one in adopted:
-            one.enter(store, run, writer)
-    finally:
-        writer.close()
-    concluded = conclude(store, run, alpha=wishes.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
-    said = (note for file in files for note in file.notes)
-    return concluded, tuple(dict.fromkeys(chain(said, (note for one in adopted for note in one.notes))))
+@dataclass(frozen=True, kw_only=True)
+class Adoption:
+    """Files, with all that is asked of them settled."""
+
+    files: Sequence[Imported]
+    tasks: Sequence[_Adopted]
+    alpha: float
+
+    @classmethod
+    def of(cls, files: Sequence[Imported], wishes: Wishes) -> Adoption:
+        """Raises SpecError for what cannot be meant, before there is any store."""
+        tasks = [_Adopted.of(task, files, wishes) for task in joined(files, wishes.arms, wishes.candidate)]
+        _check_named(wishes, tasks)
+        return cls(files=files, tasks=tasks, alpha=wishes.alpha)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of what was read."""
+        said = [*(file.notes for file in self.files), *(one.notes for one in self.tasks)]
+        return tuple(dict.fromkeys(chain.from_iterable(said)))
+
+    def enter(self, store: RunStore) -> Run:
+        """Store, analyse and judge."""
+        run, told = secrets.token_hex(6), {**environment(), "imported": [_origin(file) for file in self.files]}
+        facts = {"started": now(), "seed": 0, "alpha": self.alpha, "correction": "holm", "git": None}
+        store.begin_run(run, **facts, environment=told)
+        writer = store.writer()
+        try:
+            for one in self.tasks:
+                one.enter(store, run, writer)
+        finally:
+            writer.close()
+        return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
+
+    def judged(self) -> Run:
+        """The same, stored nowhere."""
+        with tempfile.TemporaryDirectory() as folder:
+            store = RunStore(str(Path(folder) / "compared.db"))
+            try:
+                run = self.enter(store)
+            finally:
+                store.close()
+        return replace(run, id=" vs ".join(Path(file.path).name for file in self.files), store="")
 
 
 def _origin(file: Imported) -> dict[str, Any]:
@@ -91,8 +118,9 @@ class _Adopted:
         dataset = identify(task.name, samples)
         facts, assumed = metric_facts(task.arms, wishes.declared)
         arms = tuple(_arm(number, one) for number, one in enumerate(task.arms))
-        check_arms(arms)
-        asked = wishes.contrasts(_compared(task, facts)) if len(arms) > 1 else ()
+        asked = _asked(wishes.contrasts, _compared(task, facts)) if len(arms) > 1 else ()
+        judged = {one.metric for one in (*asked, *wishes.targets)} or set(assumed)
+        said = [sentence for name, sentence in assumed.items() if name in judged]
         epochs = min(one.epochs for one in task.arms)
         plan = Plan(
             nodeid=f"imported::{task.name}",
@@ -114,7 +142,7 @@ class _Adopted:
             open_metrics=False,
         )
         judged_facts(facts, plan.targets, asked, open_metrics=False)
-        return cls(task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, epochs), *assumed))
+        return cls(task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, epochs), *said))
 
     def enter(self, store: RunStore, run: str, writer: Writer) -> None:
         key = store.add_experiment(run, self.plan, self.samples)
@@ -151,6 +179,11 @@ def _compared(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
     return [one.name for one in facts if one.kind != "text" and all(one.name in names for names in has)]
 
 
+def _asked(contrasts: Sequence[Contrast], known: Sequence[str]) -> list[Contrast]:
+    wanted = contrasts or [Contrast(metric=name, baseline="") for name in known]
+    return [one for one in wanted if one.metric in known]
+
+
 def _repeats(task: Task, epochs: int) -> Iterator[str]:
     for one in task.arms:
         if one.epochs > epochs:
@@ -179,8 +212,9 @@ def _value(value: Value | None, facts: MetricFacts) -> Value | None:
 def _check_named(wishes: Wishes, adopted: Sequence[_Adopted]) -> None:
     """Raises SpecError for a metric that no file has."""
     known = {one.name for each in adopted for one in each.plan.metrics}
-    asked = {one.metric: f"target {one.text!r} names" for one in wishes.targets}
-    for name, what in {**dict.fromkeys(wishes.declared.names, "there is no"), **asked}.items():
+    named = dict.fromkeys([*wishes.declared.names, *(one.metric for one in wishes.contrasts)], "there is no")
+    named |= {one.metric: f"target {one.text!r} names" for one in wishes.targets}
+    for name, what in named.items():
         if name not in known:
             raise SpecError(f"{what} metric {name!r}: the files have {', '.join(sorted(known))}")
 

@@ -6,10 +6,12 @@ import math
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pytest_crucible.adopting import Wishes, adopt
+from pytest_crucible.adopting import DEFAULT_ALPHA, Adoption, Wishes
+from pytest_crucible.commands.claims import claim_options, claims
 from pytest_crucible.commands.options import json_option, say, store_option
 from pytest_crucible.errors import SpecError
 from pytest_crucible.importing.facts import Declared
@@ -17,6 +19,7 @@ from pytest_crucible.importing.formats import READERS, read
 from pytest_crucible.importing.results import Imported
 from pytest_crucible.numerals import counted
 from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.redaction import hider
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
@@ -29,11 +32,14 @@ from pytest_crucible.store.runs import RunStore
 @click.option("--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once a file, in their order.")
 @click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm that is judged.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
+@claim_options
 @click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="What a column of a table has.")
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric of which less is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric of which more is better; may be repeated.")
 @click.option("--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Values that it can have.")
-@click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=0.05, metavar="A", help="Error rate.")
+@click.option(
+    "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
+)
 @store_option
 @json_option
 def command(
@@ -49,6 +55,7 @@ def command(
     alpha: float,
     store: str,
     as_json: bool,
+    **claimed: Any,
 ) -> int:
     """Read what other harnesses have measured, sample by sample, and store it as a run with verdicts.
 
@@ -59,16 +66,19 @@ def command(
     named = dict(_named(text) for text in columns)
     declared = Declared(lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges)))
     found = [read(path, harness, named) for path in files]
-    wishes = Wishes(arms=arms, candidate=candidate, targets=wanted, declared=declared, alpha=alpha)
-    opened = RunStore(store)
+    wishes = Wishes(
+        arms=arms, candidate=candidate, targets=wanted, contrasts=claims(**claimed), declared=declared, alpha=alpha
+    )
+    adoption = Adoption.of(found, wishes)
+    opened = RunStore(store, hider())
     try:
-        run, notes = adopt(opened, found, wishes)
+        run = adoption.enter(opened)
         opened.set_exit_status(run.id, exit_status := int(any(one.state == "missed" for one in run.verdicts)))
     finally:
         opened.close()
     lines = [one.text for one in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
-    said = [*_read(found), "", *lines, *notes, f"stored as run {run.id} in {run.store}"]
-    say(map(printable, said), {**run_document(run), "notes": notes}, as_json=as_json)
+    said = [*_read(found), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
+    say(map(printable, said), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
     return exit_status
 
 

@@ -32,12 +32,14 @@ class Declared:
         return replace(facts, direction=direction, low=low, high=high)
 
 
-def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[MetricFacts, ...], list[str]]:
-    """Facts of every metric of the arms of one task, of all of them together, and what had to be assumed. Raises SpecError."""
-    values = _values(of)
+def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[MetricFacts, ...], dict[str, str]]:
+    """Facts of every metric of the arms of one task, of all of them together, and for those that had to be guessed a sentence.
+
+    Raises SpecError.
+    """
     told = {name: one for arm in of for name, one in arm.facts.items()}
-    found = [_facts(name, seen, told.get(name), declared) for name, seen in values.items()]
-    return tuple(facts for facts, _ in found), [said for _, said in found if said]
+    found = {name: _facts(name, seen, told.get(name), declared) for name, seen in _values(of).items()}
+    return tuple(facts for facts, _ in found.values()), {name: said for name, (_, said) in found.items() if said}
 
 
 def _values(of: Iterable[Results]) -> dict[str, list[Value]]:
@@ -66,7 +68,10 @@ def _facts(name: str, values: Sequence[Value], told: MetricFacts | None, declare
     found = replace(assumed, kind=kind, low=low, high=high)
     if told or is_known(name) or name in declared.names:
         return found, ""
-    return found, f"metric {name!r} is not known: {_taken(found)} (--lower, --higher and --range say otherwise)"
+    return (
+        found,
+        f"metric {name!r} is not known: {_taken(found)} (crucible import --lower, --higher and --range say otherwise)",
+    )
 
 
 def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 from pytest_crucible.errors import SpecError
@@ -42,17 +43,28 @@ def _renamed(files: Sequence[Imported], names: Sequence[str]) -> Iterator[Result
     """Arms by the names that were given; else by their own, and by their file's where two files have the same."""
     if names and len(names) != len(files):
         raise SpecError(f"{counted(len(names), 'arm')} named for {counted(len(files), 'file')}: give --arm once a file")
-    for k, file in enumerate(files):
+    for k, (file, label) in enumerate(zip(files, _labels(files), strict=True)):
+        several = len({one.arm for one in file.results}) > 1
         others = {(one.task, one.arm) for other in files if other is not file for one in other.results}
+        if names and several:
+            raise SpecError(f"{file.path} has several arms, which have names already: leave --arm out")
         for results in file.results:
-            if names and len({one.arm for one in file.results}) > 1:
-                raise SpecError(f"{file.path} has several arms, which have names already: leave --arm out")
-            name = names[k] if names else results.arm
-            same = not names and (results.task, results.arm) in others
-            yield replace(results, arm=Path(file.path).stem if same else name)
+            of_file = f"{label}/{results.arm}" if several else label
+            name = of_file if (results.task, results.arm) in others else results.arm
+            yield replace(results, arm=names[k] if names else name)
+
+
+def _labels(files: Sequence[Imported]) -> list[str]:
+    """What tells the files apart: as little of their paths as does."""
+    paths = [Path(file.path) for file in files]
+    stems, names = [one.stem for one in paths], [one.name for one in paths]
+    return next((said for said in (stems, names) if len(set(said)) == len(said)), [file.path for file in files])
 
 
 def _task(name: str, arms: Sequence[Results]) -> Task:
+    same = next(((a.arm, b.arm) for a, b in combinations(arms, 2) if a.identity == b.identity), None)
+    if same is not None:
+        raise SpecError(f"task {name!r}: {same[0]!r} and {same[1]!r} are the same results: compare two that differ")
     twice = next((one.arm for k, one in enumerate(arms) if one.arm in {other.arm for other in arms[:k]}), None)
     if twice is not None:
         raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")

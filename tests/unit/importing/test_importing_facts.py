@@ -16,12 +16,12 @@ from pytest_crucible.records import MetricFacts
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:
     rows = [Row(sample=str(k), scores={name: value}, input=more.get("input")) for k, value in enumerate(values)]
     facts = {name: more["facts"]} if "facts" in more else {}
-    return Results(task=task, arm=arm, rows=rows, facts=facts)
+    return Results(task=task, arm=arm, rows=rows, facts=facts, identity=more.get("identity", f"{values}{arm}"))
 
 
 def facts(values, name="m", declared=None, **more):
     (found,), said = metric_facts([results(values, name=name, **more)], declared or Declared())
-    return (found.kind, found.direction, found.low, found.high), said
+    return (found.kind, found.direction, found.low, found.high), list(said.values())
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_of_an_unknown_name_it_is_said_what_it_is_taken_as(values, kind, taken):
     found, said = facts(values, "zest")
 
     assert found[:2] == (kind, "higher")
-    assert said == [
-        f"metric 'zest' is not known: it is taken as {taken}, higher is better (--lower, --higher and --range say otherwise)"
+    assert [one.partition(" (crucible import --lower")[0] for one in said] == [
+        f"metric 'zest' is not known: it is taken as {taken}, higher is better"
     ]
 
 
@@ -106,10 +106,24 @@ def test_samples_that_one_id_stands_for_twice_are_left_out():
     assert task.notes == ("task 't': 1 sample (first: 1) asked something else in each arm, left out",)
 
 
-def test_arms_of_one_name_have_the_names_of_their_files():
-    (task,) = joined([file(results([1]), path="new.json"), file(results([1]), path="old/first.json")])
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("new.json", "old/first.json"), ["new", "first"]),
+        (("log.json", "log.eval"), ["log.json", "log.eval"]),
+        (("new/log.json", "old/log.json"), ["new/log.json", "old/log.json"]),
+    ],
+)
+def test_arms_of_one_name_have_the_names_of_their_files(paths, names):
+    (task,) = joined([file(results([k]), path=path) for k, path in enumerate(paths)])
 
-    assert [one.arm for one in task.arms] == ["new", "first"]
+    assert [one.arm for one in task.arms] == names
+
+
+def test_several_arms_of_one_name_have_the_names_of_their_files_before_their_own():
+    (task,) = joined([file(results([k]), results([k], arm="b"), path=f"{k}.json") for k in (0, 1)])
+
+    assert [one.arm for one in task.arms] == ["0/a", "0/b", "1/a", "1/b"]
 
 
 def test_the_candidate_is_the_first_arm_or_the_one_that_is_named():
@@ -132,7 +146,7 @@ def test_the_candidate_is_the_first_arm_or_the_one_that_is_named():
         (
             [file(results([1])), file(results([1]))],
             {},
-            "task 't' has arm 'x' twice: give each file another name with --arm",
+            "task 't': 'x.json' and 'x.json' are the same results: compare two that differ",
         ),
         (
             [file(results([1, 1])), file(Results(task="t", arm="b", rows=[Row(sample="q", scores={"m": 1})]))],
