@@ -13,8 +13,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 from tinker_http import PROTOBUF, WAIT_S, Body, Http, OpenAI, ask, forward_backward_message, save
 
+from pytest_crucible.commands import tinker_server
 from pytest_crucible.embedded.losses import LOSSES
-from pytest_crucible.embedded.server import command
 from pytest_crucible.embedded.server.application import ENDPOINTS
 from pytest_crucible.embedded.server.futures import Room
 from pytest_crucible.embedded.server.sessions import CLIENT_CONFIG
@@ -165,8 +165,7 @@ def test_sampler_weights_without_a_name_are_a_sampler(scene):
 
 
 def test_the_options_are_those_of_the_command():
-    parser = command._parser()
-    options = {one.option_strings[0]: one for one in parser._actions if one.dest != "help"}
+    options = {one.opts[0]: one for one in tinker_server.command.params}
 
     section = PAGE.split("# The local Tinker server", 1)[1].split("\n## ", 1)[0]
     told = dict(re.findall(r"^\| `(--[\w-]+)` \| ([^|]+) \|", section, re.MULTILINE))
