@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.environment import environment, git_commit
+from pytest_crucible.importing.source import sha256
 from pytest_crucible.manifest import installed, machine
 from pytest_crucible.numerals import counted
 from pytest_crucible.plan.fingerprint import differences
@@ -39,6 +40,9 @@ def repeatable(facts: Mapping[str, Any], plans: Sequence[Plan], directory: Path)
     then, manifest, now = facts["environment"], facts["manifest"] or {}, environment()
     yield _same("python", then.get("python"), now["python"])
     yield _same("platform", then.get("platform"), now["platform"])
+    if "imported" in then:
+        yield from map(_imported, then["imported"])
+        return
     if not manifest:
         yield Finding("manifest", False, "this run was stored without one: packages and command line are not known")
         return
@@ -46,6 +50,15 @@ def repeatable(facts: Mapping[str, Any], plans: Sequence[Plan], directory: Path)
     yield _commit(facts["git"], git_commit(directory))
     yield _packages(manifest["packages"], dict(installed()))
     yield from _experiments(manifest, plans, directory)
+
+
+def _imported(origin: Mapping[str, Any]) -> Finding:
+    """The run of another harness is repeated by that one; here its file can be read again."""
+    path = Path(origin["file"])
+    if not path.is_file():
+        return Finding(origin["file"], False, "it was imported from there, and is not there now")
+    same = sha256(path) == origin["sha256"]
+    return Finding(origin["file"], same, "as it was imported" if same else "it was imported with another content")
 
 
 def _same(what: str, then: Any, now: Any) -> Finding:

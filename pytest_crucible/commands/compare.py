@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from pytest_crucible.adopting import DEFAULT_ALPHA, Adoption, Wishes
+from pytest_crucible.adopted import DEFAULT_ALPHA, Wishes
+from pytest_crucible.adopting import Adoption
 from pytest_crucible.commands.claims import claim_options, claims
 from pytest_crucible.commands.options import json_option, store_option
 from pytest_crucible.commands.show import say_run, verbose_option

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pytest_crucible.adopting import DEFAULT_ALPHA, Adoption, Wishes
+from pytest_crucible.adopted import DEFAULT_ALPHA, Wishes
+from pytest_crucible.adopting import Adoption
 from pytest_crucible.commands.claims import claim_options, claims
 from pytest_crucible.commands.options import json_option, say, store_option
 from pytest_crucible.errors import SpecError
@@ -73,13 +75,14 @@ def command(
     opened = RunStore(store, hider())
     try:
         run = adoption.enter(opened)
-        opened.set_exit_status(run.id, exit_status := int(any(one.state == "missed" for one in run.verdicts)))
+        run = replace(run, exit_status=int(any(one.state == "missed" for one in run.verdicts)))
+        opened.set_exit_status(run.id, run.exit_status)
     finally:
         opened.close()
     lines = [one.text for one in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
     said = [*_read(found), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
     say(map(printable, said), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
-    return exit_status
+    return run.exit_status
 
 
 def _read(files: Sequence[Imported]) -> Iterator[str]:

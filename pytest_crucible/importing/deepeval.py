@@ -9,17 +9,19 @@ from pytest_crucible.importing.results import Found, Results, Row, numbered
 from pytest_crucible.importing.source import Source
 from pytest_crucible.records import MetricFacts, Reply
 
+_LATEST = "testRunData"
+"""Under which `.deepeval/.latest_test_run.json` has its run."""
 _CASES = ("testCases", "conversationalTestCases")
 
 
 def recognises(source: Source) -> bool:
     """It has test cases, of one turn or of several."""
-    return isinstance(source.document, dict) and any(name in source.document for name in _CASES)
+    return isinstance(source.document, dict) and any(name in source.document for name in (*_CASES, _LATEST))
 
 
 def read(source: Source, columns: Mapping[str, str]) -> Found:
     """One arm, by the identifier of the run. DeepEval's files do not say which version wrote them."""
-    document = source.document
+    document = source.document.get(_LATEST, source.document)
     cases = [case for kind in _CASES for case in document.get(kind) or ()]
     rows = numbered([_row(case) for case in cases])
     results = Results(

@@ -18,6 +18,11 @@ from pytest_crucible.records import MetricFacts, Reply
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
+_NO_METRICS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    | {"doc_hash", "prompt_hash", "target_hash", "task_name", "schedule"}
+)
+
 
 def recognises(source: Source) -> bool:
     """Samples have a document each; the results beside them say of every task which metrics are better high."""
@@ -86,7 +91,7 @@ def _results(source: Source, told: _Told) -> Results:
 
 def _row(given: Mapping[str, Any]) -> Row:
     by_filter = "" if given.get("filter", "none") == "none" else f",{given['filter']}"
-    values = {name + by_filter: given[name] for name in given.get("metrics", ()) if _is_score(given.get(name))}
+    values = {name + by_filter: given[name] for name in _metrics(given) if _is_score(given[name])}
     return Row(
         sample=str(given["doc_id"]),
         scores={name: value for name, value in values.items() if math.isfinite(value)},
@@ -97,6 +102,11 @@ def _row(given: Mapping[str, Any]) -> Row:
     )
 
 
+def _metrics(given: Mapping[str, Any]) -> list[str]:
+    """By their list, which versions before 0.4.7 do not write: there they are all that is nothing else."""
+    return [name for name in given.get("metrics") or set(given) - _NO_METRICS if name in given]
+
+
 def _is_score(value: Any) -> bool:
     """Metrics of a whole corpus, such as perplexity, have a list here."""
     return isinstance(value, int | float)
@@ -104,8 +114,8 @@ def _is_score(value: Any) -> bool:
 
 def _left_out(source: Source) -> Iterator[str]:
     _, first = (source.rows or [(0, {})])[0]
-    for name in first.get("metrics", ()):
-        if not _is_score(first.get(name)):
+    for name in _metrics(first):
+        if not _is_score(first[name]):
             yield f"metric {name!r} of {source.path.name} has no value of a single sample, left out"
 
 

@@ -18,36 +18,41 @@ _ERROR = 2
 
 
 def recognises(source: Source) -> bool:
-    """What it exports has an `evalId` beside its results."""
+    """JSON has an `evalId` beside its results; JSON lines are the results alone."""
     document = source.document
+    if source.rows is not None:
+        return bool(source.rows) and {"promptIdx", "testIdx", "testCase", "provider"} <= set(source.rows[0][1])
     return isinstance(document, dict) and "evalId" in document and isinstance(document.get("results"), dict)
 
 
 def read(source: Source, columns: Mapping[str, str]) -> Found:
     """Every provider is an arm, in the order of the configuration and not of the answers; with several prompts, each of them is."""
+    document = source.document or {}
+    given = _whole(source) if document else [row for _, row in source.rows or ()]
+    results = sorted(given, key=lambda one: (one["promptIdx"], one["testIdx"]))
+    prompts, names = len({one["prompt"]["label"] for one in results}), _names(results)
+    arms = by_arm((_arm(one, prompts), _row(one, names)) for one in results)
+    task = document.get("config", {}).get("description") or "promptfoo"
+    return Found(
+        version=document.get("metadata", {}).get("promptfooVersion", ""),
+        results=[_results(task, arm, numbered(rows)) for arm, rows in arms.items()],
+    )
+
+
+def _whole(source: Source) -> Sequence[Mapping[str, Any]]:
     given = source.document["results"]
     if given.get("version") != VERSION:
         raise SpecError(
             f"{source.path} has results of promptfoo's format {given.get('version')!r}, and format {VERSION} can be read: "
-            "export it anew with a promptfoo from 0.96 on"
+            "export it anew with a promptfoo of today"
         )
-    results = sorted(given["results"], key=lambda one: (one.get("promptIdx", 0), one.get("testIdx", 0)))
-    prompts, names = len({one["prompt"]["label"] for one in results}), _names(results)
-    arms = by_arm((_arm(one, prompts), _row(one, names)) for one in results)
-    return Found(
-        version=source.document.get("metadata", {}).get("promptfooVersion", ""),
-        results=[_results(source.document, arm, numbered(rows)) for arm, rows in arms.items()],
-    )
+    results: Sequence[Mapping[str, Any]] = given["results"]
+    return results
 
 
-def _results(document: Mapping[str, Any], arm: str, rows: Sequence[Row]) -> Results:
-    return Results(
-        task=document.get("config", {}).get("description") or "promptfoo",
-        arm=arm,
-        rows=rows,
-        facts={"score": MetricFacts(name="score", low=0.0, high=1.0)},
-        epochs=max(row.epoch for row in rows) + 1,
-    )
+def _results(task: str, arm: str, rows: Sequence[Row]) -> Results:
+    facts = {"score": MetricFacts(name="score", low=0.0, high=1.0)}
+    return Results(task=task, arm=arm, rows=rows, facts=facts, epochs=max(row.epoch for row in rows) + 1)
 
 
 def _arm(result: Mapping[str, Any], prompts: int) -> str:

@@ -44,18 +44,19 @@ def opened(path: Path) -> Source:
     """Raises SpecError for a file that is missing, cut short or none of the three."""
     if not path.is_file():
         raise SpecError(f"{str(path)!r} is not a file: give the path of a log, or of a table of results")
-    sha256 = _sha256(path)
+    digest = sha256(path)
     try:
         if _begins(path, b"PK"):
-            return Source(path=path, sha256=sha256, archive=_archive(path))
+            return Source(path=path, sha256=digest, archive=_archive(path))
         if path.suffix in _DELIMITED:
-            return Source(path=path, sha256=sha256, rows=list(_DELIMITED[path.suffix](path)))
-        return _json(path, sha256)
+            return Source(path=path, sha256=digest, rows=list(_DELIMITED[path.suffix](path)))
+        return _json(path, digest)
     except DatasetError as error:
         raise SpecError(str(error)) from error
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Of what is in a file, as it is."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -78,7 +79,7 @@ def _archive(path: Path) -> Any:
     return archive
 
 
-def _json(path: Path, sha256: str) -> Source:
+def _json(path: Path, digest: str) -> Source:
     """One document, or one object a line. What is cut short is neither, and then the first line tells which it was to be."""
     text = "".join(line for _, line in text_lines(path))
     if not text.strip():
@@ -89,10 +90,10 @@ def _json(path: Path, sha256: str) -> Source:
         rows = _rows(path, text)
         if rows is None:
             raise SpecError(f"{path} is neither JSON nor JSON lines ({error}): was it written to its end?") from error
-        return Source(path=path, sha256=sha256, rows=rows)
+        return Source(path=path, sha256=digest, rows=rows)
     if path.suffix in _LINES and isinstance(document, dict):  # of one line only
-        return Source(path=path, sha256=sha256, rows=[(1, document)])
-    return Source(path=path, sha256=sha256, document=document)
+        return Source(path=path, sha256=digest, rows=[(1, document)])
+    return Source(path=path, sha256=digest, document=document)
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:

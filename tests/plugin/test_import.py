@@ -42,7 +42,7 @@ def test_what_a_session_has_measured_has_the_same_verdicts_when_it_is_imported(s
         capsys, "import", "observations.csv", "--metric", "exact_match", "--target", target, "--store", "x.db"
     )
 
-    assert status == DID_NOT_HOLD
+    assert (status, run["exit_status"]) == (DID_NOT_HOLD, 1)
     (ours,), (theirs,) = run["experiments"], session["experiments"]
     for part in ("comparisons", "estimates", "verdicts", "epochs"):
         assert ours[part] == theirs[part]
@@ -76,6 +76,17 @@ def test_a_run_that_was_imported_is_a_run(there, capsys):
     ]
     assert run["experiments"][0]["epochs"] == 2
     assert run["experiments"][0]["arms"][0]["lost"] == {"error": 2, "scorer": 2}
+
+
+def test_the_doctor_looks_at_the_files(there, capsys):
+    main(["import", "inspect-v2.eval", "inspect-v1.eval"])
+    (there / "inspect-v1.eval").write_bytes(b"another")
+    capsys.readouterr()
+
+    assert main(["doctor", "latest"]) == DID_NOT_HOLD
+    said = capsys.readouterr().out
+    assert "ok       inspect-v2.eval: as it was imported\n" in said
+    assert "differs  inspect-v1.eval: it was imported with another content\n" in said
 
 
 def test_a_run_that_was_cut_short_decides_nothing(there, capsys):

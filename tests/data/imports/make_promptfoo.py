@@ -1,4 +1,4 @@
-"""Writes promptfoo.json with promptfoo and a provider of our own, which asks nobody: python make_promptfoo.py PROMPTFOO."""
+"""Writes promptfoo.json and promptfoo.jsonl, with a provider that asks nobody: python make_promptfoo.py PROMPTFOO."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def config() -> dict:
 def lean(document: dict) -> dict:
     """Without the stack of an error and other traces of the machine that it was written on."""
     document["runtimeOptions"] = {}
-    for one in document["results"]["results"]:
-        if "error" in one:
-            one["error"] = re.sub(r"\n\s+at .*", "", one["error"])
+    document["results"]["results"] = [lean_result(one) for one in document["results"]["results"]]
     return document
+
+
+def lean_result(one: dict) -> dict:
+    return {**one, "error": re.sub(r"\n\s+at .*", "", one["error"])} if "error" in one else one
 
 
 def make(promptfoo: str) -> None:
@@ -54,9 +56,12 @@ def make(promptfoo: str) -> None:
         (folder / "promptfooconfig.json").write_text(json.dumps(config()))
         quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": name}
         command = [promptfoo, "eval", "-c", "promptfooconfig.json", "--no-cache", "--repeat", "2", "-o", "out.json"]
+        command += ["-o", "out.jsonl"]
         subprocess.run(command, cwd=folder, env={**os.environ, **quiet}, check=False, stdout=subprocess.DEVNULL)
         document = lean(json.loads((folder / "out.json").read_text()))
         (HERE / "promptfoo.json").write_text(json.dumps(document) + "\n")
+        lines = [lean_result(json.loads(line)) for line in (folder / "out.jsonl").read_text().splitlines()]
+        (HERE / "promptfoo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 if __name__ == "__main__":

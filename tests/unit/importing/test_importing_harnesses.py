@@ -17,6 +17,7 @@ READ = {
     "inspect-v1.json": ("inspect", "0.3.285", "sums", ["mockllm/v1"], 2),
     "deepeval-v2.json": ("deepeval", "", "deepeval", ["v2"], 1),
     "promptfoo.json": ("promptfoo", "0.121.20", "sums", ["v2", "v1"], 2),
+    "promptfoo.jsonl": ("promptfoo", "", "promptfoo", ["v2", "v1"], 2),
     "openai-evals-v1.jsonl": ("openai-evals", "", "sums.dev.v0", ["v1"], 1),
     "pytest-evals.json": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-evals.csv": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
@@ -26,12 +27,14 @@ READ = {
 }
 
 
-def found(pattern: str) -> Path:
+def found(pattern: str | Path) -> Path:
+    if isinstance(pattern, Path):
+        return pattern
     (path,) = FILES.glob(pattern)
     return path
 
 
-def arm(pattern: str, number: int = 0) -> Results:
+def arm(pattern: str | Path, number: int = 0) -> Results:
     return read(found(pattern)).results[number]
 
 
@@ -124,6 +127,12 @@ class TestDeepEval:
         assert one.lost == {"Bias": "RuntimeError: the judge went away"}
         assert one.reply.text == "16"
 
+    def test_its_latest_run_is_a_run(self, tmp_path):
+        run = json.loads(found("deepeval-v2.json").read_text())
+        (tmp_path / ".latest_test_run.json").write_text(json.dumps({"testRunData": run, "testRunLink": None}))
+
+        assert arm(tmp_path / ".latest_test_run.json").rows == arm("deepeval-v2.json").rows
+
     def test_what_passes_below_its_threshold_is_better_low(self):
         facts = arm("deepeval-v2.json").facts
 
@@ -142,8 +151,21 @@ class TestPromptfoo:
         assert row(v2, "sum-7").error == "Error: the model server went away"
         assert row(v1, "sum-1").scores == {"pass": False, "score": 0.125, "exact": 0.0, "brevity": 0.25}
 
+    def test_json_and_json_lines_say_the_same(self):
+        assert [one.rows for one in read(found("promptfoo.json")).results] == [
+            one.rows for one in read(found("promptfoo.jsonl")).results
+        ]
+
 
 class TestLmEval:
+    def test_samples_of_old_versions_have_no_list_of_their_metrics(self, tmp_path):
+        """As 0.4.2 wrote them."""
+        told = {"doc_id": 0, "doc": {}, "target": "2", "arguments": [], "resps": [["2"]], "filtered_resps": ["2"]}
+        path = tmp_path / "sums.jsonl"
+        path.write_text(json.dumps({**told, "doc_hash": "x", "acc": 1.0, "f1": 0.5}) + "\n")
+
+        assert arm(path).rows[0].scores == {"acc": 1.0, "f1": 0.5}
+
     def test_filters_are_metrics_of_one_sample(self):
         one = arm("lm-eval-v1/samples_sums_filtered*").rows[0]
 
