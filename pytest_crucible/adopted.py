@@ -48,7 +48,7 @@ class Adopted:
         asked = _asked(wishes.contrasts, _compared(task, facts)) if len(task.arms) > 1 else []
         targets = tuple(one for one in wishes.targets if one.metric in {fact.name for fact in facts})
         judged_facts(facts, targets, asked, open_metrics=False)
-        judged = {one.metric for one in (*asked, *targets)} or set(assumed)
+        judged = {one.metric for one in asked} | {one.metric for one in targets} or set(assumed)
         said = [sentence for name, sentence in assumed.items() if name in judged]
         path = next(file.path for file in files if task.name in {one.task for one in file.results})
         plan = _plan(task, path, identify(task.name, samples), facts, targets, asked)

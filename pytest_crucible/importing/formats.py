@@ -13,6 +13,7 @@ from pytest_crucible.importing import deepeval, inspect_ai, lm_eval, openai_eval
 from pytest_crucible.importing.pytest_bags import Bags
 from pytest_crucible.importing.results import Imported, Reader, Results
 from pytest_crucible.importing.source import Source, opened
+from pytest_crucible.importing.spelling import spelled
 
 READERS: Mapping[str, Reader] = {
     "inspect": inspect_ai,
@@ -49,14 +50,13 @@ def read(path: Path, harness: str = "", columns: Mapping[str, str] | None = None
             f"{path} is not what {name} writes, or a version of it that is not known ({type(error).__name__}: {error})"
         ) from error
     _check(path, found.results)
+    results = [spelled(one) for one in found.results if _scored(one)]
     return Imported(
         path=str(path),
         sha256=source.sha256,
         harness=name,
         version=found.version,
-        results=[
-            replace(one, identity=f"{source.sha256}:{one.task}:{one.arm}") for one in found.results if _scored(one)
-        ],
+        results=[replace(one, identity=f"{source.sha256}:{one.task}:{one.arm}") for one in results],
         notes=found.notes,
     )
 

@@ -29,8 +29,8 @@ def is_known(name: str) -> bool:
 
 
 def _word(name: str) -> str:
-    """A judge's metric has its kind in brackets, and one of a task's filters the filter behind a comma."""
-    return re.sub(r"\W+", "_", re.split(r"[\[,]", name)[0].strip().lower()).strip("_")
+    """What stands behind a dot is a part of a scorer's value, or the filter of a task."""
+    return re.sub(r"\W+", "_", name.partition(".")[0].strip().lower())
 
 
 @cache

@@ -90,7 +90,7 @@ def _results(source: Source, told: _Told) -> Results:
 
 
 def _row(given: Mapping[str, Any]) -> Row:
-    by_filter = "" if given.get("filter", "none") == "none" else f",{given['filter']}"
+    by_filter = "" if given.get("filter", "none") == "none" else f".{given['filter']}"
     values = {name + by_filter: given[name] for name in _metrics(given) if _is_score(given[name])}
     return Row(
         sample=str(given["doc_id"]),
@@ -128,5 +128,5 @@ def _text(resps: Sequence[Any]) -> str:
 def _facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
     """Better high or low, as the task declares it; which values it can have, it does not."""
     names = dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost))
-    declared = {name: higher[plain] for name in names if (plain := name.partition(",")[0]) in higher}
+    declared = {name: higher[plain] for name in names if (plain := name.partition(".")[0]) in higher}
     return {name: replace(named(name), direction="higher" if up else "lower") for name, up in declared.items()}

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_crucible.errors import SpecError
 from pytest_crucible.importing.facts import Declared, metric_facts
 from pytest_crucible.importing.joined import joined
 from pytest_crucible.importing.results import Imported, Results, Row
+from pytest_crucible.importing.spelling import spelled, spelling
+from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 
 
@@ -28,9 +32,8 @@ def facts(values, name="m", declared=None, **more):
     ("name", "values", "expected"),
     [
         ("accuracy", [0.0, 1.0], ("binary", "higher", 0, 1)),
-        ("Answer Relevancy", [0.3, 1.0], ("bounded", "higher", 0, 1)),
-        ("Correctness [GEval]", [0.3], ("bounded", "higher", 0, 1)),
-        ("exact_match,strict-match", [1.0, 0.0], ("binary", "higher", 0, 1)),
+        ("Answer_Relevancy", [0.3, 1.0], ("bounded", "higher", 0, 1)),
+        ("exact_match.strict-match", [1.0, 0.0], ("binary", "higher", 0, 1)),
         ("latency_ms", [0.5, 120.0], ("positive", "lower", 0, math.inf)),
         ("toxicity", [0.2, 0.9], ("positive", "lower", 0, math.inf)),
         ("f1", [0.0, 87.5], ("unbounded", "higher", -math.inf, math.inf)),
@@ -158,3 +161,22 @@ def test_the_candidate_is_the_first_arm_or_the_one_that_is_named():
 def test_what_cannot_be_compared_is_one_sentence(files, options, sentence):
     with pytest.raises(SpecError, match=sentence):
         joined(files, **options)
+
+
+def test_metrics_are_spelled_as_targets_can_name_them():
+    said = spelled(results([1.0], name="Answer Relevancy [GEval]", facts=MetricFacts(name="x", high=1)))
+
+    assert said.rows[0].scores == {"Answer_Relevancy_GEval": 1.0}
+    assert said.facts == {"Answer_Relevancy_GEval": MetricFacts(name="Answer_Relevancy_GEval", high=1)}
+
+
+def test_two_names_that_become_one_are_refused():
+    both = Results(task="t", arm="a", rows=[Row(sample="1", scores={"a b": 1, "a/b": 0})])
+
+    with pytest.raises(SpecError, match="metrics 'a b' and 'a/b' both become 'a_b': rename one of them in the file"):
+        spelled(both)
+
+
+@given(st.text())
+def test_a_spelled_name_can_be_a_target(name):
+    assert parse_target(f"{spelling(name)} >= 0.5").metric == spelling(name)

@@ -123,7 +123,7 @@ class TestDeepEval:
     def test_a_judge_that_failed_is_a_lost_score_and_not_a_lost_reply(self):
         one = row(arm("deepeval-v2.json"), "sum-8")
 
-        assert one.scores == {"Exact Match": 1.0}
+        assert one.scores == {"Exact_Match": 1.0}
         assert one.lost == {"Bias": "RuntimeError: the judge went away"}
         assert one.reply.text == "16"
 
@@ -136,7 +136,7 @@ class TestDeepEval:
     def test_what_passes_below_its_threshold_is_better_low(self):
         facts = arm("deepeval-v2.json").facts
 
-        assert {name: one.direction for name, one in facts.items()} == {"Exact Match": "higher", "Bias": "lower"}
+        assert {name: one.direction for name, one in facts.items()} == {"Exact_Match": "higher", "Bias": "lower"}
 
 
 class TestPromptfoo:
@@ -169,7 +169,7 @@ class TestLmEval:
     def test_filters_are_metrics_of_one_sample(self):
         one = arm("lm-eval-v1/samples_sums_filtered*").rows[0]
 
-        assert set(one.scores) == {"exact_match,strict", "exact_match,lenient"}
+        assert set(one.scores) == {"exact_match.strict", "exact_match.lenient"}
 
     def test_the_results_have_all_tasks_and_their_directions(self):
         imported = read(found("lm-eval-v2/results*"))
