@@ -42,7 +42,7 @@ def run_copy(name: str, folder: Path, *arguments: str) -> tuple[subprocess.Compl
 
 
 @needs_data
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "n2"])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)], ids=["plain", "n2"])
 @pytest.mark.parametrize(
     ("candidate", "baseline", "status"),
     [("6b_verification", "6b_finetuning", 1), ("175b_verification", "175b_finetuning", 0)],
@@ -119,6 +119,7 @@ def replies(folder: Path, run: str) -> list[tuple[Any, ...]]:
         return store.execute(query, (run,)).fetchall()
 
 
+@pytest.mark.slow
 def test_two_adapters_are_trained_and_their_difference_is_proven(claims):
     """230 and 152 of 240 in form. The numbers are those of README, on all processors that were tried."""
     _, done, document = claims
@@ -136,6 +137,7 @@ def test_two_adapters_are_trained_and_their_difference_is_proven(claims):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_training_is_real_and_judged(claims):
     _, _, document = claims
 
@@ -147,6 +149,7 @@ def test_training_is_real_and_judged(claims):
     assert v2["gradient_norms_finite"] is True
 
 
+@pytest.mark.slow
 def test_samples_of_one_abstract_are_a_group(claims):
     _, _, document = claims
 
@@ -155,6 +158,7 @@ def test_samples_of_one_abstract_are_a_group(claims):
     assert {one["clusters"] for one in experiment["comparisons"]} == {80}
 
 
+@pytest.mark.slow
 def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch):
     folder, _, first = claims
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
@@ -168,6 +172,7 @@ def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, mo
     assert told == replies(folder, first["run"]["id"])
 
 
+@pytest.mark.slow
 def test_an_adapter_is_no_better_than_itself(claims):
     """v2, compared with its own answers of before."""
     folder, _, first = claims

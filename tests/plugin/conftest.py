@@ -132,7 +132,7 @@ def suite(pytester: pytest.Pytester, compiled: Path, monkeypatch: pytest.MonkeyP
     return Suite(pytester)
 
 
-@pytest.fixture(params=["plain", "n2"])
+@pytest.fixture(params=["plain", pytest.param("n2", marks=pytest.mark.slow)])
 def run(request: pytest.FixtureRequest, suite: Suite) -> Callable[..., pytest.RunResult]:
-    """Runs the suite in one process, and on two workers."""
+    """Runs the suite in one process; on two workers, too, with `-m slow`."""
     return suite.run if request.param == "plain" else suite.run_n2

@@ -71,7 +71,7 @@ def test_lost_samples_say_why(asking, suite):
     assert spent["said"] == "8 of 8 requests spent"
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_all_experiments_of_a_run_share_its_budget(asking, suite, arguments):
     asking(sums="", more_sums="", other_sums="")
     result = suite.run("--crucible-adapter=scripted", "--crucible-budget=50 requests", *arguments)

@@ -58,7 +58,7 @@ def test_a_committed_store_is_replayed_where_it_has_never_been(paid):
     assert opened(paid) == []
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers):
     paid.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k} + {k + (k > 16)}"} for k in range(20)])
 

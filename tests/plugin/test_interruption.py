@@ -31,7 +31,7 @@ TEST = """
 """
 MANY = 100
 SCRIPTED = {"backend": "scripted", "script": "scripts:answer"}
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+WORKERS = pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def spans(suite) -> list[dict[str, Any]]:
     return [dict(zip(names, json.loads(line), strict=True)) for line in suite.calls()]
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_every_request_is_within_its_sample_its_experiment_and_the_run(traced, arguments):
     result = traced.run_apart("--crucible-adapter=scripted", "--crucible-otel", *arguments)
 

@@ -377,6 +377,7 @@ def test_verbosely_what_a_recipe_raised_is_shown_whole(recipes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["raises", "infinite"])
 def test_recipes_that_cannot_be_trained_on_two_workers_are_tried_once_a_session(recipes, mistake):
     source, sentence = BAD[mistake]
@@ -389,6 +390,7 @@ def test_recipes_that_cannot_be_trained_on_two_workers_are_tried_once_a_session(
         assert trainings(recipes) == ["begun"] * times
 
 
+@pytest.mark.slow
 def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
     result = recipes.run_apart("-n2", "--crucible-adapter=v2", "--crucible-train")
 

@@ -52,7 +52,7 @@ def asked(suite):
     return {arm: sum(line.startswith(arm) for line in suite.calls()) for arm in ("answer", "base")}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_a_measured_baseline_is_asked_nothing_and_says_so(measured, workers):
     result = measured.run(*workers, *BOTH)
 

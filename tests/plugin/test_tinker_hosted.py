@@ -415,7 +415,7 @@ LEAKS = """
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_a_key_that_is_planted_everywhere_is_in_no_output(suite, hosted, behind, model, monkeypatch, workers):
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")
     monkeypatch.setenv("THEIR_KEY", behind.key)
