@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -45,7 +46,9 @@ def read(path: Path, harness: str = "", columns: Mapping[str, str] | None = None
         raise SpecError(f"{path} is what {name} writes, which says itself what is what: --column is for tables")
     try:
         found = READERS[name].read(source, columns or {})
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        for one in found.results:
+            _check_types(one)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise SpecError(
             f"{path} is not what {name} writes, or a version of it that is not known ({type(error).__name__}: {error})"
         ) from error
@@ -68,6 +71,21 @@ def _recognised(source: Source) -> str:
     raise SpecError(
         f"{source.path} is of no format that is known: name the one that wrote it with --as ({', '.join(READERS)})"
     )
+
+
+def _check_types(results: Results) -> None:
+    """A file may say anything. Raises TypeError for what no harness means."""
+    named = {results.task, results.arm, *(row.sample for row in results.rows)}
+    named |= {metric for row in results.rows for metric in (*row.scores, *row.lost)}
+    for name in named:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r:.40} is no name")
+    for row in results.rows:
+        if not isinstance(row.epoch, int) or row.epoch < 0:
+            raise TypeError(f"{row.epoch!r:.40} is no number of a repeat")
+        for value in row.scores.values():
+            if value is not None and not (isinstance(value, str) or math.isfinite(value)):
+                raise TypeError(f"{value!r:.40} is no score")
 
 
 def _check(path: Path, results: Sequence[Results]) -> None:

@@ -46,7 +46,7 @@ def read(source: Source, columns: Mapping[str, str]) -> Found:
         rows=rows,
         facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in _graded(kept)},
         planned=[str(one) for one in dataset.get("sample_ids") or ()],
-        epochs=config.get("epochs") or 1,
+        epochs=max([config.get("epochs") or 1, *(row.epoch + 1 for row in rows)]),
         finished=status == "success",
     )
     ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pytest_crucible.adopted import Wishes
+from pytest_crucible.adopting import Adoption
 from pytest_crucible.errors import SpecError
 from pytest_crucible.importing.formats import read
 
@@ -31,6 +37,11 @@ def promptfoo_of(version: int) -> str:
 def twice() -> str:
     samples = json.loads(text("inspect-v1.json"))["samples"]
     return inspect(samples=[*samples, samples[3]])
+
+
+def of_epoch(number: int) -> str:
+    samples = json.loads(text("inspect-v1.json"))["samples"]
+    return inspect(samples=[{**samples[0], "epoch": number}, *samples[1:]])
 
 
 def only_the_spec() -> str:
@@ -63,6 +74,7 @@ BAD = {
         lambda: '{"a": 1}',
         r"is of no format that is known: name the one that wrote it with --as \(inspect, ",
     ),
+    "epoch.json": (lambda: of_epoch(0), r"is not what inspect writes, .* \(TypeError: -1 is no number of a repeat\)"),
     "broken.json": (
         lambda: inspect(eval={"model": "m"}),
         r"is not what inspect writes, or a version .* \(KeyError: 'task'\)",
@@ -135,3 +147,26 @@ class TestArchives:
         (results,) = imported.results
         assert (len(results.rows), len(results.planned), results.finished) == (1, 12, False)
         assert imported.notes == ("the run of killed.eval ended as 'started'",)
+
+
+JUNK = st.sampled_from([None, True, 0, -1, math.nan, "", "x", [], {}, [1], {"a": 1}, "\0", 10**30])
+
+
+@given(st.data(), st.sampled_from(["inspect-v1.json", "deepeval-v2.json", "promptfoo.json", "pytest-evals.json"]))
+def test_whatever_a_file_says_it_is_read_or_refused_in_a_sentence(tmp_path_factory, data, name):
+    """One value in it, anywhere, is another one."""
+    document = json.loads(text(name))
+    at, key = document, data.draw(st.sampled_from(list(document)))
+    while isinstance(at[key], dict | list) and at[key] and data.draw(st.integers(0, 5)):
+        at, key = (
+            at[key],
+            data.draw(st.sampled_from(list(at[key]) if isinstance(at[key], dict) else range(len(at[key])))),
+        )
+    at[key] = data.draw(JUNK)
+    path = tmp_path_factory.mktemp("junk") / "results.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+    with contextlib.suppress(SpecError):
+        files = [read(path)]
+        assert all(row.epoch >= 0 for one in files[0].results for row in one.rows)
+        Adoption.of(files, Wishes())
