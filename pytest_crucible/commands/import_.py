@@ -30,15 +30,26 @@ from pytest_crucible.store.runs import RunStore
 
 @click.command("import", short_help="What another harness has measured, as a run.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--as", "harness", default="", metavar="HARNESS", help=f"Who wrote the files: {', '.join(READERS)}.")
+@click.option(
+    "--as",
+    "harness",
+    default="",
+    metavar="HARNESS",
+    show_default="seen from what is in them",
+    help=f"Who wrote the files: {', '.join(READERS)}.",
+)
 @click.option("--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once a file, in their order.")
 @click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm that is judged.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
 @claim_options
-@click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="What a column of a table has.")
+@click.option(
+    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="What a column of a table has; may be repeated."
+)
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric of which less is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric of which more is better; may be repeated.")
-@click.option("--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Values that it can have.")
+@click.option(
+    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Values that it can have; may be repeated."
+)
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -36,4 +36,10 @@ def say_run(found: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = (
     """All that a session says in the end, and what is to be known besides."""
     head = f"run {found.id}, started {found.started[:19].replace('T', ' ')} UTC"
     lines = [one.text for one in summary(found, verbosity=verbose, width=shutil.get_terminal_size().columns)]
-    say(map(printable, [head, "", *lines, *notes]), run_document(found), as_json=as_json)
+    say(map(printable, [head, *_origins(found), "", *lines, *notes]), run_document(found), as_json=as_json)
+
+
+def _origins(run: Run) -> Iterator[str]:
+    """Of a run that another harness has asked: its files."""
+    for one in run.environment.get("imported", ()):
+        yield f"imported from {one['file']} ({' '.join((one['harness'], one['version'])).strip()})"

@@ -64,6 +64,8 @@ def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
 def test_a_run_that_was_imported_is_a_run(there, capsys):
     main(["import", "inspect-v2.eval", "inspect-v1.json"])
     said = capsys.readouterr().out
+    assert main(["show"]) == HELD
+    assert "\nimported from inspect-v2.eval (inspect 0.3.285)\n" in capsys.readouterr().out
     status, run = told(capsys, "show")
 
     assert "inspect-v2.eval: inspect 0.3.285, mockllm/v2 on sums (24 results)" in said
