@@ -19,6 +19,8 @@ READ = {
     "promptfoo.json": ("promptfoo", "0.121.20", "sums", ["v2", "v1"], 2),
     "promptfoo.jsonl": ("promptfoo", "", "promptfoo", ["v2", "v1"], 2),
     "openai-evals-v1.jsonl": ("openai-evals", "", "sums.dev.v0", ["v1"], 1),
+    "mlflow.json": ("table", "", "results", ["v2", "v1"], 1),
+    "wandb.json": ("table", "", "results", ["v2", "v1"], 1),
     "pytest-evals.json": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-evals.csv": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-harvest.json": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
@@ -72,7 +74,7 @@ def test_harness_version_task_arms_and_repeats(pattern):
 
 
 def test_every_reader_has_read_a_file_of_its_harness():
-    assert {harness for harness, *_ in READ.values()} == set(READERS) - {"table"}
+    assert {harness for harness, *_ in READ.values()} == set(READERS)
 
 
 def test_an_archive_and_its_json_form_say_the_same(tmp_path):
@@ -217,3 +219,11 @@ def test_openai_evals_scores_by_match_and_by_metrics():
     assert row(v2, "sums.dev.1").scores == {"match": False, "similarity": 0.25}
     assert row(v2, "sums.dev.8").error == "gone"
     assert v2.finished
+
+
+@pytest.mark.parametrize("name", ["mlflow.json", "wandb.json"])
+def test_tables_of_trackers_have_a_null_or_a_nan_where_there_is_no_score(name):
+    v2 = arm(name)
+
+    assert row(v2, "What is 2 + 2?").scores == {"exact_match": 1.0}
+    assert row(v2, "What is 8 + 8?").lost == {"exact_match": "the table has no value"}
