@@ -7,13 +7,19 @@ import shutil
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-FOLDER = tempfile.mkdtemp()
-os.environ |= {"WANDB_MODE": "offline", "WANDB_DIR": FOLDER, "WANDB_SILENT": "true", "MLFLOW_ALLOW_FILE_STORE": "true"}
+os.environ |= {
+    "WANDB_MODE": "offline",
+    "WANDB_DIR": tempfile.mkdtemp(),
+    "WANDB_SILENT": "true",
+    "MLFLOW_ALLOW_FILE_STORE": "true",
+}
 
 import mlflow
 import pandas as pd
 import wandb
+
+HERE = Path(__file__).parent
+FOLDER = Path(os.environ["WANDB_DIR"])
 
 
 def rows() -> list[dict]:
@@ -34,12 +40,12 @@ def make() -> None:
     mlflow.set_tracking_uri(f"file://{FOLDER}/mlruns")
     with mlflow.start_run():
         mlflow.log_table(frame, "eval_results_table.json")
-    (table,) = Path(FOLDER).rglob("eval_results_table.json")
+    (table,) = FOLDER.rglob("eval_results_table.json")
     shutil.copy(table, HERE / "mlflow.json")
     run = wandb.init(project="sums")
     run.log({"sums": wandb.Table(dataframe=frame)})
     run.finish()
-    (table,) = Path(FOLDER).rglob("*.table.json")
+    (table,) = FOLDER.rglob("*.table.json")
     shutil.copy(table, HERE / "wandb.json")
 
 
