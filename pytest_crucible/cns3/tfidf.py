@@ -17,7 +17,7 @@ def tfidf_cosine(one: str, other: str, corpus: Iterable[str]) -> float:
     The corpus is the sample's own, so that no sample's value depends on the samples beside it. 0 where a text has no word.
 
     >>> round(tfidf_cosine("Tea shortens colds.", "Tea shortens the flu.", ["Colds are common.", "Tea is hot."]), 4)
-    0.493
+    0.4602
     """
     left, right = _counts(one), _counts(other)
     texts = [left.keys(), right.keys(), *(_counts(text).keys() for text in corpus)]

@@ -43,7 +43,7 @@ def test_a_proven_regression_and_a_missed_target_fail_the_session(suite):
 
 def test_json_says_the_same_plain_and_on_two_workers(suite):
     plain = suite.json(*V2_V1)
-    spread = suite.json(*V2_V1, "--crucible-fresh", run=suite.run_n2)
+    spread = suite.json(*V2_V1, "--crucible-store=other.db", run=suite.run_n2)
 
     assert plain["exit_status"] == 0
     about = ["id", "started", "finished", "seed", "git", "environment", "alpha", "correction", "questions", "budgets"]
