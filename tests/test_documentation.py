@@ -103,7 +103,14 @@ def needs_data(page: Path) -> bool:
 # -- running a page -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def _each_page() -> Iterator[Any]:
+    """The first pages every day, those that answer one question with `-m slow`: their commands take a minute together."""
+    for page in PAGES:
+        marks = [pytest.mark.slow] if page.parent.name == "how-to" else []
+        yield pytest.param(page, marks=marks, id=page.relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("page", _each_page())
 def test_the_blocks_of_a_page_are_real(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
