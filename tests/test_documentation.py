@@ -110,7 +110,7 @@ def _each_page() -> Iterator[Any]:
         yield pytest.param(page, marks=marks, id=page.relative_to(ROOT).as_posix())
 
 
-@pytest.mark.parametrize("page", _each_page())
+@pytest.mark.parametrize("page", list(_each_page()))
 def test_the_blocks_of_a_page_are_real(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
