@@ -11,6 +11,7 @@ from pytest_crucible.numerals import p_value
 from pytest_crucible.records import Analysis, Run
 from pytest_crucible.report.diversity import diversity_lines
 from pytest_crucible.report.findings import findings_lines
+from pytest_crucible.report.folding import folded
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
 from pytest_crucible.report.judges import judge_lines
 from pytest_crucible.report.printable import printable
@@ -37,16 +38,24 @@ class Line:
 
 
 def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
-    """All lines of a run. -q: only what is not met. -v: also methods and losses. -vv: also the worst samples."""
+    """All lines of a run. -q: only what is not met. -v: also methods and losses. -vv: also the worst samples.
+
+    Of many experiments only the worst are shown, but with -v.
+    """
     if verbosity < 0:
         yield from _short(run)
         return
+    more = ""
+    if verbosity == 0:
+        run, more = folded(run)
     yield from _tables(run, width)
     yield from map(Line, judge_lines(run))
     yield from usage_table(run)
     yield from map(Line, findings_lines(run.experiments))
     yield from map(Line, _unjudged(run))
     yield from map(Line, remarks(run))
+    if more:
+        yield Line(more, {"bold": True})
     if verbosity >= 1:
         yield from map(Line, _details(run))
     if verbosity >= 2:

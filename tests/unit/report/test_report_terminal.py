@@ -66,6 +66,28 @@ def test_a_verbose_summary_adds_methods_and_where_all_is_kept(run):
     ]
 
 
+def test_of_many_experiments_the_worst_are_shown_first_and_the_rest_is_counted(run, analysis, plan):
+    """A hundred, of which two are not met."""
+    names = [f"test_math.py::test_{k:03}" for k in range(100)]
+    of = {name: analysis(plan=plan(nodeid=name)) for name in names}
+    (met, *_) = run().verdicts
+    states = {names[40]: "undecided", names[70]: "missed"}
+    verdicts = tuple(
+        dataclasses.replace(
+            one, nodeid=name, state=states.get(name, one.state) if one.subject == met.subject else "met"
+        )
+        for name in names
+        for one in run().verdicts
+    )
+    many = dataclasses.replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
+    said = lines(many)
+    shown = list(dict.fromkeys(line for line in said if line.startswith("test_math.py::")))
+
+    assert shown == [names[70], names[40], *names[:10]]
+    assert said[-1] == "88 experiments more: 88 met; -v shows all of them"
+    assert sum(line.startswith("test_math.py::") for line in lines(many, verbosity=1)) >= 100
+
+
 def test_a_very_verbose_summary_adds_the_worst_samples(run):
     assert lines(run(), verbosity=2) == [
         *lines(run(), verbosity=1),
