@@ -15,12 +15,30 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _OF_A_TOKENIZER = re.compile(r"(?:bos|cls|end|eos|mask|pad|sep|start|stop|unk)[_-]?token$", re.IGNORECASE)
+_SERVICES = (
+    "tml",
+    "sk",
+    "rk",
+    "pk",
+    "hf",
+    "ghp",
+    "gho",
+    "ghu",
+    "ghs",
+    "ghr",
+    "glpat",
+    *(f"xox{one}" for one in "abprs"),
+)
 _SHAPED = (
     r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
-    r"|\b(?:tml|sk|rk|pk|hf|gh[pousr]|glpat|xox[abprs])[-_][\w-]{16,}"
+    rf"|\b(?:{'|'.join(_SERVICES)})[-_][\w-]{{16,}}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
 )
 """What looks like a key of a well-known service, whosever it is."""
+_MARKS = ("://", "eyJ", "AKIA", "AIza", *(f"{one}{dash}" for one in _SERVICES for dash in "-_"))
+"""One of these is in every text that has such a key: in long texts they are found sooner."""
+_LONG = 100
+"""Characters."""
 _USER = r"(?<=://)[^/\s@'\"]+:[^/\s@'\"]+(?=@)"
 """User and password of a URL."""
 
@@ -53,9 +71,13 @@ def hider(secrets: Iterable[str] = ()) -> Callable[[str], str]:
     >>> hider({"tml-1"})("x-api-key: tml-1, https://me:secret@host/")
     'x-api-key: (key hidden), https://(key hidden)@host/'
     """
-    known = [re.escape(one) for one in sorted(set(secrets), key=len, reverse=True) if one]  # one may begin another
-    pattern = re.compile("|".join([*known, _SHAPED, _USER]))
-    return lambda text: pattern.sub(HIDDEN, text)
+    known = sorted({one for one in secrets if one}, key=len, reverse=True)  # one may begin another
+    pattern, marks = re.compile("|".join([*map(re.escape, known), _SHAPED, _USER])), (*known, *_MARKS)
+
+    def hide(text: str) -> str:
+        return pattern.sub(HIDDEN, text) if len(text) < _LONG or any(mark in text for mark in marks) else text
+
+    return hide
 
 
 def cleaned(data: Any, hide: Callable[[str], str]) -> Any:

@@ -7,7 +7,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
@@ -76,6 +76,9 @@ def _builder(kind: Any) -> Builder:
     if origin is tuple:
         build = _builder(typing.get_args(kind)[0])
         return lambda plain: tuple(map(build, plain))
+    if origin is Sequence:
+        build = _builder(typing.get_args(kind)[0])
+        return lambda plain: list(map(build, plain))
     if origin is Mapping:
         of_value = _builder(typing.get_args(kind)[1])
         return lambda plain: {key: of_value(item) for key, item in plain.items()}
