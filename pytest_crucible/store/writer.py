@@ -159,7 +159,7 @@ class Writer:
                 self._in_hand, self._waiting = self._waiting, _Batch()
             if self._in_hand.events:
                 self._in_hand.rows[schema.events] = [
-                    cleaned(event_row(run, event), self._hide) for run, event in self._in_hand.events
+                    _event_row(run, event, self._hide) for run, event in self._in_hand.events
                 ]
             if self._in_hand.count:
                 self._try(self._in_hand)
@@ -209,6 +209,12 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
         "detail": _storable(hide(outcome.detail)) or None,
         "started": outcome.started,
     }
+
+
+def _event_row(run: str, event: Event, hide: Callable[[str], str]) -> Row:
+    """What others have said is in the facts; the run, the experiment and the arm are names of ours."""
+    row = event_row(run, event)
+    return {**row, **{name: cleaned(row[name], hide) for name in ("sample", "error", "facts") if row[name]}}
 
 
 def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> Row:
