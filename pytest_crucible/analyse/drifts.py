@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from pytest_crucible.analyse.analysis import Given, clusters_of, metric_facts
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.records import Answers, Comparison, Contrast, Drift
-from pytest_crucible.stats import holm
 
 
 def drifts(given: Given, number: int, then: Answers, run: str, *, alpha: float) -> tuple[Drift, ...]:
     """On each metric on which the arm of that number is compared with: today's answers against those of `run`.
 
-    A family of its own: what it finds is said of the server, and costs the candidate's claims nothing.
+    Their p-values are adjusted over the session, by the gate.
     """
-    found = list(_comparisons(given, number, then, alpha=alpha))
-    adjusted = holm([one.p_value for one in found])
-    return tuple(
-        Drift(arm=given.plan.arms[number].name, run=run, alpha=alpha, comparison=replace(one, p_adjusted=p))
-        for one, p in zip(found, adjusted, strict=True)
-    )
+    name = given.plan.arms[number].name
+    found = _comparisons(given, number, then, alpha=alpha)
+    return tuple(Drift(arm=name, run=run, alpha=alpha, comparison=one) for one in found)
 
 
 def _comparisons(given: Given, number: int, then: Answers, *, alpha: float) -> Iterator[Comparison]:

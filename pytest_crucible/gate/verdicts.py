@@ -22,16 +22,34 @@ from pytest_crucible.stats import holm
 
 
 def adjust(analyses: Sequence[Analysis], *, questions: int) -> tuple[Analysis, ...]:
-    """Give every comparison its p-value by Holm over all comparisons of the session.
+    """Give every comparison its p-value by Holm over all comparisons of the session, and every drift over all drifts.
 
     `questions` counts those that were asked, measured or not: a question does not become easier to answer because
-    another one was interrupted.
+    another one was interrupted. Drifts are a family of their own: what they say is said of servers, and costs the
+    candidate's claims nothing.
     """
     adjusted = iter(holm([one.p_value for analysis in analyses for one in analysis.comparisons], family_size=questions))
+    drifts = [_weakest(one.comparison.evidence) for analysis in analyses for one in analysis.drifts]
+    drifted = iter(holm(drifts, family_size=len(drifts)))
     return tuple(
-        replace(analysis, comparisons=tuple(replace(one, p_adjusted=next(adjusted)) for one in analysis.comparisons))
+        replace(
+            analysis,
+            comparisons=tuple(replace(one, p_adjusted=next(adjusted)) for one in analysis.comparisons),
+            drifts=tuple(
+                replace(one, comparison=replace(one.comparison, p_adjusted=next(drifted))) for one in analysis.drifts
+            ),
+        )
         for analysis in analyses
     )
+
+
+def _weakest(evidence: Evidence) -> float | None:
+    """The p-value of a difference whatever the lost would have been; None where they could turn it around."""
+    readings = (evidence.observed, evidence.worst, evidence.best)
+    values = [one.value for one in readings if one.value is not None]
+    p_values = [one.p_value for one in readings if one.p_value is not None]
+    is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
+    return max(p_values) if len(p_values) == len(values) == len(readings) and is_one_way else None
 
 
 def judge(analyses: Sequence[Analysis], *, alpha: float, strict: bool, questions: int) -> tuple[Verdict, ...]:

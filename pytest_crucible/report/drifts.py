@@ -16,7 +16,8 @@ def drift_lines(analysis: Analysis) -> Iterator[str]:
 
 def _sentence(one: Drift) -> str:
     pair = one.comparison
-    shown = f"{pair.contrast.metric} {with_interval(pair.difference, pair.interval, sign=True)}, n {pair.pairs:,}"
+    lost = f", {pair.lost:,} lost" if pair.lost else ""
+    shown = f"{pair.contrast.metric} {with_interval(pair.difference, pair.interval, sign=True)}, n {pair.pairs:,}{lost}"
     if one.found:
         return (
             f"{one.arm} has drifted since run {one.run}: {shown}, {p_equals(pair.p_adjusted)}; "

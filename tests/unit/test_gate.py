@@ -16,6 +16,7 @@ from pytest_crucible.records import (
     Arm,
     Comparison,
     Contrast,
+    Drift,
     Estimate,
     Evidence,
     Fingerprint,
@@ -392,6 +393,42 @@ def test_holm_steps_down():
 
     assert [one.comparisons[0].p_adjusted for one in adjust(analyses, questions=3)] == [0.04, 0.003, 0.04]
     assert [one.state for one in verdicts(*analyses)] == ["missed"] * 3
+
+
+def drifted(*seen: Comparison, nodeid="t.py::t") -> Analysis:
+    found = tuple(Drift(arm="v1", run="r", alpha=0.05, comparison=one) for one in seen)
+    return replace(analysis(nodeid=nodeid), drifts=found)
+
+
+def test_drifts_are_one_family_of_the_session_and_cost_comparisons_nothing():
+    """0.03 and 0.04 are drifts each alone, and none together."""
+    adjusted = adjust([drifted(regressed(0.03)), drifted(regressed(0.04), nodeid="t2")], questions=0)
+
+    assert [one.drifts[0].comparison.p_adjusted for one in adjusted] == [0.06, 0.06]
+    assert not any(one.drifts[0].found for one in adjusted)
+    assert adjust([drifted(regressed(0.03))], questions=0)[0].drifts[0].found
+    both = adjust([drifted(regressed(0.03)), analysis(regressed(0.03))], questions=1)
+    assert both[1].comparisons[0].p_adjusted == 0.03
+
+
+@pytest.mark.parametrize(
+    ("worst", "best", "p_adjusted"),
+    [
+        (
+            reading(-0.2, p=0.001),
+            reading(-0.05, p=0.02),
+            0.02,
+        ),  # a drift whatever the lost would have been, of the least p
+        (reading(-0.2, p=0.001), reading(0.2, p=0.001), None),  # they could turn it around
+        (reading(-0.2, p=0.001), reading(0.0, p=1.0), None),
+        (reading(-0.2, p=None), reading(-0.1, p=0.001), None),
+    ],
+)
+def test_a_drift_that_the_lost_could_undo_is_not_found(worst, best, p_adjusted):
+    (one,) = adjust([drifted(comparison(evidence(reading(-0.1, p=0.01), worst, best), lost=9))], questions=0)
+
+    assert one.drifts[0].comparison.p_adjusted == p_adjusted
+    assert one.drifts[0].found is (p_adjusted is not None)
 
 
 def test_a_question_that_was_not_measured_counts():
