@@ -49,17 +49,7 @@ class Cached(Wrapper):
         tally = self._caching.tally(request.experiment, request.arm)
         tally.hits += 1
         tally.oldest = min(tally.oldest, kept.at)
-        self._emit(
-            Event(
-                name="cache.hit",
-                at=time.time(),
-                experiment=request.experiment,
-                arm=request.arm,
-                sample=request.sample,
-                epoch=request.epoch,
-                facts={"kept_at": kept.at},
-            )
-        )
+        self._emit(Event.about("cache.hit", request, facts={"kept_at": kept.at}))
         return kept.reply
 
     async def _ask_and_keep(self, key: str, request: Request) -> Reply:

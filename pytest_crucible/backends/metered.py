@@ -42,18 +42,7 @@ class Metered(Wrapper):
         return _completed(reply, seconds, cost)
 
     def _tell(self, name: str, request: Request, seconds: float | None, facts: dict[str, Any]) -> None:
-        self._emit(
-            Event(
-                name=name,
-                at=time.time(),
-                seconds=seconds,
-                experiment=request.experiment,
-                arm=request.arm,
-                sample=request.sample,
-                epoch=request.epoch,
-                facts=facts,
-            )
-        )
+        self._emit(Event.about(name, request, seconds=seconds, facts=facts))
 
 
 def kind_of(error: BaseException) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -78,17 +77,7 @@ class Retried(Wrapper):
     def _teller(self, request: Request) -> Callable[[RetryCallState], None]:
         def tell(state: RetryCallState) -> None:
             facts = {"kind": _error(state).kind, "attempt": state.attempt_number, "wait_s": state.upcoming_sleep}
-            self._emit(
-                Event(
-                    name="request.retry",
-                    at=time.time(),
-                    experiment=request.experiment,
-                    arm=request.arm,
-                    sample=request.sample,
-                    epoch=request.epoch,
-                    facts=facts,
-                )
-            )
+            self._emit(Event.about("request.retry", request, facts=facts))
 
         return tell
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pytest_crucible.records.answers import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +15,7 @@ class Event:
     """One thing that happened, with the experiment, arm and sample that it happened to; empty where it belongs to none.
 
     Names are `request.start`, `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
-    `checkpoint`, `train.step`, and where somebody listens `experiment.start`, `experiment.stop`, `sample.start` and
+    `budget`, `checkpoint`, `train.step`, and where somebody listens `experiment.start`, `experiment.stop`, `sample.start` and
     `sample.stop`; what each has in `facts` is in docs/reference/events.md.
     """
 
@@ -26,6 +29,22 @@ class Event:
     sample: str = ""
     epoch: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def about(
+        cls, name: str, request: Request, *, seconds: float | None = None, facts: Mapping[str, Any] | None = None
+    ) -> Event:
+        """What has happened just now to a request."""
+        return cls(
+            name=name,
+            at=time.time(),
+            seconds=seconds,
+            experiment=request.experiment,
+            arm=request.arm,
+            sample=request.sample,
+            epoch=request.epoch,
+            facts=facts or {},
+        )
 
 
 Emit = Callable[[Event], None]

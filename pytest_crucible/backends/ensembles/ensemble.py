@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -73,13 +72,9 @@ class Ensemble:
     def _tell(self, poll: Poll, counted: Tally) -> None:
         request, chosen = poll.request, counted.chosen
         self._emit(
-            Event(
-                name="vote",
-                at=time.time(),
-                experiment=request.experiment,
-                arm=request.arm,
-                sample=request.sample,
-                epoch=request.epoch,
+            Event.about(
+                "vote",
+                request,
                 facts={
                     "winner": None if chosen is None else chosen.answer,
                     "member": None if chosen is None else chosen.member,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-import time
 from typing import Any
 
 from pytest_crucible.backends.hedging.allowance import Allowance
@@ -84,17 +83,7 @@ class Hedged(Wrapper):
         return reply
 
     def _tell(self, name: str, request: Request, facts: dict[str, Any]) -> None:
-        self._emit(
-            Event(
-                name=name,
-                at=time.time(),
-                experiment=request.experiment,
-                arm=request.arm,
-                sample=request.sample,
-                epoch=request.epoch,
-                facts=facts,
-            )
-        )
+        self._emit(Event.about(name, request, facts=facts))
 
 
 async def _first_answer(first: Answer, second: Answer) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Protocol, runtime_checkable
 
 from pytest_crucible.backends.limiting.leases import Lease
@@ -68,14 +67,4 @@ class Limited(Wrapper):
         return lease
 
     def _tell(self, request: Request, waited: float) -> None:
-        self._emit(
-            Event(
-                name="limiter.wait",
-                at=time.time(),
-                seconds=waited,
-                experiment=request.experiment,
-                arm=request.arm,
-                sample=request.sample,
-                epoch=request.epoch,
-            )
-        )
+        self._emit(Event.about("limiter.wait", request, seconds=waited))
