@@ -147,18 +147,18 @@ class _Reader:
         if match is None:
             self.flaws.append(Flaw("unreadable", number, line[:80]))
             return
-        if match["mark"]:
-            self.flaws.append(Flaw("marked up", number, match["mark"].strip()))
-        if match["id"] is None:
-            self._relation(number, match)
+        mark, name, sources, text, source, label, target = match.groups()
+        if mark:
+            self.flaws.append(Flaw("marked up", number, mark.strip()))
+        if name is None:
+            self._relation(number, source, label, target)
         else:
-            self._claim(number, match)
+            self._claim(number, name.lower(), sources, text)
 
-    def _claim(self, number: int, match: re.Match[str]) -> None:
-        name, text = match["id"].lower(), match["text"]
-        documents = _documents(match["sources"])
-        if documents is None:
-            self.flaws.append(Flaw("unreadable", number, match["sources"].strip()[:80]))
+    def _claim(self, number: int, name: str, sources: str | None, text: str) -> None:
+        documents = _documents(sources)
+        if documents is None and sources is not None:
+            self.flaws.append(Flaw("unreadable", number, sources.strip()[:80]))
         if not text:
             self.flaws.append(Flaw("empty claim", number, name))
         if name in self.claims:
@@ -167,12 +167,12 @@ class _Reader:
         self.claims[name] = Claim(name, text, documents or ())
         self.lines[name] = number
 
-    def _relation(self, number: int, match: re.Match[str]) -> None:
-        label = SYNONYMS.get(match["label"].lower())
+    def _relation(self, number: int, source: str, said: str, target: str) -> None:
+        label = SYNONYMS.get(said.lower())
         if label is None:
-            self.flaws.append(Flaw("unknown label", number, match["label"][:40]))
+            self.flaws.append(Flaw("unknown label", number, said[:40]))
             return
-        source, target = (match[end].strip(_AROUND_AN_ID).lower() for end in ("source", "target"))
+        source, target = source.strip(_AROUND_AN_ID).lower(), target.strip(_AROUND_AN_ID).lower()
         if source == target:
             self.flaws.append(Flaw("relates to itself", number, source))
         self.relations.append((number, Relation(source, label, target)))
@@ -198,6 +198,8 @@ def _across(
             yield Flaw("unknown id", line, relation.target)
     sources = {relation.source for _, relation in relations}
     for place, name in enumerate(claims, start=1):
+        if name == f"c{place}":
+            continue
         number = _NUMBERED.fullmatch(name)
         if number is None or int(number[1]) != place:
             yield Flaw("gap in ids", lines[name], f"{name} in place of c{place}")
