@@ -105,7 +105,7 @@ def _pin(core: int) -> None:
 def serve_local(directory: Path) -> None:
     """The real one, over a model of random weights that costs next to nothing."""
     from pytest_crucible.embedded.checkpoints import save_base
-    from pytest_crucible.embedded.server.command import main
+    from pytest_crucible.embedded.server.command import Serving, serve
     from pytest_crucible.embedded.shape import Shape, initial_weights
     from pytest_crucible.embedded.tokens import Tokenizer
 
@@ -123,7 +123,7 @@ def serve_local(directory: Path) -> None:
         _announce(directory, json.loads(ready.read_text())["base_url"])
 
     threading.Thread(target=tell, daemon=True).start()
-    main(["--directory", str(directory / "kept"), "--base", str(base), "--key", KEY, "--ready-file", str(ready)])
+    serve(Serving(directory=directory / "kept", base=base, key=KEY, ready_file=ready))
 
 
 def serve_stub(directory: Path) -> None:
