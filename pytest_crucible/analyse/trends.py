@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.questions import Clusters, mean_of, numeric
+from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.questions import Clusters, mean_of
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.targets import estimate
-from pytest_crucible.records import Change, MetricFacts, TrendPoint
+from pytest_crucible.records import Change, Contrast, MetricFacts, TrendPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +49,15 @@ def trend(facts: MetricFacts, seen: Sequence[Seen], *, alpha: float) -> tuple[Tr
 def _proven(facts: MetricFacts, seen: Sequence[Seen], alpha: float) -> frozenset[tuple[int, int]]:
     """Pairs of runs that differ."""
     pairs = [pair for pair in combinations(range(len(seen)), 2) if seen[pair[0]].dataset == seen[pair[1]].dataset]
+    p_values = [_p_value(facts, seen[k], seen[j], alpha) for k, j in pairs]
     adjusted: Mapping[tuple[int, int], float | None] = dict(
-        zip(pairs, stats.holm([_p_value(facts, seen[k], seen[j], alpha) for k, j in pairs]), strict=True)
+        zip(pairs, stats.holm(p_values, family_size=len(pairs)), strict=True)
     )
     return frozenset(pair for pair, p in adjusted.items() if p is not None and p <= alpha)
 
 
 def _p_value(facts: MetricFacts, one: Seen, other: Seen, alpha: float) -> float | None:
-    both = one.scores.seen & other.scores.seen
-    if not both.any():
-        return None
-    clusters = None if one.clusters is None else one.clusters[both]
-    values = one.scores.values[both], other.scores.values[both]
-    bounds = (facts.low, facts.high)
-    return stats.compare(*values, kind=numeric(facts.kind), bounds=bounds, clusters=clusters, alpha=alpha).p_value
+    """Whatever the lost would have been."""
+    contrast, pair = Contrast(metric=facts.name, baseline=one.run), (other.scores, one.scores)
+    compared = compare(contrast, facts, other.run, pair, one.clusters, alpha=alpha, questions=1)
+    return compared.evidence.weakest_p_value

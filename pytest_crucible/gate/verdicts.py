@@ -29,7 +29,7 @@ def adjust(analyses: Sequence[Analysis], *, questions: int) -> tuple[Analysis, .
     candidate's claims nothing.
     """
     adjusted = iter(holm([one.p_value for analysis in analyses for one in analysis.comparisons], family_size=questions))
-    drifts = [_weakest(one.comparison.evidence) for analysis in analyses for one in analysis.drifts]
+    drifts = [one.comparison.evidence.weakest_p_value for analysis in analyses for one in analysis.drifts]
     drifted = iter(holm(drifts, family_size=len(drifts)))
     return tuple(
         replace(
@@ -41,15 +41,6 @@ def adjust(analyses: Sequence[Analysis], *, questions: int) -> tuple[Analysis, .
         )
         for analysis in analyses
     )
-
-
-def _weakest(evidence: Evidence) -> float | None:
-    """The p-value of a difference whatever the lost would have been; None where they could turn it around."""
-    readings = (evidence.observed, evidence.worst, evidence.best)
-    values = [one.value for one in readings if one.value is not None]
-    p_values = [one.p_value for one in readings if one.p_value is not None]
-    is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
-    return max(p_values) if len(p_values) == len(values) == len(readings) and is_one_way else None
 
 
 def judge(analyses: Sequence[Analysis], *, alpha: float, strict: bool, questions: int) -> tuple[Verdict, ...]:

@@ -76,6 +76,15 @@ class Evidence:
     best: Reading
     method: str
 
+    @property
+    def weakest_p_value(self) -> float | None:
+        """Of a difference whatever the lost would have been; None where they could turn it around, or leave none."""
+        readings = (self.observed, self.worst, self.best)
+        values = [one.value for one in readings if one.value is not None]
+        p_values = [one.p_value for one in readings if one.p_value is not None]
+        is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
+        return max(p_values) if len(p_values) == len(values) == len(readings) and is_one_way else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResult:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Event
+from pytest_crucible.redaction import HIDDEN, hider
 from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import AMOUNTS, event_row
 from pytest_crucible.store.events import load_events
@@ -267,3 +268,22 @@ def test_a_store_of_the_first_format_gets_the_table_and_keeps_what_it_has(store,
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version FROM store_format").fetchall() == [(schema.FORMAT,)]
         assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'ix_events_run'").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"error": "no: sk-0123456789abcdefXY"},
+        {"sample": "sk-0123456789abcdefXY"},
+        {"winner": ["sk-0123456789abcdefXY"]},
+    ],
+    ids=["error", "sample", "fact"],
+)
+def test_a_key_in_what_is_told_is_not_stored(path, told):
+    with closing(RunStore(str(path), hider())) as opened:
+        record(opened, event(**told))
+
+    with closing(sqlite3.connect(path)) as database:
+        (row,) = database.execute("SELECT sample, error, facts FROM events").fetchall()
+    assert "sk-0123456789" not in str(row)
+    assert HIDDEN in str(row)

@@ -38,6 +38,15 @@ def test_gradients():
     assert not result_of([1.0], [1.0], finite=False).gradient_norms_finite
 
 
+def test_a_norm_that_was_not_told_is_not_zero():
+    """Some services tell none, and some may tell some: the largest of those is not the largest."""
+    for norms in ([None, None], [3.0, None]):
+        result = result_of([2.0, 1.0], norms)
+
+        assert (result.largest_gradient_norm, result.gradient_norms_finite) == (None, None)
+    assert result_of([1.0], [None], finite=False).gradient_norms_finite is False
+
+
 def test_targets_name_them_as_they_are_stored():
     assert set(TRAINING_NUMBERS) == {
         "training_steps", "first_loss", "final_loss", "loss_reduction", "convergence_steps", "largest_gradient_norm",

@@ -1,0 +1,39 @@
+"""How often a trend marks a change where there is none: runs of one law, looked at together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse.trends import Seen, trend
+from pytest_crucible.records import MetricFacts
+
+pytestmark = pytest.mark.slow
+
+TRENDS, RUNS, SAMPLES = 600, 5, 120
+FACTS = {
+    "binary": MetricFacts(name="m", kind="binary", low=0.0, high=1.0),
+    "bounded": MetricFacts(name="m", kind="bounded", low=0.0, high=1.0),
+}
+
+
+def drawn(kind: str, draw: np.random.Generator) -> list[Seen]:
+    """Each sample has a difficulty of its own, so that runs are alike sample by sample."""
+    ease = draw.beta(2, 1, SAMPLES)
+    none = np.zeros(SAMPLES, dtype=bool)
+    runs = []
+    for k in range(RUNS):
+        values = (draw.random(SAMPLES) < ease).astype(float) if kind == "binary" else draw.beta(4 * ease + 0.1, 2)
+        scores = Scores(values, values, values, none, none)
+        runs.append(Seen(run=str(k), started="", arm="v2", dataset="d", scores=scores, clusters=None))
+    return runs
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_a_trend_without_a_change_shows_one_in_a_twentieth_of_all_cases_at_most(kind):
+    """0.05 and two standard errors of 600 trends."""
+    draw = np.random.default_rng(11)
+    wrong = sum(any(one.change for one in trend(FACTS[kind], drawn(kind, draw), alpha=0.05)) for _ in range(TRENDS))
+
+    assert wrong / TRENDS <= 0.068

@@ -1,0 +1,53 @@
+"""Where a metric changed over many runs, and where it only seems so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse.trends import Seen, trend
+from pytest_crucible.records import MetricFacts
+
+RIGHT = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
+N = 100
+
+
+def seen(right: int, *, lost: int = 0, dataset: str = "d") -> Seen:
+    """So many of a hundred samples right, the first ones; of the others so many lost."""
+    values = np.repeat([1.0, np.nan, 0.0], [right, lost, N - right - lost])
+    gone = np.isnan(values)
+    scores = Scores(values, np.where(gone, 0.0, values), np.where(gone, 1.0, values), gone, np.zeros(N, dtype=bool))
+    return Seen(run=f"r{right}", started="", arm="v2", dataset=dataset, scores=scores, clusters=None)
+
+
+def changes(*runs: Seen) -> list[str]:
+    return [one.change for one in trend(RIGHT, runs, alpha=0.05)]
+
+
+def test_a_change_begins_a_stretch_with_the_first_run_that_is_proven_to_differ():
+    assert changes(seen(50), seen(51), seen(80), seen(81), seen(50)) == ["", "", "proven", "", "proven"]
+
+
+def test_all_pairs_of_runs_share_alpha():
+    """5 of 100 more right is p = 0.025, which proves something of two runs and nothing of four."""
+    assert changes(seen(50), seen(55)) == ["", "proven"]
+    assert changes(seen(50), seen(50), seen(50), seen(55)) == ["", "", "", ""]
+
+
+def test_intervals_hold_together():
+    alone, among = (trend(RIGHT, [seen(50)] * count, alpha=0.05)[0].estimate.interval for count in (1, 5))
+
+    assert alone.level == 0.95
+    assert among.level == pytest.approx(0.99)
+    assert among.low < alone.low
+
+
+def test_what_was_lost_can_only_make_a_change_uncertain():
+    assert changes(seen(50), seen(80, lost=0)) == ["", "proven"]
+    assert changes(seen(50), seen(45, lost=40)) == ["", ""]  # 45 of 60, and perhaps of 100
+    assert trend(RIGHT, [seen(45, lost=40)], alpha=0.05)[0].estimate.lost == 40
+
+
+def test_other_samples_are_no_change_of_the_metric():
+    assert changes(seen(50), seen(90, dataset="e"), seen(90, dataset="e")) == ["", "other samples", ""]
