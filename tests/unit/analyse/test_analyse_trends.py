@@ -14,8 +14,9 @@ N = 100
 
 
 def seen(right: int, *, lost: int = 0, dataset: str = "d") -> Seen:
-    """So many of a hundred samples right, the first ones; of the others so many lost."""
-    values = np.repeat([1.0, np.nan, 0.0], [right, lost, N - right - lost])
+    """So many of a hundred samples right, the first ones, but that so many of these are lost."""
+    values = np.repeat([1.0, 0.0], [right, N - right])
+    values[:lost] = np.nan
     gone = np.isnan(values)
     scores = Scores(values, np.where(gone, 0.0, values), np.where(gone, 1.0, values), gone, np.zeros(N, dtype=bool))
     return Seen(run=f"r{right}", started="", arm="v2", dataset=dataset, scores=scores, clusters=None)
@@ -44,9 +45,10 @@ def test_intervals_hold_together():
 
 
 def test_what_was_lost_can_only_make_a_change_uncertain():
-    assert changes(seen(50), seen(80, lost=0)) == ["", "proven"]
-    assert changes(seen(50), seen(45, lost=40)) == ["", ""]  # 45 of 60, and perhaps of 100
-    assert trend(RIGHT, [seen(45, lost=40)], alpha=0.05)[0].estimate.lost == 40
+    """Ten more are right, and of those that were right before some are lost."""
+    assert changes(seen(50), seen(60)) == ["", "proven"]
+    assert changes(seen(50), seen(60, lost=20)) == ["", ""]
+    assert trend(RIGHT, [seen(60, lost=20)], alpha=0.05)[0].estimate.lost == 20
 
 
 def test_other_samples_are_no_change_of_the_metric():
