@@ -19,7 +19,8 @@ from sqlalchemy import Connection, Engine, Table, select
 
 from pytest_crucible.errors import StoreError
 from pytest_crucible.store import schema
-from pytest_crucible.store.opening import explained, insert_once, insert_over, shown
+from pytest_crucible.store.inserting import insert_many
+from pytest_crucible.store.opening import explained, shown
 
 Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """Of one table, and whether they take the place of what is there."""
@@ -53,7 +54,7 @@ def _take(engine: Engine, location: str, path: Path, given: Path) -> bool:
             known = _knows(connection, json.loads(head)["run"])
             for name, overwrite, many in map(json.loads, lines) if known else ():
                 table = schema.metadata.tables[name]
-                connection.execute((insert_over if overwrite else insert_once)(engine, table), many)
+                insert_many(connection, table, many, over=overwrite)
     except BaseException as error:
         path.rename(given)
         if isinstance(error, StoreError | ValueError | KeyError):

@@ -19,7 +19,8 @@ from pytest_crucible.records import Event, Lost, Observation, Outcome
 from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import event_row
-from pytest_crucible.store.opening import explained, insert_once, insert_over
+from pytest_crucible.store.inserting import insert_many
+from pytest_crucible.store.opening import explained
 from pytest_crucible.store.unsaved import Rows
 
 INTERVAL_S = 0.25
@@ -190,7 +191,7 @@ class Writer:
 def _write(engine: Engine, batch: _Batch) -> None:
     with engine.begin() as connection:
         for table, overwrite, many in batch.tables():
-            connection.execute((insert_over if overwrite else insert_once)(engine, table), many)
+            insert_many(connection, table, many, over=overwrite)
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
