@@ -27,6 +27,7 @@ from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.foresee import foresee
 from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.report.announce import announcement
+from pytest_crucible.report.printable import printable
 from pytest_crucible.resources import Resources
 from pytest_crucible.scorers.judge import Judge
 from pytest_crucible.store.history import add_tag
@@ -128,7 +129,7 @@ class Agenda:
             asked = [*names_of(experiment.contenders), *(one.name for one in self._judges)]
             self._resources.shared.spending.allow(item.nodeid, budget, asked)
         for warning in experiment.warnings:
-            item.warn(CrucibleWarning(warning))
+            item.warn(CrucibleWarning(printable(warning)))
         plan = experiment.plan
         arms = tuple(one if one.stored_run is None else self._stored(one, plan) for one in plan.arms)
         self.experiments[item.nodeid] = replace(experiment, plan=replace(plan, arms=arms))

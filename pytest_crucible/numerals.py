@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from pytest_crucible.records import Interval
@@ -27,13 +28,17 @@ def number(value: float | None, interval: Interval | None = None, *, sign: bool 
 
 
 def with_interval(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:
-    """`0.563 [0.536, 0.589]`, or the value and the words `no interval`."""
-    shown = number(value, interval, sign=sign)
-    if value is None:
-        return shown
-    if interval is None:
-        return f"{shown} [no interval]"
-    ends = ", ".join(number(end, interval, sign=sign) for end in (interval.low, interval.high))
+    """`0.563 [0.536, 0.589]`, or the value and the words `no interval`.
+
+    >>> with_interval(1.5984, Interval(low=1.5832, high=math.inf, level=0.95, method="order statistics"))
+    '1.598 [1.583, inf]'
+    """
+    if value is None or interval is None:
+        shown = number(value, sign=sign)
+        return shown if value is None else f"{shown} [no interval]"
+    precision = _closed(value, interval)
+    shown = number(value, precision, sign=sign)
+    ends = ", ".join(number(end, precision, sign=sign) for end in (interval.low, interval.high))
     return f"{shown} [{ends}]"
 
 
@@ -107,6 +112,14 @@ def ratio_with_interval(value: float | None, interval: Interval | None) -> str:
     if value is None or interval is None:
         return with_interval(value, interval)
     return f"{ratio(value, interval)} [{ratio(interval.low, interval)}, {ratio(interval.high, interval)}]"
+
+
+def _closed(value: float, interval: Interval) -> Interval:
+    """As wide on its open side as on the other: what half of an interval earns its number."""
+    known = [abs(value - end) for end in (interval.low, interval.high) if math.isfinite(end)]
+    if len(known) != 1:
+        return interval
+    return dataclasses.replace(interval, low=value - known[0], high=value + known[0])
 
 
 def _decimals(interval: Interval | None, value: float) -> int:

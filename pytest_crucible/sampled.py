@@ -13,6 +13,7 @@ from pytest_crucible.analyse.worst import judged_metric
 from pytest_crucible.conclusion import stored_answers
 from pytest_crucible.records import Analysis, Run, SampleColumns
 from pytest_crucible.report.chapters import Chapter
+from pytest_crucible.report.folding import worst_first
 from pytest_crucible.report.model import report_of
 from pytest_crucible.report.page.render import render_html
 from pytest_crucible.store.exchanges import exchanges, fates, ids, latencies
@@ -67,5 +68,6 @@ def _worth_telling(seconds: list[float]) -> list[float]:
 
 def html_report(run: Run) -> str:
     """A run as one HTML page."""
+    run = worst_first(run)
     with chapters(run) as found:
         return render_html(report_of(run), found)

@@ -34,9 +34,10 @@ class Grid:
     rows: tuple[Row, ...]
 
     def is_number(self, column: int) -> bool:
-        """Whether a column holds single numbers, which stand to the right."""
+        """Whether a column holds single numbers, which stand to the right; one with intervals does not."""
         head = self.heads[column]
-        return head in NUMBERS or head.startswith("p (") or head == "p"
+        single = not any(row.cells[column].endswith("]") for row in self.rows)
+        return single and (head in NUMBERS or head.startswith("p (") or head == "p")
 
     def with_names(self) -> Grid:
         """The same, with the experiment's name as the first column."""

@@ -2,10 +2,11 @@ r"""A report as LaTeX for a paper: booktabs tables, a paragraph of methods, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pytest_crucible.records import Run
-from pytest_crucible.report.grids import Grid
+from pytest_crucible.report.aligning import DIGIT, POINT, aligned, typeset
+from pytest_crucible.report.grids import Grid, named
 from pytest_crucible.report.methods import Statement
 from pytest_crucible.report.model import Report, report_of
 from pytest_crucible.report.printable import printable
@@ -15,7 +16,9 @@ _PREAMBLE = r"""\documentclass{article}
 \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage[utf8]{inputenc}
 \usepackage[margin=2.5cm]{geometry}
-\usepackage{array, booktabs, tabularx}
+\usepackage{array, booktabs, longtable}
+\setlength\LTleft{0pt}
+\setlength\LTright{0pt}
 \begin{filecontents*}[overwrite]{\jobname-references.bib}"""
 _BEGIN = r"""\end{filecontents*}
 \begin{document}"""
@@ -35,10 +38,17 @@ _SPECIAL = {
     "'": "\\textquotesingle{}",
     "`": "\\textasciigrave{}",
     "-": "{-}",
+    "/": "/\\allowbreak{}",
+    "\u2212": "$-$",
+    DIGIT: "\\phantom{0}",
+    POINT: "\\phantom{.}",
     "\n": " ",
     "\u00a0": "~",
     "\u202f": "\\,",
 }
+_LINE, _BOLD, _ITALIC = "\\linewidth", "\\bfseries", "\\leftskip1em\\itshape"
+A_WORD = 18
+"""Letters up to which a cell is never broken."""
 _LAST_LATIN = "\u017f"
 """Beyond it a font must be chosen before a letter can be set."""
 
@@ -60,7 +70,12 @@ def escaped(text: str) -> str:
     >>> escaped("50 % of a_b"), escaped("你")
     ('50 \\% of a\\_\\allowbreak{}b', '[U+4F60]')
     """
-    return "".join(_character(one) for one in printable(text))
+    return _numbers(printable(text))
+
+
+def _numbers(text: str) -> str:
+    """What we wrote ourselves, blanks as wide as a digit too."""
+    return "".join(map(_character, text))
 
 
 def _character(one: str) -> str:
@@ -86,7 +101,7 @@ def _body(report: Report) -> Iterator[str]:
     }
     for caption, grid in captions.items():
         if grid.rows:
-            yield from _table(grid.with_names() if many else grid, caption, words=1 + many)
+            yield from _table(grid, caption, many=many)
     for remark in report.remarks:
         yield f"\\noindent {escaped(remark.strip())}.\n"
     yield "\\section*{Methods}"
@@ -97,30 +112,42 @@ def _sentence(one: Statement) -> str:
     return escaped(one.text.removesuffix(".")) + (f"~\\cite{{{','.join(one.cites)}}}." if one.cites else ".")
 
 
-def _table(grid: Grid, caption: str, words: int) -> Iterator[str]:
-    """The first `words` columns share what room the others leave."""
-    wide = ">{\\raggedright\\arraybackslash}X" * words
-    columns = wide + "".join("r" if grid.is_number(k) else "l" for k in range(words, len(grid.heads)))
-    yield "\\begin{table}[htbp]\\centering\\footnotesize\\setlength\\tabcolsep{4pt}"
-    yield f"\\caption{{{escaped(caption)}}}"
-    yield f"\\begin{{tabularx}}{{\\linewidth}}{{@{{}}{columns}@{{}}}}"
-    yield "\\toprule"
-    yield _row(grid.heads)
-    yield "\\midrule"
-    for row in grid.rows:
-        yield _row(row.cells)
-        if row.below:
-            below = f"\\footnotesize\\itshape {escaped(row.below)}"
-            yield f"\\multicolumn{{{len(grid.heads)}}}{{@{{\\quad}}p{{0.92\\linewidth}}@{{}}}}{{{below}}} \\\\"
-    yield "\\bottomrule\n\\end{tabularx}\n\\end{table}\n"
+def _table(grid: Grid, caption: str, *, many: bool) -> Iterator[str]:
+    """A table that goes on on the next page. With several experiments the rows of each stand under its name."""
+    columns = [_set(grid, k) for k in range(len(grid.heads))]
+    wide = len(columns)
+    yield "{\\footnotesize\\setlength\\tabcolsep{4pt}"
+    yield f"\\begin{{longtable}}{{@{{\\extracolsep{{\\fill}}}}{''.join(kind for kind, _ in columns)}@{{}}}}"
+    yield f"\\caption{{{escaped(caption)}}} \\\\"
+    head = f"\\toprule\n{_row(map(escaped, grid.heads))}\n\\midrule"
+    yield f"{head}\n\\endfirsthead\n{head}\n\\endhead\n\\bottomrule\n\\endfoot"
+    above = ""
+    for row, *cells in zip(grid.rows, *(cells for _, cells in columns), strict=True):
+        if many and row.experiment != above:
+            above = row.experiment
+            yield f"\\addlinespace\n{_across(wide, named(above), _BOLD)}*"
+        below = _across(wide, row.below, _ITALIC) if row.below else ""
+        yield _row(cells) + (f"*\n{below}" if below else "")
+    yield "\\end{longtable}}\n"
 
 
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_cell, cells)) + " \\\\"
+def _set(grid: Grid, k: int) -> tuple[str, list[str]]:
+    """How a column is set: numbers to the right, estimates by their decimal points, words in lines where they are many."""
+    cells = [row.cells[k] for row in grid.rows]
+    if grid.is_number(k):
+        return "r", [_numbers(typeset(cell)) for cell in cells]
+    if any(cell.endswith("]") for cell in cells):
+        return "l", [_numbers(f"{number} {interval}") for number, interval in aligned(cells)]
+    longest = max(map(len, cells))
+    width = f"{min(0.3, longest / 100):.2f}{_LINE}"
+    return ("l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"), list(map(escaped, cells))
 
 
-def _cell(text: str) -> str:
-    """Numbers have a minus, not a hyphen."""
-    signed = text.replace("[-", "[\0").replace(", -", ", \0")
-    signed = f"\0{signed[1:]}" if signed[:1] == "-" and len(signed) > 1 else signed
-    return "$-$".join(map(escaped, signed.split("\0")))
+def _across(columns: int, text: str, shape: str) -> str:
+    """A row of one text. It takes no width, which would be added to that of the last column."""
+    box = f"\\makebox[0pt][l]{{\\parbox[t]{{0.95{_LINE}}}{{\\raggedright\\strut{shape} {escaped(text)}\\strut}}}}"
+    return f"\\multicolumn{{{columns}}}{{@{{}}l@{{}}}}{{{box}}} \\\\"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + " \\\\"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_crucible.records import Run
-from pytest_crucible.report.grids import Grid, Row
+from pytest_crucible.report.grids import Grid, Row, named
 from pytest_crucible.report.model import Report, report_of
 from pytest_crucible.report.printable import printable
 
@@ -82,10 +82,12 @@ def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _worst(run: Run) -> Iterator[str]:
+    many = len(run.experiments) > 1
     for analysis in run.experiments:
+        whose = f"{plain(named(analysis.plan.nodeid))}, " if many else ""
         for one in analysis.worst:
             was = "" if one.baseline_value is None else f", baseline {one.baseline_value:g}"
-            yield f"{code(one.sample)}: {plain(one.metric)} = {one.value:g}{was}"
+            yield f"{whose}{code(one.sample)}: {plain(one.metric)} = {one.value:g}{was}"
             yield from ("", *_fenced(printable(one.reply, A_REPLY)), "")
 
 

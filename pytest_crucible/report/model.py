@@ -9,6 +9,7 @@ from typing import Any
 from pytest_crucible.numerals import counted
 from pytest_crucible.records import Run, State
 from pytest_crucible.report.findings import agreement_grid, findings_grid
+from pytest_crucible.report.folding import worst_first
 from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
 from pytest_crucible.report.methods import Statement, cited, methods
 from pytest_crucible.report.references import Reference, known_references
@@ -46,7 +47,8 @@ class Report:
 
 
 def report_of(run: Run) -> Report:
-    """The report of a run, whether it has just been concluded or comes from the run store."""
+    """The report of a run, just concluded or from the run store. Of many experiments the worst stand first."""
+    run = worst_first(run)
     statements = tuple(methods(run))
     return Report(
         run=run,
@@ -128,9 +130,20 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
             f"dataset of {name}",
             f"{plan.dataset}, {counted(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}",
         )
-        for arm in plan.arms:
-            yield f"{arm.role} {arm.name} of {name}", f"{arm.identity}{_sampled(arm.parameters)}"
+    yield from _arms(run)
     yield from _flat(run.environment)
+
+
+def _arms(run: Run) -> Iterator[tuple[str, str]]:
+    """Each arm once where it is the same in all experiments."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for analysis in run.experiments:
+        for arm in analysis.plan.arms:
+            same = found.setdefault(f"{arm.role} {arm.name}", {})
+            same.setdefault(f"{arm.identity}{_sampled(arm.parameters)}", []).append(named(analysis.plan.nodeid))
+    for arm_name, identities in found.items():
+        for identity, experiments in identities.items():
+            yield arm_name if len(identities) == 1 else f"{arm_name} of {', '.join(experiments)}", identity
 
 
 def _sampled(parameters: Mapping[str, Any]) -> str:

@@ -110,7 +110,7 @@ def _forest(found: Sequence[Forest], why_not: str) -> Figure:
             )
             axis.plot([low, high], [k, k], color=COLOURS[0], linewidth=1.4)
             axis.plot([mark.value], [k], "o", color=COLOURS[0], markersize=5)
-        axis.set_yticks(range(len(one.marks)), [_plain(f"{mark.name}\n{mark.shown}") for mark in one.marks])
+        axis.set_yticks(range(len(one.marks)), [_plain(f"{mark.label}\n{mark.shown}") for mark in one.marks])
         axis.set_ylim(len(one.marks) - 0.5, -0.5)
         axis.set_xlim(one.axis.low, one.axis.high)
     return figure

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 MOST = 2_000
-_KEPT = "\n\u00a0\u202f\u3000"
-"""Not printable to Python, and harmless."""
+_KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
+"""Not printable to Python, and harmless: the last two join and part letters of Persian, of Hindi, and the figures of an emoji."""
 
 
 def printable(text: str, most: int = MOST) -> str:

@@ -187,10 +187,12 @@ def _percentiles(spread: Spread) -> list[str]:
 def seconds(value: float) -> str:
     """A duration with three digits.
 
-    >>> seconds(0.0431), seconds(12.34), seconds(0.000123), seconds(0)
-    ('0.0431 s', '12.3 s', '0.123 ms', '0 s')
+    >>> seconds(0.0431), seconds(1.1), seconds(99.96), seconds(0.000123), seconds(0)
+    ('0.0431 s', '1.10 s', '100 s', '0.123 ms', '0 s')
     """
-    return f"{_three_digits(value)} s" if value >= 0.001 or not value else f"{value * 1e3:.3g} ms"
+    if not value:
+        return "0 s"
+    return f"{_three_digits(value)} s" if value >= 0.001 else f"{_three_digits(value * 1e3)} ms"
 
 
 def dollars(value: float) -> str:
@@ -204,7 +206,7 @@ def dollars(value: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def _name(analysis: Analysis) -> str:

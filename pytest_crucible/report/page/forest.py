@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Comparison, Interval, Run, State
+from pytest_crucible.report.aligning import aligned
 from pytest_crucible.report.grids import Row, comparisons, named
 from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
-from pytest_crucible.report.page.tables import aligned
 
 HEIGHT = 28
 """Of one strip, in pixels. Its width is that of the page, so that positions are percentages."""
@@ -30,6 +30,12 @@ class Mark:
     state: State | None = None
     limits: tuple[float, ...] = ()
     """Where a verdict turns: no difference, a margin, a target."""
+    experiment: str = ""
+    """Whose line it is, where there are several."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.experiment}: {self.name}" if self.experiment else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,8 @@ def levels(run: Run) -> Iterator[Forest]:
     many = len(run.experiments) > 1
     found = [
         (one.metric, Mark(
-            name=f"{named(analysis.plan.nodeid)}: {one.arm}" if many else one.arm,
+            name=one.arm,
+            experiment=named(analysis.plan.nodeid) if many else "",
             shown=with_interval(one.value, one.interval),
             value=one.value,
             interval=one.interval,
@@ -90,7 +97,8 @@ def _difference(row: Row, one: Comparison, many: bool) -> Mark:
     name = row.cells[0].removeprefix(f"{one.contrast.metric}: ")
     margin = one.contrast.margin
     return Mark(
-        name=f"{named(row.experiment)}: {name}" if many else name,
+        name=name,
+        experiment=named(row.experiment) if many else "",
         shown=row.cells[1],
         value=one.difference,
         interval=one.interval,
@@ -132,7 +140,7 @@ def _strip(mark: Mark, on: Axis) -> ElementTree.Element:
                 parts.append(element("line", x1=at, x2=at, y1=middle - 5, y2=middle + 5, class_="interval"))
     if mark.value is not None and math.isfinite(mark.value):
         parts.append(element("circle", cx=_percent(on.share(mark.value)), cy=middle, r=5, class_="point"))
-    title = element("title", f"{mark.name}: {mark.shown}")
+    title = element("title", f"{mark.label}: {mark.shown}")
     size = {"width": "100%", "height": HEIGHT}
     return element("svg", title, *parts, **size, class_=f"strip {mark.state or ''}".strip(), role="img")
 

@@ -215,5 +215,7 @@ function told([became, text, detail, seconds, tokens]) {
 }
 
 for (const place of document.querySelectorAll(".explorer")) {
-  new Explorer(place, place.dataset.scene).open().catch((error) => { place.textContent = `The samples cannot be read: ${error}`; });
+  const open = () => new Explorer(place, place.dataset.scene).open().catch((error) => { place.textContent = `The samples cannot be read: ${error}`; });
+  const folded = place.closest("details:not([open])");  // what nobody looks at is not unpacked
+  if (folded) folded.addEventListener("toggle", open, { once: true }); else open();
 }

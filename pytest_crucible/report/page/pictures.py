@@ -44,7 +44,7 @@ def pairs(name: str, candidate: tuple[str, Sequence[float]], baseline: tuple[str
     both = np.isfinite(theirs) & np.isfinite(ours)
     if not both.any():
         return ""
-    on = axis([*theirs[both].tolist(), *ours[both].tolist()])
+    on = _with_room(axis([*theirs[both].tolist(), *ours[both].tolist()]))
     x, y = _scales(on, on)
     equal = element("line", x1=x(on.low), y1=y(on.low), x2=x(on.high), y2=y(on.high), class_="limit")
     dots = _dots(theirs[both], ours[both], on, x, y)
@@ -73,6 +73,12 @@ def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
         for k, values in seen
     ]
     return _frame("Share of answers within a time", across, up, "seconds", "share of answers", lines)
+
+
+def _with_room(on: Axis) -> Axis:
+    """A scale on which a point at either end is drawn whole, beside the ticks and not over them."""
+    room = 0.07 * (on.high - on.low)
+    return Axis(on.low - room, on.high + room, on.ticks)
 
 
 def _dots(theirs: Any, ours: Any, on: Axis, x: Callable[[float], float], y: Callable[[float], float]) -> list[Any]:

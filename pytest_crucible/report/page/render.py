@@ -12,13 +12,15 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from pytest_crucible.records import State
 from pytest_crucible.report.chapters import Chapter, slice_grid
+from pytest_crucible.report.folding import worst_states
 from pytest_crucible.report.grids import Grid
 from pytest_crucible.report.model import Report
 from pytest_crucible.report.page import archive
 from pytest_crucible.report.page.forest import differences, levels
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
-from pytest_crucible.report.page.tables import laid_out
+from pytest_crucible.report.page.tables import blanks, laid_out
 from pytest_crucible.report.page.worth import Told, slowest, worst
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.usage import percentile_note
@@ -26,6 +28,8 @@ from pytest_crucible.report.usage import percentile_note
 HERE = Path(__file__).parent
 MARKS = {"met": "✓", "missed": "✗", "undecided": "?"}
 """Beside the word: colour only repeats it."""
+FEW = 3
+"""Experiments up to which the samples of all lie open."""
 Agreement = tuple[tuple[int, ...], ...]
 """Samples by whether the candidate (rows) and whether the baseline (columns) is right."""
 
@@ -35,6 +39,8 @@ class Scene:
     """One experiment as the page shows it."""
 
     chapter: Chapter
+    state: State | None
+    """Its worst verdict."""
     groups: Grid
     pictures: tuple[Markup, ...]
     agreements: tuple[tuple[str, Agreement], ...]
@@ -47,9 +53,11 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     """A page that needs nothing but itself. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     made = _environment().get_template("page.html.j2")
+    states = worst_states(report.run)
     return made.render(
         report=report,
-        scenes=[_scene(chapter) for chapter in chapters],
+        scenes=[_scene(chapter, states.get(chapter.analysis.plan.nodeid)) for chapter in chapters],
+        few=FEW,
         forests=list(differences(report.run)),
         levels=list(levels(report.run)),
         marks=MARKS,
@@ -71,13 +79,15 @@ def _environment() -> Environment:
     )
     made.filters["laid_out"] = laid_out
     made.filters["printable"] = printable
+    made.filters["blanks"] = blanks
     made.filters["svg"] = Markup
     return made
 
 
-def _scene(chapter: Chapter) -> Scene:
+def _scene(chapter: Chapter, state: State | None) -> Scene:
     return Scene(
         chapter=chapter,
+        state=state,
         groups=slice_grid(chapter),
         pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
         agreements=tuple(_agreements(chapter)),
@@ -101,7 +111,12 @@ def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
     for metric in chapter.judged:
         if len(chapter.arms) > 1 and _is_binary(chapter, metric):
             ours, theirs = chapter.columns.scores[metric][:2]
-            both = [(a > 0.5, b > 0.5) for a, b in zip(ours, theirs, strict=True) if not math.isnan(a + b)]
+            right = chapter.facts[metric].direction == "higher"  # of a fault a yes is wrong
+            both = [
+                ((a > 0.5) is right, (b > 0.5) is right)
+                for a, b in zip(ours, theirs, strict=True)
+                if not math.isnan(a + b)
+            ]
             yield metric, tuple(tuple(both.count((mine, other)) for other in (True, False)) for mine in (True, False))
 
 

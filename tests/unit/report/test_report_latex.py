@@ -16,7 +16,8 @@ HOSTILE = "50 % & #1 $x$ {a} ~ ^ \\input{/etc/passwd} a_b 你 😀 < > | \" ' ` 
 def test_tables_have_rules_and_the_cells_of_the_report(run):
     text = render_latex(run())
 
-    assert text.count("\\toprule") == text.count("\\bottomrule") == 3
+    assert text.count("\\caption") == text.count("\\bottomrule") == 3
+    assert text.count("\\toprule") == 6  # once more where a table goes on on the next page
     assert "exact: v2 vs v1 & $-$0.035 [$-$0.087, +0.016] & 198 & 2 & 0.180 & missed, proven" in text
     assert "Wilson\\textquotesingle{}s score interval~\\cite{wilson1927}." in text
 

@@ -136,3 +136,12 @@ def test_a_p_value_has_three_decimals_or_a_size(value, shown):
 @pytest.mark.parametrize(("value", "shown"), [(0.0617, "6.2 points"), (0.15, "15 points"), (0.004, "0.4 points")])
 def test_a_share_is_told_in_points(value, shown):
     assert points(value) == shown
+
+
+def test_an_interval_that_is_open_has_the_digits_of_its_other_half():
+    late = Interval(low=1.5832, high=math.inf, level=0.95, method="order statistics")
+    early = Interval(low=-math.inf, high=12.4, level=0.95, method="order statistics")
+
+    assert with_interval(1.5984, late) == "1.598 [1.583, inf]"
+    assert with_interval(12.0, early) == "12.000 [-inf, 12.400]"
+    assert with_interval(7, None) == "7 [no interval]"

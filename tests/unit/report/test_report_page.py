@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import json
 import math
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.report.aligning import DIGIT, POINT, aligned
+from pytest_crucible.report.folding import MOST
 from pytest_crucible.report.grids import Grid, Row
+from pytest_crucible.report.model import report_of
 from pytest_crucible.report.page.archive import A_TEXT, packed, text_of
 from pytest_crucible.report.page.forest import differences, levels
-from pytest_crucible.report.page.pictures import distribution, pairs, waiting
+from pytest_crucible.report.page.pictures import LEFT, RIGHT, WIDTH, distribution, pairs, waiting
 from pytest_crucible.report.page.svg import axis
-from pytest_crucible.report.page.tables import aligned, laid_out
+from pytest_crucible.report.page.tables import blanks, laid_out
 
 NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
@@ -48,10 +53,27 @@ def test_cells_are_set_by_what_they_are():
     rows = (Row(experiment="a::b", cells=("x", "-0.5 [no interval]", "1,234", "met"), state="met"),)
     layout = laid_out(Grid(heads=("target", "estimate", "n", "verdict"), rows=rows), many=True)
 
-    ((_, cells),) = layout.rows
-    assert [(cell.kind, cell.text) for cell in cells] == [
-        ("word", "b"), ("word", "x"), ("estimate", "−0.5 [no interval]"), ("number", "1,234"), ("verdict", "met"),
+    (body,) = layout.bodies
+    ((_, cells),) = body.rows
+    assert body.name == "b"
+    assert [(cell.kind, cell.text, cell.interval) for cell in cells] == [
+        ("word", "x", ""), ("estimate", "−0.5", "[no interval]"), ("number", "1,234", ""), ("verdict", "met", ""),
     ]  # fmt: skip
+
+
+def test_a_column_of_numbers_with_intervals_is_one_of_estimates():
+    rows = (Row(experiment="a::b", cells=("v2", "1.53 [1.49, 1.62]")),)
+    grid = Grid(heads=("arm", "p95"), rows=rows)
+
+    assert not grid.is_number(1)
+    assert laid_out(grid).bodies[0].name == ""
+
+
+def test_blanks_that_only_align_can_be_left_out():
+    (short, _), (long, interval) = aligned(["8 [2, 14]", "0.25 [0.1, <b>]"])
+
+    assert str(blanks(short)) == f'8<span class="blank">{POINT}{DIGIT * 2}</span>'
+    assert (long, str(blanks(interval)).count("&lt;b&gt;")) == ("0.25", 1)
 
 
 def test_forests_draw_each_comparison_and_each_arm(run):
@@ -78,6 +100,13 @@ def test_pictures_escape_names_and_leave_out_what_is_unknown(draw):
     assert "nan" not in drawn
 
 
+def test_a_point_at_the_end_of_its_scale_is_drawn_beside_the_ticks():
+    drawn = pairs("m", ("v2", [0.0] * 99 + [1.0]), ("v1", [0.0] * 99 + [1.0]))
+
+    low, high = (float(found) for found in re.findall(r'<circle cx="([\d.]+)"', drawn))
+    assert LEFT + 12 < low < high < WIDTH - RIGHT - 2.6
+
+
 def test_nothing_is_drawn_of_nothing():
     nothing = ("v2", [math.nan]), ("v1", [math.nan])
 
@@ -102,3 +131,22 @@ def test_a_text_is_cut_where_it_is_too_long_and_says_so():
     assert text_of("x" * (A_TEXT + 5)).endswith("... (5 characters more)")
     assert text_of([{"role": "user", "content": "é"}]).count("é") == 1
     assert text_of(None) == ""
+
+
+def test_of_several_experiments_each_line_of_a_forest_names_its_own(run, analysis, plan):
+    two = run(analysis(plan(nodeid="t.py::test_a")), analysis(plan(nodeid="t.py::test_b")))
+
+    (compared,) = differences(two)
+    assert [(mark.experiment, mark.name) for mark in compared.marks] == [("test_a", "v2 vs v1"), ("test_b", "v2 vs v1")]
+    assert "test_b: v2 vs v1: -0.035" in list(compared.strips())[1][1]
+
+
+def test_of_many_experiments_the_worst_stand_first_in_files_too(run, analysis, plan):
+    many = run(*(analysis(plan(nodeid=f"t.py::test_{k:02}")) for k in range(MOST + 1)))
+    bad = dataclasses.replace(many, verdicts=tuple(
+        dataclasses.replace(one, state="met" if one.nodeid < "t.py::test_09" else one.state) for one in many.verdicts
+    ))  # fmt: skip
+
+    rows = report_of(bad).targets.rows
+    assert [row.experiment[-2:] for row in rows[:8:2]] == ["09", "10", "11", "12"]
+    assert len(rows) == 2 * (MOST + 1)

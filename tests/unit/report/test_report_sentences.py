@@ -47,7 +47,7 @@ def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
     arms = tuple(dataclasses.replace(arm, simulated=True) for arm in plan().arms)
     one = run(analysis(plan(arms=arms)))
 
-    assert sentence(one.verdicts[1], one.experiments[0]).startswith("met (simulated): 1.2 [1.1, inf] n=198; ")
+    assert sentence(one.verdicts[1], one.experiments[0]).startswith("met (simulated): 1.250 [1.100, inf] n=198; ")
 
 
 def foresight(

@@ -18,7 +18,7 @@ TABLES = [
     "target             estimate [95 % interval]    n  lost  verdict",
     "exact >= 0.80      0.810 [0.750, 0.858]      200     0  met",
     "    unproven; proof needs about n=12,000 at this estimate",
-    "p95(seconds) <= 2  1.2 [1.1, inf]            198     2  met, proven",
+    "p95(seconds) <= 2  1.250 [1.100, inf]        198     2  met, proven",
     "",
     "comparison       difference [95 % interval]    n  lost      p  verdict",
     "exact: v2 vs v1  -0.035 [-0.087, +0.016]     198     2  0.180  missed, proven",
@@ -104,7 +104,7 @@ def test_in_a_narrow_terminal_a_subject_has_its_own_line(run):
         "  0.810 [0.750, 0.858]      200     0  met",
         "    unproven; proof needs about n=12,000 at this estimate",
         "p95(seconds) <= 2",
-        "  1.2 [1.1, inf]            198     2  met, proven",
+        "  1.250 [1.100, inf]        198     2  met, proven",
         "",
         "comparison",
     ]

@@ -59,7 +59,7 @@ def test_what_went_otherwise_than_it_should_stands_below(with_usage):
         "asked  requests  tokens in     out       cost  latency p50      p95  answers/s",
         "v2        1,018    120,000  20,123  >= $0.041      0.344 s  0.934 s       38.5",
         "    10 failed (429 x 8, timeout x 2); 10 retried; 8 hedged, 5 won; 8 cancelled (in no percentile); "
-        "waited for a turn: p50 0 s, p95 0.1 s; cost of 8 requests unknown",
+        "waited for a turn: p50 0 s, p95 0.100 s; cost of 8 requests unknown",
         "v1        1,000    120,000  20,123    unknown      0.344 s  0.934 s       38.5",
     ]
 

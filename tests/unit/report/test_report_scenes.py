@@ -1,0 +1,50 @@
+"""Experiments on the page: who was right where, and which lie open."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pytest_crucible.records import MetricFacts, SampleColumns
+from pytest_crucible.report.chapters import Chapter
+from pytest_crucible.report.model import report_of
+from pytest_crucible.report.page.render import FEW, render_html
+
+OURS, THEIRS = (1.0, 1.0, 1.0, 0.0, math.nan), (0.0, 0.0, 1.0, 1.0, 1.0)
+
+
+@pytest.fixture
+def chapter(analysis):
+    """Five samples, one of which the candidate lost."""
+
+    def of(one=None, **facts):
+        nothing = ((math.nan,) * 5,) * 2
+        columns = SampleColumns(
+            ids=tuple("abcde"), groups=("",) * 5, scores={"exact": (OURS, THEIRS)}, latency_s=nothing,
+            became=(("answered",) * 5,) * 2,
+        )  # fmt: skip
+        return Chapter(
+            analysis=one or analysis(), metric="exact", judged=("exact",), columns=columns, clusters=None, slices=(),
+            facts={"exact": MetricFacts(name="exact", kind="binary", low=0.0, high=1.0, **facts)},
+            read=lambda start, stop: (),
+        )  # fmt: skip
+
+    return of
+
+
+@pytest.mark.parametrize(("direction", "better", "worse"), [("higher", 2, 1), ("lower", 1, 2)])
+def test_of_a_fault_a_yes_is_wrong(run, chapter, direction, better, worse):
+    page = render_html(report_of(run()), [chapter(direction=direction)])
+
+    assert f'<td class="gain">{better} <span>better</span>' in page
+    assert f'<td class="loss">{worse} <span>worse</span>' in page
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_of_many_experiments_the_samples_are_folded(run, analysis, plan, chapter, count):
+    analyses = [analysis(plan(nodeid=f"t.py::test_{k}")) for k in range(count)]
+    page = render_html(report_of(run(*analyses)), [chapter(one) for one in analyses])
+
+    assert page.count('<details class="scene" open>') == (count if count <= FEW else 0)
+    assert page.count('<span aria-hidden="true">✗</span> missed</span></summary>') == count
