@@ -80,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told(f"{name}: {_sentence(error.format_message())}", USAGE)
     except (CrucibleError, ValueError) as error:
         return _told(f"{name}: {error}", USAGE)
+    except OSError as error:  # a full disk behind standard output: what is asked for by name is told by its command
+        return _told(f"{name}: {error.filename or 'what it found'} cannot be written: {error.strerror or error}", USAGE)
     return USAGE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -98,4 +99,11 @@ def _ending(file: str, known: Reporters) -> str:
     for ending in sorted(known, key=len, reverse=True):
         if name == ending or name.endswith((f".{ending}", f"-{ending}")):
             return ending
-    raise SpecError(f"report {file!r}: nothing writes .{Path(file).suffix[1:]} (known: {', '.join(sorted(known))})")
+    raise SpecError(f"report {file!r}: {_unwritten(Path(file).suffix[1:], known)}")
+
+
+def _unwritten(ending: str, known: Reporters) -> str:
+    """Why nobody writes it, with the nearest ending or all that there are."""
+    near = difflib.get_close_matches(ending, known, n=1)
+    hint = f": did you mean .{near[0]}" if near else f" (known: {', '.join(sorted(known))})"
+    return f"{f'nothing writes .{ending}' if ending else 'its name has no ending that says how to write it'}{hint}"

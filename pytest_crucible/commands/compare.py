@@ -41,7 +41,7 @@ def command(
     Exits 1 when a verdict is missed.
     """
     asked = claims(**claimed)
-    if Path(candidate).is_file() or Path(baseline).is_file():
+    if any(Path(one).is_file() or _is_path(one) for one in (candidate, baseline)):
         run, notes = _files(candidate, baseline, asked, alpha)
     else:
         run, notes = _runs(store, candidate, baseline, asked, alpha)
@@ -54,6 +54,10 @@ Compared = tuple[Run, tuple[str, ...]]
 
 def _files(candidate: str, baseline: str, asked: tuple[Contrast, ...], alpha: float | None) -> Compared:
     run = next((one for one in (candidate, baseline) if not Path(one).is_file()), None)
+    if run is not None and _is_path(run):
+        raise SpecError(
+            f"{run!r} is neither a file nor a run: give the path of a log or of a table, or what `crucible runs` lists"
+        )
     if run is not None:
         raise SpecError(
             f"{run!r} is no file: compare files with files, or runs with runs (crucible import makes a run)"
@@ -70,6 +74,11 @@ def _runs(store: str, candidate: str, baseline: str, asked: tuple[Contrast, ...]
             raise SpecError(f"{candidate} and {baseline} are the same answers: compare two that differ")
         level = opened.run(ours.run)["alpha"] if alpha is None else alpha
         return paired(opened, ours, theirs, lambda known: _checked(asked, known), alpha=level)
+
+
+def _is_path(named: str) -> bool:
+    """Whether it is named as a file is. Ids of runs have no point and no slash; arms and tags, which may, follow a colon."""
+    return ":" not in named and bool(Path(named).suffix or Path(named).parent.name)
 
 
 def _side(store: RunStore, named: str) -> Side:

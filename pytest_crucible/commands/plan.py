@@ -68,6 +68,9 @@ def command(
     """
     if (difference is None) == (margin is None):
         raise SpecError("say what is wanted: either --difference=D or --margin=M")
+    for option, amount in (("--difference", difference), ("--margin", margin)):
+        if amount is not None and not amount > 0:
+            raise SpecError(f"{option}={amount:g} is nothing to look for: write a number above 0, such as 0.05")
     seen, per_sample = _seen(store, run) if run else (ASSUMED, {"": PerSample(2, None, None)})
     needs = [
         _need(one, per_sample[one.nodeid], difference=difference, margin=margin, power=power, alpha=alpha / questions)

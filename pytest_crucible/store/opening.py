@@ -118,7 +118,7 @@ def _engine(url: str | URL, busy_s: float) -> Engine:
     if parsed.get_backend_name() == "postgresql":
         return _postgresql(parsed, busy_s)
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(url)
+        raise ArgumentError(f"run stores are kept in SQLite and PostgreSQL, not in {parsed.get_backend_name()}")
     engine = create_engine(url, connect_args={"timeout": busy_s})
 
     @event.listens_for(engine, "connect")

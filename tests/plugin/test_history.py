@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -313,3 +316,44 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
         "ok       run store: format 3, 1 run, 0 of them cut short",
         "ok       adapters: poor, v1, v2, v3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("plan", "--difference=0"), "--difference=0 is nothing to look for: write a number above 0, such as 0.05"),
+        (("plan", "--difference=-0.1"), "--difference=-0.1 is nothing to look for: *"),
+        (("plan", "--margin=0"), "--margin=0 is nothing to look for: *"),
+        (("plan", "--margin=nan"), "--margin=nan is nothing to look for: *"),
+        (("promote", "latest", "--as", "", "--force"), "--as='' is no name of a run: write letters, *"),
+        (("promote", "latest", "--as", "the best", "--force"), "--as='the best' is no name of a run: *"),
+        (("promote", "latest", "--as", "\x1b[31mred", "--force"), "--as='\\x1b[31mred' is no name of a run: *"),
+        (("compare", "a.eval", "b.eval"), "'a.eval' is neither a file nor a run: give the path of a log *"),
+        (("compare", "latest", "logs/b"), "'latest' is no file: compare files with files, or runs with runs *"),
+        (("compare", "latest", "abc"), "run store '*' has no run that begins with 'abc': *"),
+        (("runs", "--store=mysql://host/name"), "run store 'mysql://host/name' is not a database that can be reached: *"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_in_a_sentence(suite, crucible, arguments, sentence):
+    suite.run("--crucible-adapter=v2")
+
+    status, out, err = crucible(*arguments)
+
+    assert (status, out) == (4, "")
+    assert fnmatch.fnmatch(err.strip(), f"crucible {arguments[0]}: {sentence.replace('[', '[[]')}")
+
+
+def test_a_tag_that_names_nothing_is_refused_before_anything_is_asked(suite):
+    suite.refuses(
+        suite.run("--crucible-adapter=v2", "--crucible-tag=a b"), "--crucible-tag='a b' is no name of a run: *"
+    )
+
+
+def test_a_full_disk_behind_standard_output_is_told():
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        command = [sys.executable, "-m", "pytest_crucible", "metrics", "--json"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (
+        4, "crucible metrics: what it found cannot be written: No space left on device\n",
+    )  # fmt: skip

@@ -133,7 +133,8 @@ def test_it_says_what_was_ruled_in_places_that_a_screen_reader_finds(opened):
         assert page.get_by_role(landmark).count() == 1
     sections = page.get_by_role("region").all()
     assert len(sections) >= 6
-    assert page.get_by_role("table", name="Verdicts by comparison").get_by_role("row").count() == 5  # with the experiments' names
+    rows = page.get_by_role("table", name="Verdicts by comparison").get_by_role("row")
+    assert rows.count() == 5  # two under the names of their experiments, and the head
     assert page.locator("section#differences svg[role=img] title").count() == 2
     names = [select.get_attribute("aria-label") for select in first(page).locator("select").all()]
     assert names == ["show", "by", "order", "group"]
@@ -229,7 +230,9 @@ def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, 
     for name, text in SUITE.items():
         whole = textwrap.dedent(text).replace("HOSTILE", HOSTILE)
         many = "pytestmark = pytest.mark.parametrize('part', [1, 2])\n\n@metric("
-        (tmp_path / name).write_text(whole.replace("@metric(", many).replace("sampler)", "sampler, part)"), encoding="utf-8")
+        (tmp_path / name).write_text(
+            whole.replace("@metric(", many).replace("sampler)", "sampler, part)"), encoding="utf-8"
+        )
     command = [sys.executable, "-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
     subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, check=False)
     page = browser.new_page()

@@ -146,11 +146,12 @@ def test_a_junit_file_has_the_numbers_of_each_verdict(suite):
     ("name", "sentence"),
     [
         ("/proc/run.md", "report '/proc/run.md' cannot be written: '/proc': *"),
-        ("out", "report 'out': nothing writes . (known: *)"),
+        ("out", "report 'out': its name has no ending that says how to write it (known: *)"),
+        ("run.htm", "report 'run.htm': nothing writes .htm: did you mean .html"),
         ("run.svg", "report 'run.svg': nothing writes .svg (known: *forest.svg*)"),
         ("out.md", "report '*out.md' cannot be written: it is a directory"),
     ],
-    ids=["read-only", "no extension", "no such figure", "a directory"],
+    ids=["read-only", "no extension", "nearly one", "no such figure", "a directory"],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is_asked(suite, name, sentence, monkeypatch, capsys):
     (suite.path / "out.md").mkdir()

@@ -157,7 +157,7 @@ def test_json_holds_what_the_contract_names(suite):
     ("option", "sentence"),
     [
         ("--crucible-report=run.docx", "report 'run.docx': nothing writes .docx (known: *json*)"),
-        ("--crucible-report=run", "report 'run': nothing writes . (known: *json*)"),
+        ("--crucible-report=run", "report 'run': its name has no ending that says how to write it (known: *json*)"),
         (
             "--crucible-json=no/such/run.json",
             "report '*no/such/run.json' cannot be written: '*no/such' is not a directory",
