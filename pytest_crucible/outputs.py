@@ -104,6 +104,6 @@ def _ending(file: str, known: Reporters) -> str:
 
 def _unwritten(ending: str, known: Reporters) -> str:
     """Why nobody writes it, with the nearest ending or all that there are."""
-    near = difflib.get_close_matches(ending, known, n=1)
+    near = difflib.get_close_matches(ending, known, n=1, cutoff=0.75)
     hint = f": did you mean .{near[0]}" if near else f" (known: {', '.join(sorted(known))})"
     return f"{f'nothing writes .{ending}' if ending else 'its name has no ending that says how to write it'}{hint}"

@@ -64,6 +64,10 @@ def read(path: Path, harness: str = "", columns: Mapping[str, str] | None = None
     )
 
 
+_NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
+"""What no database keeps: NUL, and halves of surrogate pairs."""
+
+
 def _recognised(source: Source) -> str:
     for name, reader in READERS.items():
         if reader.recognises(source):
@@ -77,8 +81,9 @@ def _check_types(results: Results) -> None:
     """A file may say anything. Raises TypeError for what no harness means."""
     named = {results.task, results.arm, *(row.sample for row in results.rows)}
     named |= {metric for row in results.rows for metric in (*row.scores, *row.lost)}
+    named |= {row.group for row in results.rows if row.group is not None}
     for name in named:
-        if not isinstance(name, str):
+        if not (isinstance(name, str) and _NO_TEXT.isdisjoint(name)):
             raise TypeError(f"{name!r:.40} is no name")
     for row in results.rows:
         if not isinstance(row.epoch, int) or row.epoch < 0:

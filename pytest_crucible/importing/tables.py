@@ -153,6 +153,7 @@ def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
     if source.rows is not None:
         return source.rows
     if isinstance(given, dict) and isinstance(given.get("columns"), list) and isinstance(given.get("data"), list):
-        given = [dict(zip(given["columns"], row, strict=False)) for row in given["data"]]
+        lists = all(isinstance(row, list) for row in given["data"])
+        given = [dict(zip(given["columns"], row, strict=False)) for row in given["data"]] if lists else None
     is_list = isinstance(given, list) and all(isinstance(row, dict) for row in given)
     return list(enumerate(given, start=1)) if is_list else []

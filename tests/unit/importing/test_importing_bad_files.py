@@ -74,6 +74,14 @@ BAD = {
         lambda: '{"a": 1}',
         r"is of no format that is known: name the one that wrote it with --as \(inspect, ",
     ),
+    "rows.json": (
+        lambda: json.dumps({**json.loads(text("mlflow.json")), "data": [3]}),
+        r"is of no format that is known: name the one that wrote it with --as \(inspect, ",
+    ),
+    "half.json": (
+        lambda: inspect(eval={**json.loads(text("inspect-v1.json"))["eval"], "task": "\ud83d"}),
+        r"is not what inspect writes, .* \(TypeError: '\\ud83d' is no name\)",
+    ),
     "epoch.json": (lambda: of_epoch(0), r"is not what inspect writes, .* \(TypeError: -1 is no number of a repeat\)"),
     "broken.json": (
         lambda: inspect(eval={"model": "m"}),
