@@ -82,13 +82,13 @@ def experiment_told(emit: Emit | None, plan: Plan) -> Iterator[None]:
         yield
         return
     tell = partial(Event, experiment=plan.nodeid)
-    started = time.time()
+    began = time.monotonic()  # a clock that is set back would make an experiment shorter than nothing
     facts = {"dataset": plan.dataset, "samples": plan.selected, "arms": [arm.name for arm in plan.arms]}
-    emit(tell(name="experiment.start", at=started, facts=facts))
+    emit(tell(name="experiment.start", at=time.time(), facts=facts))
     try:
         yield
     finally:
-        emit(tell(name="experiment.stop", at=time.time(), seconds=time.time() - started))
+        emit(tell(name="experiment.stop", at=time.time(), seconds=time.monotonic() - began))
 
 
 def samples_told(emit: Emit | None, ask: Ask, plan: Plan, name: Callable[[int], str]) -> Ask:
@@ -115,14 +115,14 @@ class SampleTold:
     def __init__(self, emit: Emit, plan: Plan, arm: Arm, sample: str, epoch: int = 0) -> None:
         self._emit = emit
         self._tell = partial(Event, experiment=plan.nodeid, arm=arm.name, sample=sample, epoch=epoch)
-        self._started = time.time()
+        self._began = time.monotonic()
         facts = {"adapter": arm.adapter, "parameters": dict(arm.parameters)}
-        emit(self._tell(name="sample.start", at=self._started, facts=facts))
+        emit(self._tell(name="sample.start", at=time.time(), facts=facts))
 
     def stop(self, outcome: Outcome | None) -> None:
         """What became of it; None where it was cancelled."""
-        now = time.time()
-        self._emit(self._tell(name="sample.stop", at=now, seconds=now - self._started, facts=_became(outcome)))
+        seconds = time.monotonic() - self._began
+        self._emit(self._tell(name="sample.stop", at=time.time(), seconds=seconds, facts=_became(outcome)))
 
 
 def _became(outcome: Outcome | None) -> dict[str, Any]:

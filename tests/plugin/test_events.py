@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import textwrap
 from collections import Counter
 from typing import Any
 
@@ -272,3 +273,21 @@ def test_stored_answers_took_nothing_this_time(asked):
     assert (first["sent"], first["answered"], first["input_tokens"], first["output_tokens"]) == (20, 20, 140, 60)
     assert first["latency"]["n"] == 20
     assert second is None
+
+
+def test_a_clock_that_is_set_back_makes_nothing_shorter_than_nothing(told):
+    """An hour back with every look at it."""
+    told.pytester.makeconftest(
+        f"""
+        import itertools, time
+
+        hours = itertools.count()
+        now = time.time()
+        time.time = lambda: now - 3600 * next(hours)
+        {textwrap.indent(LISTENER, "    ")}
+        """
+    )
+    result = told.run(*ARMS)
+
+    assert result.ret == 0
+    assert min(one["seconds"] for one in events(told) if one["seconds"] is not None) >= 0
