@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,10 @@ def _changes(then: Plan, now: Plan) -> list[str]:
     return changed
 
 
+_LOOK = ("--collect-only", "-q", "--junitxml=", "--log-file=", "-o", "log_file=")
+"""Look, and leave alone what the run has written: its reports, its log, and below its cache."""
+
+
 class _Watcher:
     """Reads the plans when collection is over."""
 
@@ -132,8 +137,13 @@ class _Watcher:
 def _planned(command: Sequence[str], directory: Path) -> tuple[int, str, Mapping[str, Plan]]:
     """Collect as the run did, asking nothing: exit status, the last line that was said, the plans."""
     watcher, said = _Watcher(), io.StringIO()
-    with contextlib.chdir(directory), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = pytest.main([*command, "--collect-only", "-q", "-p", "no:cacheprovider"], plugins=[watcher])
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        contextlib.chdir(directory),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+    ):
+        status = pytest.main([*command, *_LOOK, "-o", f"cache_dir={cache}"], plugins=[watcher])
     lines = [line for line in said.getvalue().splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return int(status), (errors or lines or [""])[-1], watcher.plans

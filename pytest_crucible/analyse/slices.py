@@ -46,6 +46,7 @@ def _slice(facts: MetricFacts, scores: tuple[Scores, ...], group: str, inside: F
         metric=facts.name,
         group=group,
         n=len(ours),
+        lost=int((inside & scores[0].lost).sum()),
         value=mean.value,
         interval=mean.interval,
         pairs=compared.n if compared else None,

@@ -55,6 +55,8 @@ class Slice:
     metric: str
     group: str
     n: int
+    lost: int
+    """Of the candidate."""
     value: float | None
     interval: Interval | None
     pairs: int | None

@@ -43,7 +43,7 @@ class Chapter:
 def slice_grid(chapter: Chapter) -> Grid:
     """Each group with the candidate's mean and, where there is a first baseline, the difference to it."""
     nodeid, compared = chapter.analysis.plan.nodeid, len(chapter.arms) > 1
-    heads: tuple[str, ...] = ("group", f"{chapter.metric} of {chapter.arms[0]}", "n")
+    heads: tuple[str, ...] = ("group", f"{chapter.metric} of {chapter.arms[0]}", "n", "lost")
     if compared:
         heads = (*heads, f"{chapter.arms[0]} vs {chapter.arms[1]}", "pairs")
     rows = tuple(Row(experiment=nodeid, cells=_cells(one)[: len(heads)]) for one in chapter.slices)
@@ -52,6 +52,6 @@ def slice_grid(chapter: Chapter) -> Grid:
 
 def _cells(one: Slice) -> tuple[str, ...]:
     """A group that too few answered has no difference."""
-    mean = (one.group, with_interval(one.value, one.interval), f"{one.n:,}")
+    mean = (one.group, with_interval(one.value, one.interval), f"{one.n:,}", f"{one.lost:,}")
     shown = with_interval(one.difference, one.difference_interval, sign=True)
     return (*mean, shown, "-" if one.pairs is None else f"{one.pairs:,}")

@@ -112,7 +112,8 @@ def _forest(found: Sequence[Forest], why_not: str) -> Figure:
             axis.plot([mark.value], [k], "o", color=COLOURS[0], markersize=5)
         axis.set_yticks(range(len(one.marks)), [_plain(f"{mark.label}\n{mark.shown}") for mark in one.marks])
         axis.set_ylim(len(one.marks) - 0.5, -0.5)
-        axis.set_xlim(one.axis.low, one.axis.high)
+        room = 0.03 * (one.axis.high - one.axis.low)  # what lies at an end of the scale is not hidden by the frame
+        axis.set_xlim(one.axis.low - room, one.axis.high + room)
     return figure
 
 

@@ -305,6 +305,16 @@ def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
     assert "questions.jsonl" in out
 
 
+def test_a_doctor_leaves_alone_what_the_run_has_written(suite, crucible):
+    files = ("run.xml", "run.log", "run.md", ".pytest_cache/v/cache/nodeids")
+    suite.run("--crucible-adapter=v2", "--junitxml=run.xml", "--log-file=run.log", "--crucible-report=run.md", "--lf")
+    before = {name: (suite.path / name).read_bytes() for name in files}
+    (suite.path / "run.log").write_text("told")
+
+    assert "ok       test_sums.py::test_sums: the same 20 samples" in crucible("doctor", "latest")[1]
+    assert {name: (suite.path / name).read_bytes() for name in files} == before | {"run.log": b"told"}
+
+
 def test_a_doctor_looks_at_the_place(suite, crucible):
     assert crucible("doctor")[0] == 1  # there is no run store yet
     suite.run("--crucible-adapter=v2")

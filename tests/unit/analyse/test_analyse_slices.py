@@ -15,7 +15,7 @@ from pytest_crucible.records import MetricFacts
 def made(values) -> Scores:
     array = np.array(values, dtype=float)
     no = np.zeros(len(array), dtype=bool)
-    return Scores(array, array, array, no, no)
+    return Scores(array, array, array, np.isnan(array), no)
 
 
 FACTS = {"right": MetricFacts(name="right", kind="binary", low=0.0, high=1.0)}
@@ -34,6 +34,7 @@ def test_each_group_is_estimated_and_compared_as_if_it_were_alone():
     worse, better = cut(ours, theirs)
 
     assert (worse.group, worse.n, worse.pairs, better.group, better.n, better.pairs) == ("b", 3, 3, "a", 4, 4)
+    assert (worse.lost, better.lost) == (1, 0)
     alone = stats.compare([1, 0, 0, 0], [1, 1, 1, 0], kind="binary", bounds=(0, 1))
     assert (better.difference, better.difference_interval) == (alone.estimate, alone.interval)
     assert better.value == 0.75

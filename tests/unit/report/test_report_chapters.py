@@ -11,10 +11,26 @@ from pytest_crucible.report.chapters import Chapter, slice_grid
 
 SPAN = Interval(low=0.25, high=0.75, level=0.95, method="wilson")
 WHOLE = Slice(
-    metric="exact", group="a", n=12, value=0.5, interval=SPAN, pairs=11, difference=-0.25, difference_interval=SPAN
+    metric="exact",
+    group="a",
+    n=12,
+    lost=1,
+    value=0.5,
+    interval=SPAN,
+    pairs=11,
+    difference=-0.25,
+    difference_interval=SPAN,
 )
 EMPTY = Slice(
-    metric="exact", group="b", n=0, value=None, interval=None, pairs=None, difference=None, difference_interval=None
+    metric="exact",
+    group="b",
+    n=0,
+    lost=12,
+    value=None,
+    interval=None,
+    pairs=None,
+    difference=None,
+    difference_interval=None,
 )
 
 
@@ -30,14 +46,14 @@ def chapter(analysis):
 def test_a_group_that_nobody_answered_is_unknown(chapter):
     grid = slice_grid(chapter)
 
-    assert grid.heads == ("group", "exact of v2", "n", "v2 vs v1", "pairs")
+    assert grid.heads == ("group", "exact of v2", "n", "lost", "v2 vs v1", "pairs")
     assert [row.cells for row in grid.rows] == [
-        ("a", "0.500 [0.250, 0.750]", "12", "-0.250 [+0.250, +0.750]", "11"),
-        ("b", "unknown", "0", "unknown", "-"),
+        ("a", "0.500 [0.250, 0.750]", "12", "1", "-0.250 [+0.250, +0.750]", "11"),
+        ("b", "unknown", "0", "12", "unknown", "-"),
     ]
 
 
 def test_without_a_baseline_there_is_no_difference(chapter, analysis, plan):
     alone = dataclasses.replace(chapter, analysis=analysis(plan(arms=plan().arms[:1])))
 
-    assert [(len(row.cells)) for row in slice_grid(alone).rows] == [3, 3]
+    assert [(len(row.cells)) for row in slice_grid(alone).rows] == [4, 4]
