@@ -21,9 +21,10 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "group": ("group", "cluster", "sample_group"),
     "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
     "error": ("error", "error_message", "reason"),
+    "lost": ("lost",),
     "metrics": (),
 }
-"""Role -> what others call it. `metrics` is a list, and only the user knows it."""
+"""Role -> what others call it. `metrics` is a list, and only the user knows it; `lost` says of a long table's empty values why."""
 
 
 def roles(has: Sequence[str], said: Mapping[str, str]) -> dict[str, str]:
@@ -41,4 +42,5 @@ def roles(has: Sequence[str], said: Mapping[str, str]) -> dict[str, str]:
     found = {role: column for role, column in {**usual, **said}.items() if column}
     if not {"metric", "value"} <= set(found):  # a column named score is then a metric of that name
         found.pop("value", None)
+        found.pop("lost", None)
     return found

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,17 +68,26 @@ class _Table:
         return units
 
     def long(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
-        """A metric that a unit has no row of, and others have, is lost there."""
+        """A metric that a unit has no row of, and others have, is lost there.
+
+        So is an empty value; but where a column says what was lost and says nothing, the metric does not apply.
+        """
         cells: dict[Unit, dict[str, Any]] = {}
+        spared: dict[Unit, set[str]] = defaultdict(set)
         first: dict[Unit, Mapping[str, Any]] = {}
         for line, row in rows:
             unit, metric = self._unit(line, row), str(row.get(self.role["metric"], ""))
             if metric in cells.setdefault(unit, {}):
                 raise self._twice(line, unit)
             cells[unit][metric] = row.get(self.role["value"])
+            if metric and "lost" in self.role and not (self._cell(row, "value") or self._cell(row, "lost")):
+                spared[unit].add(metric)
             first.setdefault(unit, row)
         names = dict.fromkeys(name for metrics in cells.values() for name in metrics if name)
-        return {unit: self._row(unit, first[unit], {name: cells[unit].get(name) for name in names}) for unit in cells}
+        return {
+            unit: self._row(unit, first[unit], {name: cells[unit].get(name) for name in names}, spared[unit])
+            for unit in cells
+        }
 
     def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
         sample, again = self._cell(row, "sample"), self._cell(row, "repeat")
@@ -96,15 +106,15 @@ class _Table:
         value = row.get(self.role.get(role, ""))
         return "" if value is None else str(value)
 
-    def _row(self, unit: Unit, row: Mapping[str, Any], cells: Mapping[str, Any]) -> Row:
+    def _row(self, unit: Unit, row: Mapping[str, Any], cells: Mapping[str, Any], spared: Set[str] = frozenset()) -> Row:
         values = {name: _value(cell) for name, cell in cells.items()}
         error, reply = self._cell(row, "error"), self._cell(row, "reply")
         known = {name: value for name, value in values.items() if value is not None}
         return Row(
             sample=unit[2],
             epoch=unit[3],
-            scores=known,
-            lost={name: error or "the table has no value" for name in values if name not in known},
+            scores={**known, **dict.fromkeys(spared)},
+            lost={name: error or "the table has no value" for name in values if name not in {*known, *spared}},
             error=error if not known else "",
             reply=Reply(text=reply) if reply else None,
             group=self._cell(row, "group") or None,

@@ -51,6 +51,20 @@ def test_long_each_row_is_a_metric(table):
     assert (results.epochs, imported.notes) == (2, ())
 
 
+def test_where_a_table_says_what_was_lost_other_empty_values_do_not_apply(table):
+    imported = table("sample,metric,value,reason,lost\na,f1,0.5,,\na,em,,no question,\nb,f1,,down,error\nb,,,,\n")
+
+    a, b = imported.results[0].rows
+    assert (dict(a.scores), dict(a.lost)) == ({"f1": 0.5, "em": None}, {})
+    assert (dict(b.scores), b.lost["f1"]) == ({}, "down")
+
+
+def test_of_a_wide_table_lost_is_a_metric(table):
+    imported = table("sample,lost\na,0\nb,1\n")
+
+    assert scores(imported.results[0]) == {("a", 0): {"lost": 0.0}, ("b", 0): {"lost": 1.0}}
+
+
 def test_columns_are_what_the_user_says(table):
     imported = table("q,who,a,b,size\n1,x,0.5,1,7\n", sample="q", arm="who", metrics="a,b")
 
