@@ -134,7 +134,7 @@ def test_keys_in_replies_are_hidden(there, capsys):
     ("arguments", "sentence"),
     [
         (("compare", "inspect-v1.eval", "latest"), "'latest' is no file: compare files with files, or runs with runs"),
-        (("compare", "inspect-v1.eval", "gone.eval"), "'gone.eval' is no file: compare files with files"),
+        (("compare", "inspect-v1.eval", "gone.eval"), "'gone.eval' is neither a file nor a run: give the path"),
         (
             ("compare", "inspect-v1.eval", "inspect-v1.json", "--metric", "mtch"),
             "there is no metric 'mtch': the files have",
