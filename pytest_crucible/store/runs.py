@@ -30,7 +30,11 @@ class RunStore:
         self.hide = hide
         self._where, self._run = location, ""
         self.engine: Engine = open_engine(location)
-        take_in(self.engine, location)
+        try:
+            take_in(self.engine, location)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self.engine.dispose()

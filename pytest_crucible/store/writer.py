@@ -245,5 +245,6 @@ def _lost_row(one: Lost, arm: int, hide: Callable[[str], str]) -> Row:
 
 def _storable(text: str) -> str:
     """Without what databases refuse and a JSON answer may yet contain: NUL, and one half of a surrogate pair."""
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole.replace("\0", "\ufffd")
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\0", "\ufffd")
