@@ -67,7 +67,8 @@ def _table(grid: Grid, *, many: bool) -> Iterator[str]:
 
 def _cells(row: Row, first: int) -> Sequence[str]:
     """What a row is about is code, so that nothing in a name is markup; what was ruled has its mark and its reason."""
-    *cells, last = [code(cell) for cell in row.cells[:first]] + [plain(cell) for cell in row.cells[first:]]
+    subjects = [code(cell).replace("|", "\\|") for cell in row.cells[:first]]  # a table ends a cell within code, too
+    *cells, last = subjects + [plain(cell) for cell in row.cells[first:]]
     mark = f"{MARKS[row.state]} " if row.state else ""
     below = f"<br><sub>{plain(row.below)}</sub>" if row.below else ""
     return [*cells, f"{mark}{last}{below}"]
@@ -98,12 +99,12 @@ def _fenced(text: str) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """As code within a line of a table.
+    """As code within a line.
 
     >>> code("a | b"), code("uses `x`")
-    ('`a \\\\| b`', '`` uses `x` ``')
+    ('`a | b`', '`` uses `x` ``')
     """
-    flat = " ".join(printable(text).split()).replace("|", "\\|")
+    flat = " ".join(printable(text).split())
     ticks = "`" * (1 + max((len(found) for found in re.findall("`+", flat)), default=0))
     pad = " " if "`" in flat else ""
     return f"{ticks}{pad}{flat}{pad}{ticks}"

@@ -52,7 +52,7 @@ def test_a_reply_stays_in_its_fence(run, analysis):
     text = render_markdown(run(analysis(worst=worst)))
 
     assert "`````text\n```\n</details> @everyone\n````\\x1b[2J\n`````" in text
-    assert "`` a`\\|b ``" in text
+    assert "`` a`|b ``: exact = 0\n" in text
 
 
 def test_names_are_no_markup(run):
@@ -63,6 +63,20 @@ def test_names_are_no_markup(run):
 
     for markup in ("](", "<img", "#12", "@me", "https://"):
         assert markup not in text.partition("<details>")[0]
+
+
+def test_a_line_within_a_name_ends_no_cell(run, analysis):
+    (pair,) = analysis().comparisons
+    text = render_markdown(
+        run(
+            analysis(comparisons=(dataclasses.replace(pair, candidate="v|2"),)),
+            verdicts=tuple(
+                dataclasses.replace(one, subject=one.subject.replace("v2", "v|2")) for one in run().verdicts
+            ),
+        )
+    )
+
+    assert "| `exact: v\\|2 vs v1` | -0.035" in text
 
 
 def test_code_and_plain_text_are_one_line():
