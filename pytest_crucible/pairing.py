@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ class Side:
 
 def paired(store: RunStore, ours: Side, theirs: Side, ask: Ask, *, alpha: float) -> tuple[Run, tuple[str, ...]]:
     """The comparison as a run that is stored nowhere, and what differs besides the arms. Raises SpecError."""
+    for side in (ours, theirs):
+        _check_arm(store, side)
     other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
     both = [(one, other[one[1].nodeid]) for one in store.experiments(ours.run) if one[1].nodeid in other]
     tables = [_table(store, ours, theirs, *pair, ask) for pair in both]
@@ -53,6 +56,15 @@ def paired(store: RunStore, ours: Side, theirs: Side, ask: Ask, *, alpha: float)
     whole = concluded_run(store, ours.run, "", questions, adjusted, verdicts)
     run = dataclasses.replace(whole, id=f"{_shown(ours)} vs {_shown(theirs)}", alpha=alpha)
     return run, tuple(note for _, notes in found for note in notes)
+
+
+def _check_arm(store: RunStore, side: Side) -> None:
+    """Raises SpecError, with the nearest name, for an arm that no experiment of the run has."""
+    known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
+    if side.arm and side.arm not in known:
+        near = difflib.get_close_matches(side.arm, known, n=1)
+        hint = f"did you mean {near[0]!r}" if near else f"it has {', '.join(known)}"
+        raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
 
 
 Entered = tuple[int, Plan, bool]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,10 @@ def _hint(wanted: str, row: Mapping[str, Any]) -> str:
     return f"name the field with fields={{'input': {repr(near[0]) if near else '...'}}}"
 
 
+_HALF = re.compile("[\ud800-\udfff]")
+"""One of a surrogate pair, as a broken JSON writer leaves it."""
+
+
 class _Checks:
     """What is known of all rows only when the last one was read. Of each row it keeps two numbers."""
 
@@ -136,12 +141,20 @@ class _Checks:
         for number, sample, has_id in rows:
             self._numbers.append(number)
             self._hashes.append(hash(sample.id))
+            self._check_names(number, sample)
             for field, present in (("id", has_id), ("group", sample.group is not None)):
                 if present:
                     self._had.add(field)
                 else:
                     self._lacking.setdefault(field, number)
             yield sample
+
+    def _check_names(self, number: int, sample: Sample) -> None:
+        for name in (sample.id, sample.group or ""):
+            if not name.isascii() and _HALF.search(name):
+                raise DatasetError(
+                    f"{self._source.where(number)} has the id or group {name!r}: half of a character is no text, write it anew"
+                )
 
     def finish(self, samples: Sequence[Sample]) -> None:
         """An id or a group on some rows only is a mistake, and guessing the rest would hide it. Ids must be unique."""

@@ -114,7 +114,7 @@ def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, cruc
     ("arguments", "sentence"),
     [
         (("compare", "latest", "latest"), "latest and latest are the same answers: compare two that differ"),
-        (("compare", "latest", "latest:v9"), "* have no experiment in common: compare runs of one suite, and arms *"),
+        (("compare", "latest", "latest:v9"), "run * has no arm 'v9': *"),
         (
             ("compare", "latest", "latest:v1", "--metric=nope"),
             "metric 'nope' was not scored in both arms: they share exact_match",

@@ -219,6 +219,15 @@ def test_samples_beside_rows_without_ids():
     )
 
 
+@pytest.mark.parametrize("field", ["id", "group"])
+def test_a_name_that_ends_within_a_character(path, field):
+    path.write_text(json.dumps({"id": "1", "group": "g", "input": 1, field: "a\ud83d"}))
+
+    assert complaint(load_file, path) == (
+        f"line 1 of {path} has the id or group 'a\\ud83d': half of a character is no text, write it anew"
+    )
+
+
 @pytest.mark.parametrize("again", ["1", 1], ids=["text", "number"])
 def test_an_id_that_was_given_before(path, again):
     path.write_text(
