@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -19,7 +20,7 @@ from pytest_crucible.backends.sharing import untold
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
-from pytest_crucible.errors import CrucibleError
+from pytest_crucible.errors import CrucibleError, StoreError
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.github import add_summary, annotated
 from pytest_crucible.hiding import hide_keys
@@ -143,13 +144,15 @@ class CrucibleSession:
             return None
         experiment = self._agenda.experiments.get(pyfuncitem.nodeid)
         if experiment is None or self._problems:
-            pytest.skip("the configuration is wrong: nothing is asked")
+            pytest.skip(self._not_asked())
         if self.settings.sample is not None:
             self._run_alone(pyfuncitem, experiment, self.settings.sample)
             return True
         try:
             self._runner()(pyfuncitem, experiment, progress_shower(self.config, pyfuncitem.nodeid))
         except CrucibleError as error:
+            if isinstance(error, StoreError):
+                self._problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
@@ -159,7 +162,7 @@ class CrucibleSession:
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
         if self._problems:
-            pytest.skip("the configuration is wrong: nothing is asked")
+            pytest.skip(self._not_asked())
         outcome = self._outcome(item)
         if self._deadline is not None and self._deadline.has_passed():
             cut_off = self._deadline.lose(outcome)
@@ -170,6 +173,10 @@ class CrucibleSession:
             plan = self._agenda.joined[experiment].plan
             item.stash[JOINED_TOLD] = SampleTold(self._telling.samples, plan, contender.arm, sample_id(item))
         return Crucible(contender, sample_id(item), outcome, lambda: self._resources.loop, experiment)
+
+    def _not_asked(self) -> str:
+        """Where the configuration is wrong, or the run store has failed."""
+        return f"nothing is asked: {self._hide(self._problems[0])}"
 
     def _emit(self) -> Emit:
         """A controller of workers asks nothing, and so has nothing to tell."""
@@ -253,7 +260,10 @@ class CrucibleSession:
                 report.outcome = "skipped"
                 report.wasxfail = f"one wrong answer: {outcome.detail}"
         if call.when == "teardown":
-            record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
+            try:
+                record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
+            except StoreError as error:  # an item of somebody else's suite does not fail for it
+                self._problems.append(str(error))
             if JOINED_TOLD in item.stash:
                 item.stash[JOINED_TOLD].stop(outcome)
 
@@ -265,15 +275,21 @@ class CrucibleSession:
         self._items.setdefault(message["owner"], []).append(message["item"])
         self._told += message["told"]
         self._complaints |= dict.fromkeys(message["complaints"])
-        self._problems = message["problems"] or self._problems
+        self.hear(message["problems"])
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
             terminal.ensure_newline()
             terminal.write_line(message["line"])
 
+    def hear(self, problems: Sequence[str]) -> None:
+        """Of a worker. What several say is said once."""
+        self._problems = list(dict.fromkeys([*self._problems, *problems]))
+
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
         if self._problems:
+            with contextlib.suppress(StoreError):  # that is one of them
+                self._resources.close_writer()
             raise pytest.UsageError(self._hide("\n".join(self._problems)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
@@ -319,11 +335,21 @@ class CrucibleSession:
             if run.experiments:
                 self._told += [said for said in [add_summary(run, os.environ)] if said]
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
-        if self.is_worker and self._begun:
-            tell_budgets(self._telling.emit, self._resources.shared.spending)
-            self._resources.enter_requests(self.run)
+        if self.is_worker:
+            self._hand_over()
         self._telling.close()
         self._resources.close_writer()
+
+    def _hand_over(self) -> None:
+        """A worker's last rows. What cannot be stored of them, the controller is told: no report follows."""
+        try:
+            if self._begun and not self._problems:
+                tell_budgets(self._telling.emit, self._resources.shared.spending)
+                self._resources.enter_requests(self.run)
+            self._telling.recorder.close()
+            self._resources.close_writer()
+        except CrucibleError as error:
+            self.config.workeroutput["crucible_problems"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         self._complaints |= dict.fromkeys(self._telling.complaints())

@@ -62,6 +62,8 @@ _CAUSES = {
     "no space left": "cannot be written, the disk is full: free space, then go on with --crucible-resume",
     "lock timeout": "is locked by another process: wait for it, or name another store with --crucible-store",
     "connection refused": "cannot be reached: start its server, or name another store with --crucible-store",
+    "closed the connection": "has lost its server: start it again, then go on with --crucible-resume",
+    "terminating connection": "has lost its server: start it again, then go on with --crucible-resume",
     "could not translate": "cannot be reached: there is no such host",
     "failed to resolve": "cannot be reached: there is no such host",
     "authentication failed": "refuses this user and password: check the URL",

@@ -53,7 +53,10 @@ class _Batch:
 
 
 class Writer:
-    """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`."""
+    """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`.
+
+    What is added after that is kept with what failed: it was answered, and paid for.
+    """
 
     def __init__(
         self, engine: Engine, location: str, hide: Callable[[str], str], keep: Callable[[Sequence[Rows]], Path | None]
@@ -74,8 +77,6 @@ class Writer:
 
     def add(self, outcome: Outcome, arm: int, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
         """Remember what became of one unit; `arm` is the arm's key. Raises StoreError if an earlier write failed."""
-        if self._failure:
-            raise self._failure
         with self._lock:
             batch = self._waiting
             if not outcome.lost:
@@ -84,37 +85,27 @@ class Writer:
                 _observation_row(one, arm, self._hide) for one in observations
             )
             batch.rows.setdefault(schema.lost, []).extend(_lost_row(one, arm, self._hide) for one in lost)
-            batch.count += 1 + len(observations)
-            batch.since = min(batch.since, time.monotonic())
-        if batch.count >= AT_ONCE:
-            self._wake.set()
+            self._added(1 + len(observations))
+        self._told()
 
     def put(self, table: Table, row: Row, *, overwrite: bool = False) -> None:
         """Remember a row of a table whose key is its first column; `overwrite` takes the place of one that is there.
 
         Raises StoreError if an earlier write failed.
         """
-        if self._failure:
-            raise self._failure
         key = row[table.columns[0].name]
         with self._lock:
             batch = self._waiting
             rows = batch.keyed.setdefault((table, overwrite), {})
             rows[key] = row if overwrite else rows.get(key, row)
-            batch.count += 1
-            batch.since = min(batch.since, time.monotonic())
-        if batch.count >= AT_ONCE:
-            self._wake.set()
+            self._added(1)
+        self._told()
 
     def tell(self, run: str, event: Event) -> None:
         """Remember an event of a run. It never raises: a write that failed is told by `add`."""
         with self._lock:
-            batch = self._waiting
-            batch.events.append((run, event))
-            batch.count += 1
-            batch.since = min(batch.since, time.monotonic())
-        if batch.count >= AT_ONCE:
-            self._wake.set()
+            self._waiting.events.append((run, event))
+            self._added(1)
 
     def waiting(self, table: Table, key: str) -> Row | None:
         """A row that was put and is not committed yet; one that is can be read."""
@@ -138,8 +129,7 @@ class Writer:
     def flush(self) -> None:
         """Commit everything that was added. Raises StoreError."""
         self._commit()
-        if self._failure:
-            raise self._failure
+        self._told()
 
     def close(self) -> None:
         """Commit the rest and end the thread. Raises StoreError. Idempotent."""
@@ -147,6 +137,19 @@ class Writer:
         self._wake.set()
         self._thread.join()
         self.flush()
+
+    def _added(self, rows: int) -> None:
+        """With the lock held."""
+        batch = self._waiting
+        batch.count += rows
+        batch.since = min(batch.since, time.monotonic())
+        if batch.count >= AT_ONCE:
+            self._wake.set()
+
+    def _told(self) -> None:
+        """Whoever adds is told that nothing is written any more."""
+        if self._failure:
+            raise self._failure
 
     def _run(self) -> None:
         while not self._closing and not self._failure:
