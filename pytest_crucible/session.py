@@ -231,7 +231,7 @@ class CrucibleSession:
             self._observe(item, joined, call, report)
         self._items.setdefault(owner, []).append(item.nodeid)
         if self.is_worker:
-            report.crucible = self._message(owner, item.nodeid)  # type: ignore[attr-defined]
+            report.crucible = self._message(owner, item.nodeid)  # type: ignore[attr-defined]  # xdist sends it along
         return report
 
     def _message(self, owner: str, item: str) -> dict[str, Any]:

@@ -302,6 +302,22 @@ def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
     assert "questions.jsonl" in out
 
 
+def test_a_store_above_is_named(suite, crucible, monkeypatch):
+    suite.run("--crucible-adapter=v2")
+    below = suite.path / "answers"
+    monkeypatch.chdir(below)
+
+    status, _, said = crucible("runs")
+
+    store = suite.path / ".crucible" / "crucible.db"
+    assert status == 4
+    assert said == (
+        f"crucible runs: there is no run store at '.crucible/crucible.db' in '{below}', but one at '{store}': "
+        "go there, or name it with --store\n"
+    )
+    assert crucible("runs", f"--store={store}")[0] == 0
+
+
 def test_a_doctor_looks_at_the_place(suite, crucible):
     assert crucible("doctor")[0] == 1  # there is no run store yet
     suite.run("--crucible-adapter=v2")
