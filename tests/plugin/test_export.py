@@ -154,7 +154,7 @@ def test_what_cannot_be_meant_is_one_sentence(stored, arguments, sentence, capsy
 
     said = capsys.readouterr().err
     assert (status, said.count("\n")) == (4, 1)
-    assert said.startswith(f"crucible export: {sentence.replace('{here}', repr(str(stored.path)))}")
+    assert said.startswith(f"crucible export: {sentence.replace('{here}', str(stored.path))}")
 
 
 def test_what_there_is_not_is_refused_with_what_there_is(stored, capsys):
