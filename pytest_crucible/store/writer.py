@@ -21,6 +21,7 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import event_row
 from pytest_crucible.store.inserting import insert_many
 from pytest_crucible.store.opening import explained
+from pytest_crucible.store.texts import storable
 from pytest_crucible.store.unsaved import Rows
 
 INTERVAL_S = 0.25
@@ -29,6 +30,9 @@ BEHIND_S = 0.5
 """A row that has waited for longer holds up the sampling: with the time of a commit, a killed process loses a second."""
 AT_ONCE = 5_000
 """Rows that are enough to commit before the interval is over."""
+
+_A_WORD = 16
+"""Characters of what ended a reply: a backend may say it in words of its own."""
 
 Row = dict[str, Any]
 
@@ -203,14 +207,14 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
         "arm": arm,
         "position": outcome.position,
         "epoch": outcome.epoch,
-        "text": _storable(hide(reply.text)) if reply else None,
+        "text": storable(hide(reply.text)) if reply else None,
         "input_tokens": reply.input_tokens if reply else None,
         "output_tokens": reply.output_tokens if reply else None,
         "latency_s": reply.latency_s if reply else None,
-        "finish": reply.finish if reply else None,
+        "finish": storable(reply.finish)[:_A_WORD] if reply else None,
         "failure": outcome.failure,
         "skipped": outcome.skipped,
-        "detail": _storable(hide(outcome.detail)) or None,
+        "detail": storable(hide(outcome.detail)) or None,
         "started": outcome.started,
     }
 
@@ -218,7 +222,8 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
 def _event_row(run: str, event: Event, hide: Callable[[str], str]) -> Row:
     """What others have said is in the facts; the run, the experiment and the arm are names of ours."""
     row = event_row(run, event)
-    return {**row, **{name: cleaned(row[name], hide) for name in ("sample", "error", "facts") if row[name]}}
+    told = {name: storable(hide(row[name])) for name in ("sample", "error") if row[name]}
+    return {**row, **told, "facts": cleaned(row["facts"], hide)}
 
 
 def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> Row:
@@ -230,8 +235,8 @@ def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> 
         "metric": one.metric,
         "value": None if one.value is None or is_label else float(one.value),
         "is_bool": isinstance(one.value, bool),
-        "label": _storable(hide(str(one.value))) if is_label else None,
-        "reason": _storable(hide(one.reason)) or None,
+        "label": storable(hide(str(one.value))) if is_label else None,
+        "reason": storable(hide(one.reason)) or None,
     }
 
 
@@ -242,11 +247,5 @@ def _lost_row(one: Lost, arm: int, hide: Callable[[str], str]) -> Row:
         "epoch": one.epoch,
         "metric": one.metric or "",
         "reason": one.reason,
-        "detail": _storable(hide(one.detail)) or None,
+        "detail": storable(hide(one.detail)) or None,
     }
-
-
-def _storable(text: str) -> str:
-    """Without what databases refuse and a JSON answer may yet contain: NUL, and one half of a surrogate pair."""
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole.replace("\0", "\ufffd")

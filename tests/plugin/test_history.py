@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.commands.answers import given_answers
 
 
 @pytest.fixture
@@ -252,6 +253,20 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
     assert need["tokens"] == 2000 * need["samples"]
     (margin,) = read(crucible, "plan", "latest", "--margin=0.05", "--questions=2")
     assert margin["samples"] > need["samples"]
+
+
+def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
+    for _ in range(4):
+        suite.run("--crucible-adapter=v2")
+    read = []
+
+    def given(store, run):
+        read.append(run)
+        yield from given_answers(store, run)
+
+    monkeypatch.setattr("pytest_crucible.commands.trend.given_answers", given)
+    assert crucible("trend", "exact_match", "--last=2")[0] == 0
+    assert len(read) == 2
 
 
 def test_a_trend_marks_where_a_metric_changed(suite, crucible):
