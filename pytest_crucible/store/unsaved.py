@@ -93,7 +93,7 @@ def _is_orphan(path: Path) -> bool:
         return False
     try:
         os.kill(int(number), 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return True
     except OSError:  # it is there, and somebody else's
         return False

@@ -51,9 +51,13 @@ class _Batch:
     """When the first row was added."""
 
     def tables(self) -> list[Rows]:
-        """The rows by table; keyed ones last, and whether they take the place of what is there."""
+        """The rows by table; keyed ones last, and whether they take the place of what is there.
+
+        Others may be writing the same keys at this moment: all do it in one order, or they would wait for each other for ever.
+        """
         told = [(table, False, many) for table, many in self.rows.items() if many]
-        return [*told, *((table, over, list(rows.values())) for (table, over), rows in self.keyed.items())]
+        keyed = sorted(self.keyed.items(), key=lambda one: (one[0][0].name, one[0][1]))
+        return [*told, *((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)]
 
 
 class Writer:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,29 @@ def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(
         assert connection.execute(select(schema.replies.c.position)).all() == [(0,)]
     assert not taken.exists()
     assert others.exists()
+
+
+def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
+    """What two workers have asked alike, each in an order of its own."""
+    stores = [RunStore(postgresql) for _ in range(2)]
+    keys = [f"{k:04}" for k in range(2000)]
+
+    def write(store: RunStore, order: int) -> None:
+        writer = store.writer()
+        for part in range(8):
+            for key in keys[::order]:
+                row = {"key": f"{part}-{key}", "identity": "v2", "created": 1.0, "reply": "{}"}
+                writer.put(schema.reply_cache, row)
+            writer.flush()
+        writer.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, stores, (1, -1)))
+
+    with stores[0].engine.connect() as connection:
+        assert len(connection.execute(select(schema.reply_cache.c.key)).all()) == 8 * len(keys)
+    for store in stores:
+        store.close()
 
 
 @pytest.mark.parametrize("where", ["sqlite", "postgresql"])
