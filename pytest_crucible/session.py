@@ -329,7 +329,10 @@ class CrucibleSession:
         """Write what was asked for: the exit status is known only now."""
         if self.concluded is not None:
             self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
-            self._resources.store.set_exit_status(self.run, run.exit_status)
+            try:
+                self._resources.store.set_exit_status(self.run, run.exit_status)
+            except StoreError as error:  # what was ruled is told all the same
+                self._told.append(f"the exit status of run {self.run} is not stored: {error}")
             self._told += budget_lines(run.budgets)
             self._told += write_outputs(self.config, self.settings, run)
             if run.experiments:

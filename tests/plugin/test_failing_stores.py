@@ -162,6 +162,32 @@ def test_nothing_more_is_asked_of_any_test(impatient, workers):
 
 
 @pytest.mark.slow
+def test_a_lock_after_the_verdicts_takes_none_of_them(impatient):
+    impatient.pytester.makeconftest(
+        IMPATIENT
+        + """
+    import sqlite3
+
+    def pytest_runtest_logreport(report):
+        if report.nodeid.endswith("exact_match >= 0.70") and not holders:
+            holders.append(sqlite3.connect("runs.db", isolation_level=None))
+            holders[0].execute("BEGIN IMMEDIATE")
+
+    holders = []
+    """
+    )
+    (impatient.path / "broken").touch()
+
+    result = impatient.run_apart("--crucible-adapter=scripted", "--crucible-store=runs.db")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["exact_match >= 0.70 *1.000 *met, proven (simulated)", f"the exit status of run * is not stored: * {LOCKED}"]
+    )
+    assert "Traceback" not in result.stderr.str()
+
+
+@pytest.mark.slow
 def test_the_last_rows_of_a_worker_are_not_lost_in_silence(impatient):
     impatient.test(LAST)
 
