@@ -255,6 +255,17 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
     assert margin["samples"] > need["samples"]
 
 
+@pytest.mark.parametrize("name", ["", "  ", "t" * 101], ids=["empty", "blank", "long"])
+def test_a_tag_that_nobody_could_name_is_refused(suite, crucible, name):
+    said = f"tag {name!r} has {len(name)} characters: write between 1 and 100, not blanks alone"
+
+    suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-tag={name}"), said)
+    assert read(crucible, "runs") == []
+    suite.run("--crucible-adapter=v2")
+    status, _, err = crucible("promote", "latest", "--as", name)
+    assert (status, err) == (4, f"crucible promote: {said}\n")
+
+
 def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
     for _ in range(4):
         suite.run("--crucible-adapter=v2")
