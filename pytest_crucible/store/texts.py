@@ -9,5 +9,6 @@ def storable(text: str) -> str:
     >>> storable("a\0b\ud83d")
     'a\ufffdb\ufffd'
     """
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole.replace("\0", "\ufffd")
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\0", "\ufffd")
