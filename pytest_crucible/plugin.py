@@ -96,7 +96,7 @@ def pytest_testnodedown(node: Any) -> None:
     """xdist: what a worker could not store when it was about to end."""
     opened = _opened(node.config)
     if opened is not None:
-        opened.hear(getattr(node, "workeroutput", {}).get("crucible_problems", ()))
+        opened.hear(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 
 def pytest_runtest_logreport(report: Any) -> None:

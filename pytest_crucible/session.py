@@ -91,6 +91,8 @@ class CrucibleSession:
         self._agenda = Agenda(config, self.settings, self._resources)
         self._begun = False
         self._problems = self._agenda.problems
+        self._failures: dict[str, None] = {}
+        """Of the run store, while it was asked: of every worker its own."""
         self._told: list[str] = []
         self._complaints: dict[str, None] = {}
         """Of listeners: what every worker says is said once."""
@@ -143,7 +145,7 @@ class CrucibleSession:
         if not is_experiment(pyfuncitem):
             return None
         experiment = self._agenda.experiments.get(pyfuncitem.nodeid)
-        if experiment is None or self._problems:
+        if experiment is None or self._wrong:
             pytest.skip(self._not_asked())
         if self.settings.sample is not None:
             self._run_alone(pyfuncitem, experiment, self.settings.sample)
@@ -152,7 +154,7 @@ class CrucibleSession:
             self._runner()(pyfuncitem, experiment, progress_shower(self.config, pyfuncitem.nodeid))
         except CrucibleError as error:
             if isinstance(error, StoreError):
-                self._problems.append(str(error))
+                self._failures[str(error)] = None
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
@@ -161,7 +163,7 @@ class CrucibleSession:
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
-        if self._problems:
+        if self._wrong:
             pytest.skip(self._not_asked())
         outcome = self._outcome(item)
         if self._deadline is not None and self._deadline.has_passed():
@@ -174,9 +176,13 @@ class CrucibleSession:
             item.stash[JOINED_TOLD] = SampleTold(self._telling.samples, plan, contender.arm, sample_id(item))
         return Crucible(contender, sample_id(item), outcome, lambda: self._resources.loop, experiment)
 
+    @property
+    def _wrong(self) -> list[str]:
+        """Why nothing is asked, or nothing more: the configuration is wrong, or the run store has failed."""
+        return [*self._problems, *self._failures]
+
     def _not_asked(self) -> str:
-        """Where the configuration is wrong, or the run store has failed."""
-        return f"nothing is asked: {self._hide(self._problems[0])}"
+        return "nothing is asked: " + self._hide(next(iter(self._wrong), "it was not planned"))
 
     def _emit(self) -> Emit:
         """A controller of workers asks nothing, and so has nothing to tell."""
@@ -227,7 +233,7 @@ class CrucibleSession:
         if owner is None:
             return report
         joined = self._agenda.joined.get(owner)
-        if joined is not None and not self._problems:
+        if joined is not None and not self._wrong:
             self._observe(item, joined, call, report)
         self._items.setdefault(owner, []).append(item.nodeid)
         if self.is_worker:
@@ -245,6 +251,7 @@ class CrucibleSession:
             "item": item,
             "line": line,
             "problems": self._problems,
+            "failures": list(self._failures),
             "told": told,
             "complaints": self._telling.complaints(),
         }
@@ -263,7 +270,7 @@ class CrucibleSession:
             try:
                 record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
             except StoreError as error:  # an item of somebody else's suite does not fail for it
-                self._problems.append(str(error))
+                self._failures[str(error)] = None
             if JOINED_TOLD in item.stash:
                 item.stash[JOINED_TOLD].stop(outcome)
 
@@ -275,22 +282,23 @@ class CrucibleSession:
         self._items.setdefault(message["owner"], []).append(message["item"])
         self._told += message["told"]
         self._complaints |= dict.fromkeys(message["complaints"])
-        self.hear(message["problems"])
+        self._problems = message["problems"] or self._problems
+        self.hear(message["failures"])
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
             terminal.ensure_newline()
             terminal.write_line(message["line"])
 
-    def hear(self, problems: Sequence[str]) -> None:
-        """Of a worker. What several say is said once."""
-        self._problems = list(dict.fromkeys([*self._problems, *problems]))
+    def hear(self, failures: Sequence[str]) -> None:
+        """What a worker could not store."""
+        self._failures |= dict.fromkeys(failures)
 
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
-        if self._problems:
+        if self._wrong:
             with contextlib.suppress(StoreError):  # that is one of them
                 self._resources.close_writer()
-            raise pytest.UsageError(self._hide("\n".join(self._problems)))
+            raise pytest.UsageError(self._hide("\n".join(self._wrong)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
@@ -346,13 +354,13 @@ class CrucibleSession:
     def _hand_over(self) -> None:
         """A worker's last rows. What cannot be stored of them, the controller is told: no report follows."""
         try:
-            if self._begun and not self._problems:
+            if self._begun and not self._wrong:
                 tell_budgets(self._telling.emit, self._resources.shared.spending)
                 self._resources.enter_requests(self.run)
             self._telling.recorder.close()
             self._resources.close_writer()
         except CrucibleError as error:
-            self.config.workeroutput["crucible_problems"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
+            self.config.workeroutput["crucible_failures"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         self._complaints |= dict.fromkeys(self._telling.complaints())
