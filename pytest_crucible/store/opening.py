@@ -133,10 +133,15 @@ def _engine(url: str | URL, busy_s: float) -> Engine:
 
 
 def _postgresql(url: URL, busy_s: float) -> Engine:
-    """psycopg 3, whichever driver the URL means by itself; a connection that died meanwhile is replaced."""
+    """psycopg 3, whichever driver the URL means by itself; a connection that died meanwhile is replaced.
+
+    Of a machine that is gone nothing comes back, not even a refusal: what it does not acknowledge in time is given up.
+    https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-TCP-USER-TIMEOUT
+    """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-    waits = {"connect_timeout": 10, "options": f"-c lock_timeout={busy_s * 1000:.0f}"}
+    busy_ms = f"{busy_s * 1000:.0f}"
+    waits = {"connect_timeout": 10, "tcp_user_timeout": busy_ms, "options": f"-c lock_timeout={busy_ms}"}
     try:
         return create_engine(url, connect_args=waits, pool_pre_ping=True)
     except ImportError as error:

@@ -184,6 +184,16 @@ def test_processes_that_make_it_at_once_all_succeed(tmp_path):
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 4
 
 
+def test_a_server_is_not_waited_for_for_ever(postgresql):
+    engine = open_engine(postgresql, busy_s=7)
+    with engine.connect() as connection:
+        told = connection.connection.dbapi_connection.info.get_parameters()
+        lock = connection.exec_driver_sql("show lock_timeout").scalar()
+    engine.dispose()
+
+    assert (told["tcp_user_timeout"], told["connect_timeout"], lock) == ("7000", "10", "7s")
+
+
 def test_a_server_is_lost_in_mid_work(postgresql):
     """Its process for this connection is killed, as the one that watches over them would be."""
     engine = open_engine(postgresql)
