@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 
 from pytest_crucible.durations import seconds_of
-from pytest_crucible.records import TAG, is_tag
 
 
 @dataclass(frozen=True)
@@ -233,10 +232,6 @@ def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
         (
             settings.fresh and settings.cache == "only",
             "--crucible-fresh asks the baselines anew, and --crucible-cache=only asks nobody: give one of them",
-        ),
-        (
-            not all(map(is_tag, settings.tag)),
-            f"--crucible-tag={next((one for one in settings.tag if not is_tag(one)), '')!r} is no name of a run: {TAG}",
         ),
         (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
     )

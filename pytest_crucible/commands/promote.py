@@ -9,8 +9,8 @@ from pytest_crucible.commands.runs import verdict_counts
 from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.conclusion import now
 from pytest_crucible.errors import SpecError
-from pytest_crucible.records import TAG, RunListed, is_tag
-from pytest_crucible.store.history import add_tag, listed_runs
+from pytest_crucible.records import RunListed
+from pytest_crucible.store.history import add_tag, check_tag, listed_runs
 
 
 @click.command("promote", short_help="Make a run the baseline that later ones are compared with.")
@@ -24,8 +24,7 @@ def command(run: str, name: str, force: bool, store: str, as_json: bool) -> None
 
     A run that is not finished, or has a verdict that is not met, is refused, unless it is forced.
     """
-    if not is_tag(name):
-        raise SpecError(f"--as={name!r} is no name of a run: {TAG}")
+    check_tag(name)
     with existing_store(store) as opened:
         full = opened.find_run(run)
         (one,) = (found for found in listed_runs(opened) if found.id == full)

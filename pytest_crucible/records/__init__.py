@@ -19,7 +19,7 @@ from pytest_crucible.records.answers import (
 from pytest_crucible.records.conclusions import Analysis, Drift, FromCache, Reused, Run, Verdict, Worst
 from pytest_crucible.records.events import Emit, Event
 from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
-from pytest_crucible.records.history import TAG, Change, PairSpread, RunListed, TrendPoint, is_tag
+from pytest_crucible.records.history import Change, PairSpread, RunListed, TrendPoint
 from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
 from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
 from pytest_crucible.records.questions import (
@@ -70,7 +70,6 @@ __all__ = [
     "HUMAN",
     "JUDGE",
     "ORDERS",
-    "TAG",
     "TRAINING_NUMBERS",
     "UNEXPLAINED",
     "Adapter",
@@ -143,6 +142,5 @@ __all__ = [
     "Value",
     "Verdict",
     "Worst",
-    "is_tag",
     "judge_arm",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,12 +9,6 @@ from typing import Literal
 from pytest_crucible.records.statistics import Estimate
 
 Change = Literal["", "proven", "other samples"]
-TAG = "write letters, digits and . _ - + / alone, as in main or release/2.1"
-
-
-def is_tag(name: str) -> bool:
-    """Whether it can name a run: what `--compare=tag:NAME` and a shell take as it is, and a list shows on one line."""
-    return re.fullmatch(r"[\w.+/-]+", name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

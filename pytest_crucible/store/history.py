@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from pytest_crucible.errors import SpecError
 from pytest_crucible.records import RunListed
 from pytest_crucible.store import schema
 from pytest_crucible.store.naming import newest_first
@@ -38,8 +40,18 @@ def listed_runs(
     return tuple(wanted[:limit] if limit else wanted)
 
 
+def check_tag(name: str) -> None:
+    """Raises SpecError for a name that a shell does not take as it is behind `tag:`, or that is too long for a database."""
+    longest = schema.LONGEST_TAG
+    if not re.fullmatch(r"[\w.+/-]+", name) or len(name) > longest:
+        raise SpecError(
+            f"tag {name!r:.120} is no name of a run: write 1 to {longest} letters, digits and . _ - + /, as in main or release/2.1"
+        )
+
+
 def add_tag(store: RunStore, run: str, name: str, *, at: str, promoted: bool = False, forced: bool = False) -> None:
-    """Give a run a name. A name may be given to several runs: it means the last of them."""
+    """Give a run a name. A name may be given to several runs: it means the last of them. Raises SpecError."""
+    check_tag(name)
     table = schema.tags
     row = {"name": name, "run": run, "at": at, "promoted": promoted, "forced": forced}
     same = (table.c.name == name, table.c.run == run, table.c.promoted == promoted)

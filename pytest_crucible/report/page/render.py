@@ -17,7 +17,7 @@ from pytest_crucible.report.chapters import Chapter, slice_grid
 from pytest_crucible.report.folding import worst_states
 from pytest_crucible.report.grids import Grid
 from pytest_crucible.report.model import Report
-from pytest_crucible.report.page import archive
+from pytest_crucible.report.page.archive import ROOM, Archive, archived
 from pytest_crucible.report.page.forest import differences, levels
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
 from pytest_crucible.report.page.tables import blanks, laid_out
@@ -47,6 +47,7 @@ class Scene:
     """Of each judged metric of right and wrong."""
     worst: tuple[Told, ...]
     slowest: tuple[Told, ...]
+    archive: Archive
 
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
@@ -56,7 +57,10 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     states = worst_states(report.run)
     return made.render(
         report=report,
-        scenes=[_scene(chapter, states.get(chapter.analysis.plan.nodeid)) for chapter in chapters],
+        scenes=[
+            _scene(chapter, states.get(chapter.analysis.plan.nodeid), ROOM // len(chapters), report.run.seed)
+            for chapter in chapters
+        ],
         few=FEW,
         forests=list(differences(report.run)),
         levels=list(levels(report.run)),
@@ -65,8 +69,6 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        columns=archive.columns,
-        parts=archive.parts,
         numbers={one.key: number for number, one in enumerate(report.references, start=1)},
         percentile_note=percentile_note(report.run),
         many=len(report.run.experiments) > 1,
@@ -84,7 +86,7 @@ def _environment() -> Environment:
     return made
 
 
-def _scene(chapter: Chapter, state: State | None) -> Scene:
+def _scene(chapter: Chapter, state: State | None, room: int, seed: int) -> Scene:
     return Scene(
         chapter=chapter,
         state=state,
@@ -93,6 +95,7 @@ def _scene(chapter: Chapter, state: State | None) -> Scene:
         agreements=tuple(_agreements(chapter)),
         worst=worst(chapter),
         slowest=slowest(chapter),
+        archive=archived(chapter, room=room, seed=seed),
     )
 
 

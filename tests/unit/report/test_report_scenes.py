@@ -27,7 +27,7 @@ def chapter(analysis):
         return Chapter(
             analysis=one or analysis(), metric="exact", judged=("exact",), columns=columns, clusters=None, slices=(),
             facts={"exact": MetricFacts(name="exact", kind="binary", low=0.0, high=1.0, **facts)},
-            read=lambda start, stop: (),
+            read=lambda places: (),
         )  # fmt: skip
 
     return of
