@@ -30,6 +30,8 @@ class Reference:
             where += f" {given['volume']}({given['number']}):{given['pages']}"
         doi = f" doi:{given['doi']}" if "doi" in given else ""
         title = given["title"].replace("``", '"').replace("''", '"')
+        if "edition" in given:
+            title += f", {given['edition'].lower()} edition"
         return f"{given['author']} ({given['year']}). {title}. {where}.{doi}"
 
 

@@ -7,6 +7,10 @@ from pytest_crucible.report.references import known_references
 from pytest_crucible.stats import TABLE
 
 
+WITHOUT_DOI = {"korn1998", "bell2002", "holm1979"}
+"""Journals that give none to papers of these years."""
+
+
 def test_every_method_of_a_session_has_words():
     used = {
         row.method
@@ -30,6 +34,16 @@ def test_references_have_what_bibtex_wants():
         assert {"journal", "volume", "pages"} <= set(one.fields) or "publisher" in one.fields
         assert one.bibtex().startswith(f"@{one.type}{{{one.key},\n")
         assert one.fields["year"] in one.plain()
+        assert "doi" in one.fields or one.key in WITHOUT_DOI
+        assert not one.fields.get("edition", "Third")[0].isdigit()  # styles write it before the word edition
+
+
+def test_a_book_is_cited_with_its_edition():
+    told = known_references()["david2003"].plain()
+
+    assert told == (
+        "David, Herbert A. and Nagaraja, Haikady N. (2003). Order Statistics, third edition. Wiley. doi:10.1002/0471722162"
+    )
 
 
 def test_a_run_says_how_its_numbers_were_got(run):
