@@ -6,7 +6,6 @@ from pytest_crucible.report.methods import METHODS, cited, methods
 from pytest_crucible.report.references import known_references
 from pytest_crucible.stats import TABLE
 
-
 WITHOUT_DOI = {"korn1998", "bell2002", "holm1979"}
 """Journals that give none to papers of these years."""
 
