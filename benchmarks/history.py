@@ -69,8 +69,8 @@ def _verdict(subject: str) -> Verdict:
 
 
 def _resumed(directory: Path) -> float:
-    """Seconds from the first sample to the last of a run that has every reply already."""
-    suite = Suite(directory=directory, samples=ANSWERS, is_cached=True).write()
+    """Seconds from the first sample to the last of a run whose every answer is stored already."""
+    suite = Suite(directory=directory, samples=ANSWERS).write()
     suite.run("--crucible-adapter=v2")
     again = [suite.run("--crucible-adapter=v2", "--crucible-resume") for _ in range(3)]
     assert not any(one["calls"] for one in again)

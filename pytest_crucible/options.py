@@ -81,7 +81,7 @@ OPTIONS = (
         choices=("auto", "only", "off", "refresh"),
         environment="CRUCIBLE_CACHE",
     ),
-    Option("resume", "go on with a run that was cut short or has lost samples", False, flag=True),
+    Option("resume", "go on with the latest run: only what it has not answered is asked", False, flag=True),
     Option("train", "train the adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
     Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
     Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),

@@ -91,10 +91,10 @@ class Runner:
         if arm.stored_run is not None:
             source = self.store.stored_candidate(arm.stored_run, plan.nodeid)[:2]
         elif self.settings.resume:
-            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=True)
+            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, latest=True)
         fresh = self.settings.fresh or self.settings.cache == "refresh"
         if source is None and arm.role == "baseline" and not fresh:
-            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, unfinished=False)
+            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run)
         if source is None:
             return set()
         return copy_answers(self.store, source[0], target, source_run=source[1], epochs=plan.epochs)

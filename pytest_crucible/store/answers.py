@@ -95,32 +95,28 @@ def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[
 
 
 def find_arm(
-    store: RunStore, fingerprint: str, *, run: str, unfinished: bool, before: int | None = None
+    store: RunStore, fingerprint: str, *, run: str, latest: bool = False, before: int | None = None
 ) -> tuple[int, str] | None:
     """(key, run) of the arm of another run with this fingerprint whose answers may stand in.
 
-    That is the latest one whose experiment is complete, or else the latest. With `unfinished` it is the latest one, and
-    only if its run was cut short or lost samples: what was finished since is not gone on with. With `before`, only arms of
-    experiments that were entered before that one count.
+    That is the latest one whose experiment is complete, or else the latest; with `latest` it is the latest, complete or not.
+    With `before`, only arms of experiments that were entered before that one count.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
     newest = schema.arms.c.id.desc()
-    lost = select(schema.lost.c.arm).where(schema.lost.c.arm == schema.arms.c.id, schema.lost.c.metric == "").exists()
     origin = func.coalesce(schema.arms.c.reused_from, schema.runs.c.id)  # the run that asked, not one that copied
     query = (
-        select(schema.arms.c.id, origin.label("run"), schema.runs.c.status, lost.label("lost"))
+        select(schema.arms.c.id, origin.label("run"))
         .select_from(joined)
         .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
         .where(true() if before is None else schema.arms.c.experiment < before)
-        .order_by(*((newest,) if unfinished else (schema.experiments.c.finished.desc(), newest)))
+        .order_by(*((newest,) if latest else (schema.experiments.c.finished.desc(), newest)))
         .limit(1)
     )
     with explained(store.location), store.engine.connect() as connection:
         row = connection.execute(query).first()
-    if row is None or (unfinished and row.status == "finished" and not row.lost):
-        return None
-    return row.id, row.run
+    return None if row is None else (row.id, row.run)
 
 
 def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:
@@ -129,7 +125,7 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
     query = select(table.c.fingerprint).where(table.c.experiment == experiment, table.c.number == number)
     with explained(store.location), store.engine.connect() as connection:
         fingerprint = connection.execute(query).scalar()
-    return find_arm(store, fingerprint, run=run, unfinished=False, before=experiment) if fingerprint else None
+    return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
 
 
 def copy_answers(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:

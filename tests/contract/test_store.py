@@ -452,9 +452,9 @@ def test_the_latest_arm_with_the_fingerprint_is_found(store):
     keys = [entered(store, f"run{k}")[1] for k in range(3)]
     entered(store, "other", fingerprint="different")
 
-    assert find_arm(store, "same", run="now", unfinished=False) == (keys[2], "run2")
-    assert find_arm(store, "same", run="run2", unfinished=False) == (keys[1], "run1")
-    assert find_arm(store, "unheard of", run="now", unfinished=False) is None
+    assert find_arm(store, "same", run="now") == (keys[2], "run2")
+    assert find_arm(store, "same", run="run2") == (keys[1], "run1")
+    assert find_arm(store, "unheard of", run="now") is None
 
 
 def test_a_complete_arm_is_preferred_to_a_later_one(store):
@@ -462,31 +462,15 @@ def test_a_complete_arm_is_preferred_to_a_later_one(store):
     entered(store, "run1")
     store.finish_experiment(complete)
 
-    assert find_arm(store, "same", run="now", unfinished=False) == (arm, "run0")
+    assert find_arm(store, "same", run="now") == (arm, "run0")
 
 
-def test_the_latest_run_is_resumed_if_it_was_cut_short(store):
-    _, arm = entered(store, "run0")
-    store.end_run("run0", finished="then", status="interrupted")
+def test_the_latest_arm_is_resumed_whether_it_is_complete_or_not(store):
+    complete, _ = entered(store, "run0")
+    store.finish_experiment(complete)
+    _, arm = entered(store, "run1")
 
-    assert find_arm(store, "same", run="now", unfinished=True) == (arm, "run0")
-
-
-def test_what_was_finished_since_is_not_resumed(store):
-    for run, status in (("run0", "interrupted"), ("run1", "finished")):
-        entered(store, run)
-        store.end_run(run, finished="then", status=status)
-
-    assert find_arm(store, "same", run="now", unfinished=True) is None
-
-
-@pytest.mark.parametrize(("metric", "resumed"), [(None, True), ("exact", False)], ids=["a reply", "a score"])
-def test_a_finished_run_that_lost_replies_is_resumed(store, metric, resumed):
-    _, arm = entered(store, "run0")
-    write(store, arm, answered(0), (Outcome(0, 1, 0, lost="error"), [], [Lost(0, 1, 0, metric, "error")]))
-    store.end_run("run0", finished="then", status="finished")
-
-    assert find_arm(store, "same", run="now", unfinished=True) == ((arm, "run0") if resumed else None)
+    assert find_arm(store, "same", run="now", latest=True) == (arm, "run1")
 
 
 def test_copying_takes_answers_and_leaves_what_was_lost(store):

@@ -118,10 +118,12 @@ def test_without_resume_a_cut_run_is_asked_anew(slow):
     assert len(slow.calls()) == MANY
 
 
-def test_a_finished_run_is_not_resumed(slow):
-    slow.run("--crucible-adapter=scripted")
+@WORKERS
+def test_a_finished_run_that_is_resumed_asks_nothing_and_says_the_same(slow, workers):
+    first = slow.json("--crucible-adapter=scripted", *workers)
     slow.forget_calls()
 
-    slow.run("--crucible-adapter=scripted", "--crucible-resume")
+    again = slow.json("--crucible-adapter=scripted", "--crucible-resume", *workers)
 
-    assert len(slow.calls()) == MANY
+    assert slow.calls() == []
+    assert without_times(again) == without_times(first)
