@@ -52,7 +52,7 @@ def status_within(answer: Mapping[str, Any]) -> int:
 def _error(response: Response, told: Mapping[str, Any], settings: Settings) -> BackendError:
     status, said = response.status, _said(told, response.status, settings)
     if 300 <= status < 400:
-        where = response.headers.get("location", "another place")
+        where = _hidden(response.headers.get("location", "another place"), settings)
         return Refused(f"{_who(settings)} sends on to {where}: write that as base_url, up to /v1")
     if status == 429 and _code(told) in _SPENT:
         return Refused(f"{_who(settings)} answers nothing any more: {said}")
@@ -102,7 +102,7 @@ def _told(body: bytes) -> Mapping[str, Any]:
     """An error's JSON; anything else as its message."""
     try:
         told = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     if isinstance(told, Mapping):
         return told
@@ -138,4 +138,5 @@ def _hidden(message: str, settings: Settings) -> str:
         for part in {secret, secret.removeprefix("Bearer ")}:
             message = message.replace(part, "***") if len(part) > 3 else message
     message = " ".join(_KEY_LIKE.sub("***", message).split()).rstrip(".")
+    message = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message[: _MOST + 1])
     return message if len(message) <= _MOST else message[:_MOST] + " ..."

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.errors import Retryable
+from pytest_crucible.backends.plausible import is_count
+from pytest_crucible.errors import Refused, Retryable
 from pytest_crucible.records import Reply
 
 _FINISH = {
@@ -46,6 +47,17 @@ def reply_of(answer: Mapping[str, Any], *, seconds: float, first_token_s: float 
     )
 
 
+def check_choices(reply: Reply, wanted: Any, where: str) -> None:
+    """Raises Refused for a server that gives one choice, however many are wanted, Retryable for another that gives too few."""
+    count = 1 + len(reply.alternatives)
+    if wanted is None or count >= wanted:
+        return
+    said = f"{where} answered with {count} of {wanted} choices"
+    if count > 1:
+        raise Retryable(said, kind="half")
+    raise Refused(f"{said}: it does not know the parameter n, so leave it out; epochs = {wanted} asks that often")
+
+
 def _choice(choice: Mapping[str, Any]) -> Reply:
     message = choice.get("message")
     said = choice["text"] if message is None else message
@@ -76,8 +88,9 @@ def _logprobs(told: Any) -> tuple[float, ...] | None:
     if not told:
         return None
     values = [one.get("logprob") for one in told["content"]] if told.get("content") else told.get("token_logprobs")
-    return tuple(float(value) for value in values if value is not None and not math.isnan(value)) if values else None
+    return tuple(float(value) for value in values or () if value is not None and not math.isnan(value)) or None
 
 
 def _whole(given: Any) -> int | None:
-    return given if isinstance(given, int) else None
+    """A number of tokens, where that is what a server tells."""
+    return given if is_count(given) else None

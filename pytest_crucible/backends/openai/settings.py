@@ -36,6 +36,12 @@ DEFAULT_KEY = "OPENAI_API_KEY"
 _TYPES: dict[str, type] = {"stream": bool, "verify": bool, "extra_body": dict, "headers": dict}
 """Of what is no text."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_EXTRA = {
+    "model": "write model = ... beside it",
+    "stream": "write stream = true beside it",
+    "messages": "what is asked is the sample's input",
+    "prompt": "what is asked is the sample's input",
+}
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "content-type")
 
 
@@ -94,7 +100,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
         extra_body=options.get("extra_body", {}),
         verify=options.get("verify", True),
         ca_file=None if ca_file is None else root / Path(ca_file).expanduser(),
-        headers={"content-type": "application/json", **headers, **given},
+        headers={"content-type": "application/json", "accept-encoding": "identity", **headers, **given},
         key_from="the header 'authorization'" if "authorization" in given else key_from,
         secrets=tuple(sorted({*([key] if key else []), *given.values()})),
     )
@@ -120,6 +126,9 @@ def _checked(adapter: Adapter) -> Mapping[str, Any]:
     for name in ("base_url", "model"):
         if name not in options:
             raise SpecError(f"{who} has backend 'openai' but no {name!r}: add {name} = \"...\"")
+    for name, instead in _NOT_EXTRA.items():
+        if name in options.get("extra_body", {}):
+            raise SpecError(f"{who} has {name!r} in extra_body, which is for what only this server knows: {instead}")
     if options.get("mode", "chat") not in MODES:
         raise SpecError(f"{who} has mode = {options['mode']!r}, wanted {' or '.join(map(repr, MODES))}")
     if options.get("mode") == "completions" and "system" in options:

@@ -129,6 +129,11 @@ def test_a_file_of_authorities_counts_from_the_configuration():
         ({"stream": "yes"}, "has stream = 'yes', wanted true or false"),
         ({"verify": 0}, "has verify = 0, wanted true or false"),
         ({"extra_body": []}, "has extra_body = [], wanted a table"),
+        (
+            {"extra_body": {"stream": True}},
+            "has 'stream' in extra_body, which is for what only this server knows: write",
+        ),
+        ({"extra_body": {"messages": []}}, "has 'messages' in extra_body"),
         ({"mode": "Chat"}, "has mode = 'Chat', wanted 'chat' or 'completions'"),
         ({"mode": "completions", "system": "s"}, "has a system prompt, which only mode = 'chat' has"),
         ({"api_key_env": "NO_KEY"}, "has api_key_env = 'NO_KEY', but that environment variable is not set"),
