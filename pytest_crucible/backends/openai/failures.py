@@ -89,7 +89,7 @@ def _complains_of(name: str, told: Mapping[str, Any]) -> bool:
 def _advice(status: int, told: Mapping[str, Any], settings: Settings) -> str:
     if status in (401, 402, 403):
         return settings.key_from
-    if status == 404 and "model" in _message(told).lower():
+    if status == 404 and any(one in _message(told).lower() for one in ("model", settings.model.lower())):
         return f"is there a model {settings.model!r} at this server?"
     return f"does {settings.address.url!r} end as this server's base URL does, most often in /v1?"
 

@@ -50,6 +50,7 @@ def test_what_passes_can_be_asked_again(status):
             "refuses: status 403, not in your country; the key is that of OPENAI_API_KEY",
         ),
         (404, told("the model does not exist"), "the model does not exist; is there a model 'm' at this server?"),
+        (404, told("there is no checkpoint M"), "there is no checkpoint M; is there a model 'm' at this server?"),
         (404, b"<html>Not Found</html>", f"refuses: status 404; does '{URL}' end as this server's base URL does"),
         (405, {"detail": "Method Not Allowed"}, "Method Not Allowed; does "),
         (501, told("not supported"), "refuses: status 501, not supported"),
