@@ -89,13 +89,14 @@ def _complains_of(name: str, told: Mapping[str, Any]) -> bool:
 def _advice(status: int, told: Mapping[str, Any], settings: Settings) -> str:
     if status in (401, 402, 403):
         return settings.key_from
-    if status == 404 and any(one in _message(told).lower() for one in ("model", settings.model.lower())):
+    about_model = rf"model|(?<!\w){re.escape(settings.model)}(?!\w)"
+    if status == 404 and re.search(about_model, _message(told), re.I):
         return f"is there a model {settings.model!r} at this server?"
-    return f"does {settings.address.url!r} end as this server's base URL does, most often in /v1?"
+    return f"does {settings.told_url!r} end as this server's base URL does, most often in /v1?"
 
 
 def _who(settings: Settings) -> str:
-    return f"model {settings.model!r} at {settings.address.url}"
+    return f"model {settings.model!r} at {settings.told_url}"
 
 
 def _told(body: bytes) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pytest_crucible.backends.http.address import Address, address_of
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Adapter
+from pytest_crucible.redaction import is_secret
 
 Mode = Literal["chat", "completions"]
 OPTIONS = (
@@ -51,6 +52,8 @@ class Settings:
 
     name: str
     address: Address
+    told_url: str
+    """The base URL as it may be kept: what secret environment variables put into it stays their name."""
     model: str
     mode: Mode | None
     """None: chosen from the input."""
@@ -76,7 +79,7 @@ class Settings:
     def identity(self) -> str:
         """URL, model, and a digest of what else changes answers."""
         said = {name: getattr(self, name) for name in ("mode", "system", "extra_body") if getattr(self, name)}
-        named = f"{self.address.url}#{self.model}"
+        named = f"{self.told_url}#{self.model}"
         if not said:
             return named
         return f"{named} {hashlib.sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()[:16]}"
@@ -93,6 +96,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
     return Settings(
         name=adapter.name,
         address=address,
+        told_url=_told_url(options["base_url"], environment) or address.url,
         model=options["model"],
         mode=options.get("mode"),
         system=options.get("system"),
@@ -146,6 +150,15 @@ def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
     except ValueError as error:
         raise SpecError(f"adapter {adapter.name!r} has a base_url that cannot be asked: {error}") from None
     return address
+
+
+def _told_url(text: str, environment: Mapping[str, str]) -> str:
+    """Empty where there would be no URL without the secrets."""
+    told = {name: f"${name}" if is_secret(name) else value for name, value in environment.items()}
+    try:
+        return address_of(_filled(text, told)).url
+    except ValueError:
+        return ""
 
 
 def _filled(text: str, environment: Mapping[str, str]) -> str:

@@ -87,6 +87,16 @@ def test_whoever_has_the_same_url_and_key_shares_a_server():
     assert settings(one).server != settings(one, base_url="https://other.example/v1").server
 
 
+def test_a_key_within_the_url_is_no_part_of_the_identity():
+    old, new = ({"GATEWAY_TOKEN": token, "TEAM": "red"} for token in (KEY, f"{KEY}0"))
+    url = "https://model.example/$GATEWAY_TOKEN/$TEAM/v1"
+
+    assert settings(old, base_url=url).address.path == f"/{KEY}/red/v1"
+    assert settings(old, base_url=url).identity == "https://model.example/$GATEWAY_TOKEN/red/v1#m"
+    assert settings(old, base_url=url).identity == settings(new, base_url=url).identity
+    assert settings({"URL_TOKEN": URL}, base_url="$URL_TOKEN").identity == settings().identity
+
+
 @pytest.mark.parametrize(
     "changed",
     [
