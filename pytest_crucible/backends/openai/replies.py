@@ -64,12 +64,12 @@ def _choice(choice: Mapping[str, Any]) -> Reply:
     finish = choice.get("finish_reason") or "stop"
     if finish in _BROKEN_OFF:
         raise Retryable(f"the server broke off its own answer ({finish})", kind="half")
-    calls = message.get("tool_calls") if message else None
+    calls = [dict(call) for call in (message.get("tool_calls") if message else None) or ()]
     return Reply(
         text=said if isinstance(said, str) else _text(said),
         finish=_FINISH.get(finish, finish[:_MOST]),
         logprobs=_logprobs(choice.get("logprobs")),
-        tool_calls=tuple(calls or ()),
+        tool_calls=tuple(calls),
     )
 
 

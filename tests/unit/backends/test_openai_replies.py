@@ -133,6 +133,8 @@ def test_fewer_choices_than_were_asked_for_are_no_answer():
         {"choices": [{}]},
         {"choices": [{"message": "4"}]},
         {"choices": [{"message": {"content": [1]}}]},
+        {"choices": [{"message": {"content": None, "tool_calls": {"name": "add"}}}]},
+        {"choices": [{"message": {"content": None, "tool_calls": ["add"]}}]},
         {"choices": {"message": {}}},
     ],
 )
