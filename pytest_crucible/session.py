@@ -148,7 +148,9 @@ class CrucibleSession:
             self._run_alone(pyfuncitem, experiment, self.settings.sample)
             return True
         try:
-            self._runner()(pyfuncitem, experiment, progress_shower(self.config, pyfuncitem.nodeid))
+            shared = self._resources.shared
+            show = progress_shower(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
+            self._runner()(pyfuncitem, experiment, show)
         except CrucibleError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
