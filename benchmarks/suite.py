@@ -55,9 +55,21 @@ parameters = { temperature = 0.7, max_tokens = 60 }
 """
 _ANSWERS = '''\
 """Two models that answer at once: v1 is right on 7 of 10 samples, v2 on 8 of 10."""
+import random
 import zlib
+from itertools import accumulate
 
+PADDING = {padding}
 calls = 0
+
+
+def text(seed):
+    """A space and words that no other seed has in this order, some `PADDING` characters of them."""
+    return " " + " ".join(random.Random(seed).choices(WORDS, cum_weights=FREQUENT, k=PADDING // 7)) if PADDING else ""
+
+
+WORDS = ["".join(random.Random(k).choices("abcdefghilmnoprstuvwy", k=2 + k % 9)) for k in range(2000)]
+FREQUENT = list(accumulate(1 / (k + 3) for k in range(len(WORDS))))
 
 
 def v1(request):
@@ -71,7 +83,8 @@ def v2(request):
 def _answer(request, salt, right):
     global calls
     calls += 1
-    return "yes" if zlib.crc32(request.sample.encode() + salt) % 100 < right else "no"
+    said = "yes" if zlib.crc32(request.sample.encode() + salt) % 100 < right else "no"
+    return said + text(request.sample + str(salt))
 '''
 _TEST = '''\
 """One experiment of {samples} samples."""
@@ -79,11 +92,12 @@ import time
 
 import pytest
 
+from answers import text
 from pytest_crucible import metric
 
 
 def rows():
-    return ({{"id": f"sample-{{k}}", "input": f"Is {{k}} a number?", "expected": "yes"}} for k in range({samples}))
+    return ({{"id": f"sample-{{k}}", "input": f"Is {{k}} a number?{{text(k)}}", "expected": "yes"}} for k in range({samples}))
 
 
 @metric(bounds=(0, 10))
@@ -118,6 +132,8 @@ class Suite:
     is_async: bool = True
     latency_s: float = 0.0
     is_cached: bool = False
+    padding: int = 0
+    """Characters by which each prompt and each answer is longer, with words of its own."""
 
     @property
     def store(self) -> Path:
@@ -137,7 +153,7 @@ class Suite:
         files = {
             "pytest.ini": "[pytest]\n",
             "crucible.toml": _CONFIGURATION.format(latency_s=self.latency_s),
-            "answers.py": _ANSWERS,
+            "answers.py": _ANSWERS.format(padding=self.padding),
             "test_numbers.py": test,
         }
         if self.is_cached:

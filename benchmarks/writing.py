@@ -20,8 +20,8 @@ def figures() -> list[Figure]:
         sqlite = _per_second(str(Path(directory) / "runs.db"))
     found = [_figure("SQLite", sqlite, at_least=20_000)]
     if not postgresql_server.missing():
-        with postgresql_server.server() as url:
-            found.append(_figure("PostgreSQL", _per_second(url), at_least=10_000))
+        with postgresql_server.server() as server:
+            found.append(_figure("PostgreSQL", _per_second(server.url), at_least=10_000))
     return found
 
 

@@ -29,7 +29,7 @@ from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.report.announce import announcement
 from pytest_crucible.resources import Resources
 from pytest_crucible.scorers.judge import Judge
-from pytest_crucible.store.history import add_tag
+from pytest_crucible.store.history import add_tag, check_tag
 from pytest_crucible.untrained import untrained
 
 
@@ -104,6 +104,8 @@ class Agenda:
             importlib.import_module("pytest_crucible.stats.choose")
         plans = self.plans()
         store, settings = self._resources.store, self._settings
+        for name in settings.tag:  # before there is a run that would lack it
+            check_tag(name)
         facts: dict[str, Any] = {"started": now(), "seed": settings.seed, "alpha": settings.alpha, "correction": "holm"}
         store.begin_run(
             run,

@@ -56,10 +56,6 @@ class Scorer:
                 raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
 
 
-def unheard(sample: str, epoch: int, arm: str) -> None:
-    """Where nobody wants to know that a unit is over."""
-
-
 @dataclass
 class Call:
     """One call of an experiment's function for one unit."""
@@ -72,8 +68,8 @@ class Call:
     loop: BackgroundLoop
     threads: DaemonThreads
     deadline: Deadline | None = None
-    over: Callable[[str, int, str], None] = unheard
-    """Told of sample, repeat and arm when a unit is over."""
+    over: Callable[[str, int, str], None] | None = None
+    """Told of sample, repeat and arm when a unit is over, where anybody wants to know."""
 
     @classmethod
     def of(
@@ -94,7 +90,7 @@ class Call:
             loop=loop,
             threads=threads,
             deadline=deadline,
-            over=over or unheard,
+            over=over,
         )
 
     def arguments(self, outcome: Outcome) -> dict[str, Any]:
@@ -120,7 +116,8 @@ class Call:
         try:
             return await ask_before(self.deadline, Outcome(arm, position, epoch), self._ask)
         finally:
-            self.over(self.experiment.dataset.samples[position].id, epoch, self.experiment.plan.arms[arm].name)
+            if self.over is not None:
+                self.over(self.experiment.dataset.samples[position].id, epoch, self.experiment.plan.arms[arm].name)
 
     async def _ask(self, outcome: Outcome) -> Outcome:
         arguments = self.arguments(outcome)
@@ -134,7 +131,7 @@ class Call:
                 )
             finally:
                 _close(arguments.get("sampler"))
-        if self.experiment.metrics:
+        if self.experiment.metrics and outcome.reply is None:
             needs_reply(outcome, self.experiment.dataset.samples[outcome.position], self.function.__name__)
         return outcome
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.hookspec
-def pytest_crucible_metrics(config: pytest.Config) -> Mapping[str, Metric | str]:  # type: ignore[empty-body]
+def pytest_crucible_metrics(config: pytest.Config) -> Mapping[str, Metric | str]:  # type: ignore[empty-body]  # a hook has none
     """Metrics that a marker can name by a string. Values are metrics, or "module:attribute" to import on first use.
 
     Everybody contributes; one name from two plugins is an error.
@@ -38,7 +38,7 @@ def pytest_crucible_dataset(config: pytest.Config, name: str) -> Iterable[Sample
 
 
 @pytest.hookspec
-def pytest_crucible_reporters(  # type: ignore[empty-body]
+def pytest_crucible_reporters(  # type: ignore[empty-body]  # a hook has none
     config: pytest.Config,
 ) -> Mapping[str, Callable[[Run], str | bytes] | str]:
     """Report formats by how files' names end (`md`, `forest.svg`): a function from a Run to text or bytes, or "module:function"."""

@@ -79,8 +79,16 @@ def sample_id(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return item.name
-    arm = arm_name(item)
-    return str(callspec.id if arm is None else callspec.id.removesuffix(arm).removesuffix("-")) or item.name
+    arm, given = arm_name(item), str(callspec.id)
+    if arm is not None:
+        given = given.removesuffix(_shown(arm, item.config)).removesuffix("-")
+    return given or item.name
+
+
+def _shown(name: str, config: pytest.Config) -> str:
+    """As pytest writes it in an id: escaped, where it is not told to leave ids as they are."""
+    kept = config.getini("disable_test_id_escaping_and_forfeit_all_rights_to_community_support")
+    return name if kept else name.encode("unicode_escape").decode("ascii")
 
 
 def function_nodeid(item: pytest.Item) -> str:

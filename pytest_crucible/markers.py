@@ -122,7 +122,7 @@ def contrast(metric: Any, margin: float | None = None, alternative: str | None =
         raise _spec_error(f"{what} asks for {chosen!r} without a margin: add margin=0.05, say")
     if margin is not None and chosen == "regression":
         raise _spec_error(f"{what} has a margin but asks for 'regression': leave one of them out")
-    return Contrast(metric=metric, baseline="", alternative=chosen, margin=margin)  # type: ignore[arg-type]
+    return Contrast(metric=metric, baseline="", alternative=chosen, margin=margin)  # type: ignore[arg-type]  # one of ALTERNATIVES
 
 
 def _arguments(mark: pytest.Mark | None, names: Iterable[str], *, positional: tuple[str, ...]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible import builtin
-from pytest_crucible.errors import SpecError
+from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.options import Settings
 from pytest_crucible.records import Run
 
@@ -40,7 +40,7 @@ def write_outputs(config: pytest.Config, settings: Settings, run: Run) -> Iterat
     for output in _outputs(config, settings):
         try:
             write(output, run)
-        except SpecError as error:
+        except CrucibleError as error:  # of the disk, or of the run store that a page reads
             yield f"report {str(output.path)!r} was not written: {error}"
 
 

@@ -91,6 +91,14 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["crucible_run"] = _run_id(node.config)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """xdist: what a worker could not store when it was about to end."""
+    opened = _opened(node.config)
+    if opened is not None:
+        opened.hear(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
+
+
 def pytest_runtest_logreport(report: Any) -> None:
     """xdist: the first report of ours opens the controller's session."""
     message = getattr(report, "crucible", None)

@@ -21,6 +21,7 @@ from pytest_crucible.records import Emit, Outcome, Plan
 from pytest_crucible.replaying import check_complete
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, Unit, run_units
+from pytest_crucible.sample.garbage import collecting_seldom
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.scoring import Scoring
@@ -61,7 +62,7 @@ class Runner:
         try:
             over = self._begin_spending(experiment, done)
             call = Call.of(item, experiment, self.loop, threads, self.deadline, over)
-            with experiment_told(self.tell, experiment.plan):
+            with experiment_told(self.tell, experiment.plan), collecting_seldom():
                 progress = self._ask(call, arms, done, show)
         finally:
             threads.shutdown()
@@ -150,10 +151,10 @@ class Runner:
         samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
 
         def keep(outcome: Outcome) -> None:
-            sample = samples[outcome.position]
             observations, lost = scored.of(outcome)
             self.writer.add(outcome, arms[outcome.arm], observations, lost)
             if self.observed is not None:
+                sample = samples[outcome.position]
                 for one in observations:
                     self.observed(
                         nodeid=experiment.plan.nodeid, arm=names[outcome.arm], sample=sample.id, observation=one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -19,7 +20,7 @@ from pytest_crucible.backends.sharing import untold
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.calling import alone
 from pytest_crucible.conclusion import again, conclude, verdict_reports
-from pytest_crucible.errors import CrucibleError
+from pytest_crucible.errors import CrucibleError, StoreError
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.github import add_summary, annotated
 from pytest_crucible.hiding import hide_keys
@@ -90,6 +91,8 @@ class CrucibleSession:
         self._agenda = Agenda(config, self.settings, self._resources)
         self._begun = False
         self._problems = self._agenda.problems
+        self._failures: dict[str, None] = {}
+        """Of the run store, while it was asked: of every worker its own."""
         self._told: list[str] = []
         self._complaints: dict[str, None] = {}
         """Of listeners: what every worker says is said once."""
@@ -142,8 +145,8 @@ class CrucibleSession:
         if not is_experiment(pyfuncitem):
             return None
         experiment = self._agenda.experiments.get(pyfuncitem.nodeid)
-        if experiment is None or self._problems:
-            pytest.skip("the configuration is wrong: nothing is asked")
+        if experiment is None or self._wrong:
+            pytest.skip(self._not_asked())
         if self.settings.sample is not None:
             self._run_alone(pyfuncitem, experiment, self.settings.sample)
             return True
@@ -152,6 +155,8 @@ class CrucibleSession:
             show = progress_shower(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
             self._runner()(pyfuncitem, experiment, show)
         except CrucibleError as error:
+            if isinstance(error, StoreError):
+                self._failures[str(error)] = None
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
@@ -160,8 +165,8 @@ class CrucibleSession:
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
-        if self._problems:
-            pytest.skip("the configuration is wrong: nothing is asked")
+        if self._wrong:
+            pytest.skip(self._not_asked())
         outcome = self._outcome(item)
         if self._deadline is not None and self._deadline.has_passed():
             cut_off = self._deadline.lose(outcome)
@@ -172,6 +177,14 @@ class CrucibleSession:
             plan = self._agenda.joined[experiment].plan
             item.stash[JOINED_TOLD] = SampleTold(self._telling.samples, plan, contender.arm, sample_id(item))
         return Crucible(contender, sample_id(item), outcome, lambda: self._resources.loop, experiment)
+
+    @property
+    def _wrong(self) -> list[str]:
+        """Why nothing is asked, or nothing more: the configuration is wrong, or the run store has failed."""
+        return [*self._problems, *self._failures]
+
+    def _not_asked(self) -> str:
+        return "nothing is asked: " + self._hide(next(iter(self._wrong), "it was not planned"))
 
     def _emit(self) -> Emit:
         """A controller of workers asks nothing, and so has nothing to tell."""
@@ -222,11 +235,11 @@ class CrucibleSession:
         if owner is None:
             return report
         joined = self._agenda.joined.get(owner)
-        if joined is not None and not self._problems:
+        if joined is not None and not self._wrong:
             self._observe(item, joined, call, report)
         self._items.setdefault(owner, []).append(item.nodeid)
         if self.is_worker:
-            report.crucible = self._message(owner, item.nodeid)  # type: ignore[attr-defined]
+            report.crucible = self._message(owner, item.nodeid)  # type: ignore[attr-defined]  # xdist sends it along
         return report
 
     def _message(self, owner: str, item: str) -> dict[str, Any]:
@@ -240,6 +253,7 @@ class CrucibleSession:
             "item": item,
             "line": line,
             "problems": self._problems,
+            "failures": list(self._failures),
             "told": told,
             "complaints": self._telling.complaints(),
         }
@@ -255,7 +269,10 @@ class CrucibleSession:
                 report.outcome = "skipped"
                 report.wasxfail = f"one wrong answer: {outcome.detail}"
         if call.when == "teardown":
-            record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
+            try:
+                record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
+            except StoreError as error:  # an item of somebody else's suite does not fail for it
+                self._failures[str(error)] = None
             if JOINED_TOLD in item.stash:
                 item.stash[JOINED_TOLD].stop(outcome)
 
@@ -268,15 +285,22 @@ class CrucibleSession:
         self._told += message["told"]
         self._complaints |= dict.fromkeys(message["complaints"])
         self._problems = message["problems"] or self._problems
+        self.hear(message["failures"])
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
             terminal.ensure_newline()
             terminal.write_line(message["line"])
 
+    def hear(self, failures: Sequence[str]) -> None:
+        """What a worker could not store."""
+        self._failures |= dict.fromkeys(failures)
+
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
-        if self._problems:
-            raise pytest.UsageError(self._hide("\n".join(self._problems)))
+        if self._wrong:
+            with contextlib.suppress(StoreError):  # that is one of them
+                self._resources.close_writer()
+            raise pytest.UsageError(self._hide("\n".join(self._wrong)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         try:
@@ -315,17 +339,30 @@ class CrucibleSession:
         """Write what was asked for: the exit status is known only now."""
         if self.concluded is not None:
             self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
-            self._resources.store.set_exit_status(self.run, run.exit_status)
+            try:
+                self._resources.store.set_exit_status(self.run, run.exit_status)
+            except StoreError as error:  # what was ruled is told all the same
+                self._told.append(f"the exit status of run {self.run} is not stored: {error}")
             self._told += budget_lines(run.budgets)
             self._told += write_outputs(self.config, self.settings, run)
             if run.experiments:
                 self._told += [said for said in [add_summary(run, os.environ)] if said]
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
-        if self.is_worker and self._begun:
-            tell_budgets(self._telling.emit, self._resources.shared.spending)
-            self._resources.enter_requests(self.run)
+        if self.is_worker:
+            self._hand_over()
         self._telling.close()
         self._resources.close_writer()
+
+    def _hand_over(self) -> None:
+        """A worker's last rows. What cannot be stored of them, the controller is told: no report follows."""
+        try:
+            if self._begun and not self._wrong:
+                tell_budgets(self._telling.emit, self._resources.shared.spending)
+                self._resources.enter_requests(self.run)
+            self._telling.recorder.close()
+            self._resources.close_writer()
+        except CrucibleError as error:
+            self.config.workeroutput["crucible_failures"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         self._complaints |= dict.fromkeys(self._telling.complaints())

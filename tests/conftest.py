@@ -30,8 +30,8 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def _postgresql_server() -> Iterator[str]:
     if reason := postgresql_server.missing():
         pytest.skip(reason)
-    with postgresql_server.server("fsync=off") as url:  # nobody pulls this plug
-        yield url
+    with postgresql_server.server("fsync=off") as one:  # nobody pulls this plug
+        yield one.url
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 UNPRIVILEGED = ("postgres", "nobody")
@@ -31,21 +33,50 @@ def missing() -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class Server:
+    """One cluster in a folder."""
+
+    folder: Path
+    port: int
+    settings: tuple[str, ...]
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://crucible@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        own = (f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=")
+        options = " ".join(f"-c {one}" for one in (*own, *self.settings))
+        _run("pg_ctl", "-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-o", options, "-w", "start")
+
+    def kill(self) -> None:
+        """All its processes at once, as when a machine goes down."""
+        note = self.folder / "data" / "postmaster.pid"
+        number = note.read_text().split()[0]
+        children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        for one in (number, *children):
+            os.kill(int(one), signal.SIGKILL)
+        note.unlink()  # who is dead and not yet buried looks as if it ran
+
+    def stop(self) -> None:
+        _run("pg_ctl", "-D", f"{self.folder}/data", "-m", "immediate", "-w", "stop")
+
+
 @contextlib.contextmanager
-def server(*settings: str) -> Iterator[str]:
-    """The URL of an empty database; `settings` are those of postgresql.conf, such as `fsync=off`."""
+def server(*settings: str) -> Iterator[Server]:
+    """With an empty database; `settings` are those of postgresql.conf, such as `fsync=off`."""
     with tempfile.TemporaryDirectory(prefix="crucible-pg-") as room:
         folder, port = Path(room), _free_port()
         if (user := _user()) is not None:
             shutil.chown(folder, user)
         _run("initdb", "-D", room + "/data", "-A", "trust", "-U", "crucible", "-E", "UTF8", "--locale=C", "--no-sync")
-        own = (f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={room}")
-        options = " ".join(f"-c {one}" for one in (*own, *settings))
-        _run("pg_ctl", "-D", room + "/data", "-l", room + "/log", "-o", options, "-w", "start")
+        one = Server(folder, port, settings)
+        one.start()
         try:
-            yield f"postgresql+psycopg://crucible@127.0.0.1:{port}/postgres"
+            yield one
         finally:
-            _run("pg_ctl", "-D", room + "/data", "-m", "immediate", "-w", "stop")
+            one.stop()
 
 
 def _run(program: str, *arguments: str) -> None:

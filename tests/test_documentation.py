@@ -399,6 +399,9 @@ LOST = (*get_args(LostReason), "unasked", "deselected")
 
 def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     """Both ways: the page has no key that a run has not, either."""
+    importlib.import_module(
+        "pytest_crucible.judges"
+    )  # once: the first session would keep it, and forget what it imports
     document = _document(pytester)
     written = [row[0].strip("`") for row in table_rows("reference/json.md")]
 

@@ -44,7 +44,7 @@ class Question:
         """Values as they are, or whether each satisfies the condition of a rate."""
         if self.relation is None:
             return values
-        return RELATIONS[self.relation](values, self.threshold).astype(np.float64)  # type: ignore[no-any-return]
+        return np.asarray(RELATIONS[self.relation](values, self.threshold), dtype=np.float64)
 
 
 def numeric(kind: Kind | None) -> NumericKind:

@@ -129,7 +129,8 @@ def _broken(metric: str, arm: Answers, size: int, epochs: int) -> Flags:
     broken = np.zeros(size, dtype=bool)
     ours = [(one.position, one.epoch) for one in arm.lost if one.metric == metric]
     if ours:
-        broken[_index(*zip(*ours, strict=True), epochs)] = True  # type: ignore[call-arg,arg-type]
+        positions, unit_epochs = zip(*ours, strict=True)
+        broken[_index(positions, unit_epochs, epochs)] = True
     return broken
 
 

@@ -9,54 +9,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from pytest_crucible.backends.time_limits import TimeLimit
+
 
 class SampleClock:
-    """The deadline of one sample, as an `asyncio.Timeout` that can be stopped."""
+    """The time limit of one sample, as one that can be stopped."""
 
-    __slots__ = ("_left", "_stops", "_timeout")
+    __slots__ = ("_left", "_limit", "_stops")
 
-    def __init__(self, timeout: asyncio.Timeout) -> None:
-        self._timeout = timeout
+    def __init__(self, limit: TimeLimit) -> None:
+        self._limit = limit
         self._stops = 0
         self._left = 0.0
 
     def stop(self) -> None:
         """Something of this sample waits; it may ask several things at a time."""
         self._stops += 1
-        when = self._timeout.when()
-        if self._stops == 1 and when is not None:
-            self._left = when - asyncio.get_running_loop().time()
-            self._move(None)
+        if self._stops == 1 and self._limit.when < math.inf:
+            self._left = self._limit.when - asyncio.get_running_loop().time()
+            self._limit.move(math.inf)
 
     def go(self) -> None:
         """It waits no longer."""
         self._stops -= 1
         if not self._stops and self._left:
-            self._move(asyncio.get_running_loop().time() + self._left)
+            self._limit.move(asyncio.get_running_loop().time() + self._left)
             self._left = 0.0
 
     def give_back(self, seconds: float) -> None:
         """So much was not the sample's own."""
-        when = self._timeout.when()
         if self._stops:
             self._left += seconds if self._left else 0.0
-        elif when is not None:
-            self._move(when + seconds)
-
-    def _move(self, when: float | None) -> None:
-        with contextlib.suppress(RuntimeError):  # it is over, and what still runs was left behind by the test
-            self._timeout.reschedule(when)
+        else:
+            self._limit.move(self._limit.when + seconds)
 
 
 _CLOCK: ContextVar[SampleClock | None] = ContextVar("crucible_sample_clock", default=None)
 
 
-def set_clock(timeout: asyncio.Timeout) -> None:
-    """From here on, in this task and in what it starts, waiting does not count against this deadline."""
-    _CLOCK.set(SampleClock(timeout))
+def set_clock(limit: TimeLimit) -> None:
+    """From here on, in this task and in what it starts, waiting does not count against this limit."""
+    _CLOCK.set(SampleClock(limit))
 
 
 @contextlib.contextmanager

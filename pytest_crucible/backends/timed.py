@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible.backends.patience import give_back
 from pytest_crucible.backends.protocol import Backend, Remote
+from pytest_crucible.backends.time_limits import TimeLimit
 from pytest_crucible.backends.wrapping import Wrapper
 from pytest_crucible.errors import Retryable, SpecError
 from pytest_crucible.records import Adapter, Reply, Request
@@ -25,7 +26,7 @@ class Timed(Wrapper):
 
     async def generate(self, request: Request) -> Reply:
         started = asyncio.get_running_loop().time()
-        deadline = asyncio.timeout(self._timeout_s)
+        deadline = TimeLimit(self._timeout_s)
         try:
             async with deadline:
                 return await self.inner.generate(request)

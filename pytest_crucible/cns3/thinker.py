@@ -69,7 +69,7 @@ def read(reply: str) -> tuple[tuple[Claim, ...], tuple[Relation, ...]]:
             claims[match["id"].lower()] = Claim(match["id"].lower(), match["body"].strip())
         elif match := _RELATION.match(line):
             label = match["label"].lower()
-            relations.append(Relation(match["source"].lower(), label, match["target"].lower()))  # type: ignore[arg-type]
+            relations.append(Relation(match["source"].lower(), label, match["target"].lower()))  # type: ignore[arg-type]  # the expression takes no other label
     return tuple(claims.values()), tuple(relations)
 
 

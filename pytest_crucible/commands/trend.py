@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import click
 from tabulate import tabulate
@@ -36,10 +37,11 @@ def command(metric: str, suite: str, adapter: str, last: int, alpha: float, stor
     """
     with existing_store(store) as opened:
         runs = [one for one in listed_runs(opened, suite=suite) if one.status == "finished"]
-        found = [
+        known = (
             (run, given) for run in runs for given in given_answers(opened, run.id)
             if suite in given.plan.nodeid and _number(given, metric, adapter) is not None
-        ][:last]  # fmt: skip
+        )  # fmt: skip
+        found = list(islice(known, last))  # older runs are not read
     nodeids = sorted({given.plan.nodeid for _, given in found})
     if len(nodeids) > 1:
         raise SpecError(

@@ -14,7 +14,7 @@ from pytest_crucible.records import Reply, Value
 
 def recognises(source: Source) -> bool:
     """The first line has the specification of the run."""
-    return bool(source.rows) and "spec" in source.rows[0][1]  # type: ignore[index]
+    return bool(source.rows and "spec" in source.rows[0][1])
 
 
 def read(source: Source, columns: Mapping[str, str]) -> Found:

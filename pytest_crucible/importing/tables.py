@@ -132,7 +132,8 @@ def _metrics(rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, s
     found = []
     for name in (name for name in has if name not in role.values()):
         values = [number(row.get(name)) for _, row in rows]
-        if None not in values and not all(map(math.isnan, values)):  # type: ignore[arg-type]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values) and not all(map(math.isnan, known)):
             found.append(name)
     return found
 

@@ -56,10 +56,11 @@ def python_code_bleu(reply: Reply, sample: Sample) -> float | NotApplicable:
 
 
 def _tokens(code: str) -> list[str]:
-    """As far as it can be read."""
+    """As far as it can be read. Tokenizers of newer Pythons break down at a NUL, and at a lone carriage return."""
+    source = io.StringIO(code.partition("\0")[0], newline=None)
     found = []
     try:
-        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        for token in tokenize.generate_tokens(source.readline):
             if token.type not in _SILENT:
                 found.append(token.string)
     except (tokenize.TokenError, SyntaxError):

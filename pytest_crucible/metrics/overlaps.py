@@ -33,7 +33,7 @@ def _missing(package: str) -> SpecError:
 @cache
 def _sacrebleu(name: str, sentence: bool) -> Any:
     try:
-        from sacrebleu.metrics import BLEU, CHRF  # type: ignore[import-not-found,attr-defined,unused-ignore]
+        from sacrebleu.metrics import BLEU, CHRF  # type: ignore[import-not-found,attr-defined,unused-ignore]  # an extra
     except ImportError as error:
         raise _missing("sacrebleu") from error
     # sacrebleu's own settings of its sentence functions, so that its figures are ours.
@@ -43,7 +43,7 @@ def _sacrebleu(name: str, sentence: bool) -> Any:
 @cache
 def _rouge(kind: str) -> Any:
     try:
-        from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra
     except ImportError as error:
         raise _missing("rouge-score") from error
     return RougeScorer([kind], use_stemmer=True)

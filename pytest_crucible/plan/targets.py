@@ -50,12 +50,12 @@ def parse_target(text: str, *, decide: Decision = "point") -> Target:
     inner = match["inner_value"]
     return Target(
         text=" ".join(text.split()),
-        statistic=statistic,  # type: ignore[arg-type]
+        statistic=statistic,  # type: ignore[arg-type]  # the grammar has no other one
         metric=match["metric"],
-        relation=match["relation"],  # type: ignore[arg-type]
+        relation=match["relation"],  # type: ignore[arg-type]  # likewise
         value=float(match["value"]),
         quantile=quantile,
-        inner_relation=match["inner_relation"],  # type: ignore[arg-type]
+        inner_relation=match["inner_relation"],  # type: ignore[arg-type]  # likewise
         inner_value=None if inner is None else float(inner),
         decide=checked_decision(text, decide),
     )

@@ -28,8 +28,8 @@ class Chapter:
     clusters: npt.NDArray[np.int64] | None
     """A number for the group of each sample, where groups are clusters."""
     slices: tuple[Slice, ...]
-    read: Callable[[int, int], Sequence[Exchange]]
-    """What was asked and said, from one position up to another."""
+    read: Callable[[Sequence[int]], Sequence[Exchange]]
+    """What was asked and said of the samples at some positions, in that order."""
 
     @property
     def name(self) -> str:

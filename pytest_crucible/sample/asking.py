@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from pytest_crucible.backends.patience import set_clock
+from pytest_crucible.backends.time_limits import TimeLimit
 from pytest_crucible.errors import BackendError, Refused, Spent, Uncached
 from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
 from pytest_crucible.sample.threads import DaemonThreads
@@ -33,7 +34,7 @@ async def ask_async(
 ) -> Outcome:
     """Await the function under its deadline, which waiting for the world does not count against."""
     outcome.started = time.time()
-    deadline = asyncio.timeout(timeout_s)
+    deadline = TimeLimit(timeout_s)
     try:
         async with deadline:
             set_clock(deadline)
@@ -56,7 +57,7 @@ async def ask_in_thread(
 ) -> Outcome:
     """Call a plain function in a thread. One that exceeds its deadline is left behind: threads cannot be killed."""
     outcome.started = time.time()
-    deadline = asyncio.timeout(timeout_s)
+    deadline = TimeLimit(timeout_s)
     try:
         async with deadline:
             set_clock(deadline)

@@ -64,8 +64,12 @@ class Sampler:
 
     def _count(self, input: Any, parameters: Mapping[str, Any]) -> int:
         try:
-            said = hash(canonical([input, parameters]))
-        except TypeError:  # what has no plain form is not kept either, so that nobody needs to tell its calls apart
+            plain = isinstance(input, str) and parameters == self._arm.parameters
+            said = hash(input if plain else canonical([input, parameters]))
+        except (
+            TypeError,
+            ValueError,
+        ):  # without a plain form it is not kept, so that nobody needs to tell its calls apart
             return 1
         number = self._asked[said] = self._asked.get(said, 0) + 1
         return number

@@ -49,7 +49,7 @@ def _keep_only(output: int, result: int) -> None:
         os.dup2(result, ANSWER)
     os.closerange(ANSWER + 1, 4096)
     sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - they are never closed
         for number, mode in ((0, "r"), (1, "w"), (2, "w"))
     )
     for number in (signal.SIGINT, signal.SIGTERM):

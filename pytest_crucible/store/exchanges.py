@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,16 +52,14 @@ def ids(store: RunStore, dataset: str) -> list[str]:
         return list(connection.execute(query).scalars())
 
 
-def exchanges(store: RunStore, experiment: int, plan: Plan, start: int, stop: int) -> list[Exchange]:
-    """What was asked and answered of the samples from one position up to another."""
+def exchanges(store: RunStore, experiment: int, plan: Plan, positions: Sequence[int]) -> list[Exchange]:
+    """What was asked and answered of the samples at some positions, in that order; a few hundred at a time."""
     table = schema.samples
     query = select(table.c.position, table.c.input, table.c.expected)
-    asked = query.where(table.c.dataset == plan.dataset_sha256, *_between(table, start, stop)).order_by(
-        table.c.position
-    )
+    asked = query.where(table.c.dataset == plan.dataset_sha256, table.c.position.in_(positions))
     with explained(store.location), store.engine.connect() as connection:
-        rows = connection.execute(asked).all()
-    arms = [_said(store, experiment, number, start, stop) for number in range(len(plan.arms))]
+        rows = {row.position: row for row in connection.execute(asked)}
+    arms = [_said(store, experiment, number, positions) for number in range(len(plan.arms))]
     return [
         Exchange(
             position=row.position,
@@ -69,23 +67,28 @@ def exchanges(store: RunStore, experiment: int, plan: Plan, start: int, stop: in
             expected=row.expected,
             said=tuple(tuple(arm.get(row.position, ())) for arm in arms),
         )
-        for row in rows
+        for row in map(rows.__getitem__, positions)
     ]
 
 
-def _said(store: RunStore, experiment: int, number: int, start: int, stop: int) -> Mapping[int, list[Said]]:
+def _said(store: RunStore, experiment: int, number: int, positions: Sequence[int]) -> Mapping[int, list[Said]]:
     """By position, in the order of the repeats."""
     replies, lost = schema.replies, schema.lost
     found: dict[int, list[Said]] = {}
     columns = ("position", "epoch", "text", "failure", "skipped", "detail", "latency_s", "output_tokens")
     for position, epoch, text, failure, skipped, detail, latency_s, tokens in _of_arm(
-        store, replies, experiment, number, tuple(replies.c[name] for name in columns), _between(replies, start, stop)
+        store,
+        replies,
+        experiment,
+        number,
+        tuple(replies.c[name] for name in columns),
+        (replies.c.position.in_(positions),),
     ):
         became: Became = "failed" if failure else "skipped" if skipped else "answered"
         told = "; ".join(part for part in (failure, detail) if part)
         one = Said(epoch=epoch, became=became, text=text or "", detail=told, latency_s=latency_s, output_tokens=tokens)
         found.setdefault(position, []).append(one)
-    whole = (*_between(lost, start, stop), lost.c.metric == "")
+    whole = (lost.c.position.in_(positions), lost.c.metric == "")
     for position, epoch, reason, detail in _of_arm(
         store, lost, experiment, number, (lost.c.position, lost.c.epoch, lost.c.reason, lost.c.detail), whole
     ):
@@ -93,10 +96,6 @@ def _said(store: RunStore, experiment: int, number: int, start: int, stop: int) 
         gone = Said(epoch=epoch, became="lost", text="", detail=told, latency_s=None, output_tokens=None)
         found.setdefault(position, []).append(gone)
     return {position: sorted(said, key=lambda one: one.epoch) for position, said in found.items()}
-
-
-def _between(table: Table, start: int, stop: int) -> tuple[Any, ...]:
-    return table.c.position >= start, table.c.position < stop
 
 
 def _of_arm(

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from pytest_crucible.errors import SpecError
 from pytest_crucible.records import RunListed
 from pytest_crucible.store import schema
 from pytest_crucible.store.naming import newest_first
@@ -38,8 +39,16 @@ def listed_runs(
     return tuple(wanted[:limit] if limit else wanted)
 
 
+def check_tag(name: str) -> None:
+    """Raises SpecError for a name that nobody could write behind `tag:`, or that is too long for a database."""
+    longest = schema.LONGEST_TAG
+    if not name.strip() or len(name) > longest:
+        raise SpecError(f"tag {name!r} has {len(name)} characters: write between 1 and {longest}, not blanks alone")
+
+
 def add_tag(store: RunStore, run: str, name: str, *, at: str, promoted: bool = False, forced: bool = False) -> None:
-    """Give a run a name. A name may be given to several runs: it means the last of them."""
+    """Give a run a name. A name may be given to several runs: it means the last of them. Raises SpecError."""
+    check_tag(name)
     table = schema.tags
     row = {"name": name, "run": run, "at": at, "promoted": promoted, "forced": forced}
     same = (table.c.name == name, table.c.run == run, table.c.promoted == promoted)

@@ -62,6 +62,8 @@ _CAUSES = {
     "no space left": "cannot be written, the disk is full: free space, then go on with --crucible-resume",
     "lock timeout": "is locked by another process: wait for it, or name another store with --crucible-store",
     "connection refused": "cannot be reached: start its server, or name another store with --crucible-store",
+    "closed the connection": "has lost its server: start it again, then go on with --crucible-resume",
+    "terminating connection": "has lost its server: start it again, then go on with --crucible-resume",
     "could not translate": "cannot be reached: there is no such host",
     "failed to resolve": "cannot be reached: there is no such host",
     "authentication failed": "refuses this user and password: check the URL",
@@ -131,10 +133,15 @@ def _engine(url: str | URL, busy_s: float) -> Engine:
 
 
 def _postgresql(url: URL, busy_s: float) -> Engine:
-    """psycopg 3, whichever driver the URL means by itself; a connection that died meanwhile is replaced."""
+    """psycopg 3, whichever driver the URL means by itself; a connection that died meanwhile is replaced.
+
+    Of a machine that is gone nothing comes back, not even a refusal: what it does not acknowledge in time is given up.
+    https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-TCP-USER-TIMEOUT
+    """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
-    waits = {"connect_timeout": 10, "options": f"-c lock_timeout={busy_s * 1000:.0f}"}
+    busy_ms = f"{busy_s * 1000:.0f}"
+    waits = {"connect_timeout": 10, "tcp_user_timeout": busy_ms, "options": f"-c lock_timeout={busy_ms}"}
     try:
         return create_engine(url, connect_args=waits, pool_pre_ping=True)
     except ImportError as error:

@@ -13,6 +13,7 @@ from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
 from pytest_crucible.store.naming import find_run
 from pytest_crucible.store.opening import explained, insert_once, open_engine, shown
+from pytest_crucible.store.texts import storable
 from pytest_crucible.store.unsaved import keep, take_in
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.wire import from_plain, to_plain
@@ -30,7 +31,11 @@ class RunStore:
         self.hide = hide
         self._where, self._run = location, ""
         self.engine: Engine = open_engine(location)
-        take_in(self.engine, location)
+        try:
+            take_in(self.engine, location)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self.engine.dispose()
@@ -135,7 +140,7 @@ class RunStore:
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
         for one in verdicts:
             row = {"experiment": experiment, "subject": one.subject, "kind": one.kind, "state": one.state}
-            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": self.hide(one.reason)})
+            self._insert_once(schema.verdicts, {**row, "proven": one.proven, "reason": storable(self.hide(one.reason))})
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """What was ruled in an experiment: state, proven and reason, by subject."""
@@ -197,8 +202,8 @@ def _sample_row(dataset: str, position: int, sample: Sample) -> dict[str, Any]:
     return {
         "dataset": dataset,
         "position": position,
-        "sample_id": sample.id,
-        "sample_group": sample.group,
+        "sample_id": storable(sample.id),
+        "sample_group": sample.group and storable(sample.group),
         "input": _plain_or_repr(sample.input),
         "expected": _plain_or_repr(sample.expected),
     }

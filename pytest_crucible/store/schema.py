@@ -24,6 +24,9 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+LONGEST_TAG = 100
+"""Characters."""
+
 store_format = Table("store_format", metadata, Column("version", Integer, primary_key=True))
 
 runs = Table(
@@ -46,7 +49,7 @@ tags = Table(
     "tags",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("name", String(100), nullable=False),
+    Column("name", String(LONGEST_TAG), nullable=False),
     Column("run", ForeignKey("runs.id"), nullable=False),
     Column("at", String(40), nullable=False),
     Column("promoted", Boolean, nullable=False),  # as a baseline, by `crucible promote`

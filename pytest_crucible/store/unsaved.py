@@ -43,7 +43,7 @@ def take_in(engine: Engine, location: str) -> int:
         ours = path.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(FileNotFoundError):  # another process was faster
             path.rename(ours)
-            taken += _take(engine, location, ours, path)
+            taken += _take(engine, location, ours, path.with_suffix(".jsonl"))
     return taken
 
 
@@ -82,7 +82,22 @@ def _folders(location: str) -> Iterator[Path]:
 
 
 def _files(location: str) -> list[Path]:
-    return [path for folder in _folders(location) if folder.is_dir() for path in sorted(folder.glob("*.jsonl"))]
+    found = [path for folder in _folders(location) if folder.is_dir() for path in sorted(folder.iterdir())]
+    return [path for path in found if path.suffix == ".jsonl" or _is_orphan(path)]
+
+
+def _is_orphan(path: Path) -> bool:
+    """Was the process killed that was about to take it in? Then it is anybody's again."""
+    number = path.suffix.removeprefix(".")
+    if not number.isdigit() or os.name != "posix":  # elsewhere a signal of 0 is one
+        return False
+    try:
+        os.kill(int(number), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # it is there, and somebody else's
+        return False
+    return False
 
 
 def _write(folder: Path, text: str) -> Path:

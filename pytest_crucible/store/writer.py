@@ -21,6 +21,7 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import event_row
 from pytest_crucible.store.inserting import insert_many
 from pytest_crucible.store.opening import explained
+from pytest_crucible.store.texts import storable
 from pytest_crucible.store.unsaved import Rows
 
 INTERVAL_S = 0.25
@@ -29,6 +30,9 @@ BEHIND_S = 0.5
 """A row that has waited for longer holds up the sampling: with the time of a commit, a killed process loses a second."""
 AT_ONCE = 5_000
 """Rows that are enough to commit before the interval is over."""
+
+_A_WORD = 16
+"""Characters of what ended a reply: a backend may say it in words of its own."""
 
 Row = dict[str, Any]
 
@@ -47,13 +51,20 @@ class _Batch:
     """When the first row was added."""
 
     def tables(self) -> list[Rows]:
-        """The rows by table; keyed ones last, and whether they take the place of what is there."""
+        """The rows by table; keyed ones last, and whether they take the place of what is there.
+
+        Others may be writing the same keys at this moment: all do it in one order, or they would wait for each other for ever.
+        """
         told = [(table, False, many) for table, many in self.rows.items() if many]
-        return [*told, *((table, over, list(rows.values())) for (table, over), rows in self.keyed.items())]
+        keyed = sorted(self.keyed.items(), key=lambda one: (one[0][0].name, one[0][1]))
+        return [*told, *((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)]
 
 
 class Writer:
-    """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`."""
+    """Takes outcomes from any thread. A write that failed for good is raised by the next `add` and by `close`.
+
+    What is added after that is kept with what failed: it was answered, and paid for.
+    """
 
     def __init__(
         self, engine: Engine, location: str, hide: Callable[[str], str], keep: Callable[[Sequence[Rows]], Path | None]
@@ -74,8 +85,6 @@ class Writer:
 
     def add(self, outcome: Outcome, arm: int, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
         """Remember what became of one unit; `arm` is the arm's key. Raises StoreError if an earlier write failed."""
-        if self._failure:
-            raise self._failure
         with self._lock:
             batch = self._waiting
             if not outcome.lost:
@@ -84,37 +93,27 @@ class Writer:
                 _observation_row(one, arm, self._hide) for one in observations
             )
             batch.rows.setdefault(schema.lost, []).extend(_lost_row(one, arm, self._hide) for one in lost)
-            batch.count += 1 + len(observations)
-            batch.since = min(batch.since, time.monotonic())
-        if batch.count >= AT_ONCE:
-            self._wake.set()
+            self._added(1 + len(observations))
+        self._told()
 
     def put(self, table: Table, row: Row, *, overwrite: bool = False) -> None:
         """Remember a row of a table whose key is its first column; `overwrite` takes the place of one that is there.
 
         Raises StoreError if an earlier write failed.
         """
-        if self._failure:
-            raise self._failure
         key = row[table.columns[0].name]
         with self._lock:
             batch = self._waiting
             rows = batch.keyed.setdefault((table, overwrite), {})
             rows[key] = row if overwrite else rows.get(key, row)
-            batch.count += 1
-            batch.since = min(batch.since, time.monotonic())
-        if batch.count >= AT_ONCE:
-            self._wake.set()
+            self._added(1)
+        self._told()
 
     def tell(self, run: str, event: Event) -> None:
         """Remember an event of a run. It never raises: a write that failed is told by `add`."""
         with self._lock:
-            batch = self._waiting
-            batch.events.append((run, event))
-            batch.count += 1
-            batch.since = min(batch.since, time.monotonic())
-        if batch.count >= AT_ONCE:
-            self._wake.set()
+            self._waiting.events.append((run, event))
+            self._added(1)
 
     def waiting(self, table: Table, key: str) -> Row | None:
         """A row that was put and is not committed yet; one that is can be read."""
@@ -138,8 +137,7 @@ class Writer:
     def flush(self) -> None:
         """Commit everything that was added. Raises StoreError."""
         self._commit()
-        if self._failure:
-            raise self._failure
+        self._told()
 
     def close(self) -> None:
         """Commit the rest and end the thread. Raises StoreError. Idempotent."""
@@ -147,6 +145,19 @@ class Writer:
         self._wake.set()
         self._thread.join()
         self.flush()
+
+    def _added(self, rows: int) -> None:
+        """With the lock held."""
+        batch = self._waiting
+        batch.count += rows
+        batch.since = min(batch.since, time.monotonic())
+        if batch.count >= AT_ONCE:
+            self._wake.set()
+
+    def _told(self) -> None:
+        """Whoever adds is told that nothing is written any more."""
+        if self._failure:
+            raise self._failure
 
     def _run(self) -> None:
         while not self._closing and not self._failure:
@@ -200,14 +211,14 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
         "arm": arm,
         "position": outcome.position,
         "epoch": outcome.epoch,
-        "text": _storable(hide(reply.text)) if reply else None,
+        "text": storable(hide(reply.text)) if reply else None,
         "input_tokens": reply.input_tokens if reply else None,
         "output_tokens": reply.output_tokens if reply else None,
         "latency_s": reply.latency_s if reply else None,
-        "finish": reply.finish if reply else None,
+        "finish": storable(reply.finish)[:_A_WORD] if reply else None,
         "failure": outcome.failure,
         "skipped": outcome.skipped,
-        "detail": _storable(hide(outcome.detail)) or None,
+        "detail": storable(hide(outcome.detail)) or None,
         "started": outcome.started,
     }
 
@@ -215,7 +226,8 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
 def _event_row(run: str, event: Event, hide: Callable[[str], str]) -> Row:
     """What others have said is in the facts; the run, the experiment and the arm are names of ours."""
     row = event_row(run, event)
-    return {**row, **{name: cleaned(row[name], hide) for name in ("sample", "error", "facts") if row[name]}}
+    told = {name: storable(hide(row[name])) for name in ("sample", "error") if row[name]}
+    return {**row, **told, "facts": cleaned(row["facts"], hide)}
 
 
 def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> Row:
@@ -227,8 +239,8 @@ def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> 
         "metric": one.metric,
         "value": None if one.value is None or is_label else float(one.value),
         "is_bool": isinstance(one.value, bool),
-        "label": _storable(hide(str(one.value))) if is_label else None,
-        "reason": _storable(hide(one.reason)) or None,
+        "label": storable(hide(str(one.value))) if is_label else None,
+        "reason": storable(hide(one.reason)) or None,
     }
 
 
@@ -239,11 +251,5 @@ def _lost_row(one: Lost, arm: int, hide: Callable[[str], str]) -> Row:
         "epoch": one.epoch,
         "metric": one.metric or "",
         "reason": one.reason,
-        "detail": _storable(hide(one.detail)) or None,
+        "detail": storable(hide(one.detail)) or None,
     }
-
-
-def _storable(text: str) -> str:
-    """Without what databases refuse and a JSON answer may yet contain: NUL, and one half of a surrogate pair."""
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole.replace("\0", "\ufffd")

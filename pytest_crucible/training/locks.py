@@ -11,7 +11,7 @@ from typing import IO
 
 PAUSE_S = 0.1
 
-if sys.platform == "win32":  # pragma: no cover
+if sys.platform == "win32":  # pragma: no cover - where coverage is measured it is not
     import msvcrt
 
     def _taken(file: IO[bytes]) -> bool:

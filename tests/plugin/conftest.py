@@ -64,7 +64,7 @@ class Suite:
     def adapters(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
         lines = []
         for name, table in tables.items():
-            lines += [f"[adapters.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+            lines += [f"[adapters.{toml(name)}]", *(f"{key} = {toml(value)}" for key, value in table.items())]
         (self.path / "crucible.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def test(self, source: str, *, name: str = "test_sums") -> None:
@@ -108,6 +108,11 @@ class Suite:
         (run or self.run)("--crucible-json=run.json", *arguments)
         document: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         return document
+
+
+def toml(value: Any) -> str:
+    """TOML has no surrogate pairs, and else writes these values as JSON does."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def question(k: int) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def test_a_run_on_two_workers_is_exported_alike(stored):
         (("-o", "nowhere/out.csv"), "'nowhere/out.csv' cannot be written: No such file or directory"),
         (
             ("-o", "out.csv", "--store", "gone.db"),
-            "there is no run store at 'gone.db': run a suite first, or name another one with --store",
+            "there is no run store at 'gone.db' in '{here}': run a suite first, or name another one with --store",
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_what_cannot_be_meant_is_one_sentence(stored, arguments, sentence, capsy
 
     said = capsys.readouterr().err
     assert (status, said.count("\n")) == (4, 1)
-    assert said.startswith(f"crucible export: {sentence}")
+    assert said.startswith(f"crucible export: {sentence.replace('{here}', str(stored.path))}")
 
 
 def test_what_there_is_not_is_refused_with_what_there_is(stored, capsys):

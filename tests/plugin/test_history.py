@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.commands.answers import given_answers
 
 
 @pytest.fixture
@@ -254,6 +255,31 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
     assert margin["samples"] > need["samples"]
 
 
+@pytest.mark.parametrize("name", ["", "  ", "t" * 101], ids=["empty", "blank", "long"])
+def test_a_tag_that_nobody_could_name_is_refused(suite, crucible, name):
+    said = f"tag {name!r} has {len(name)} characters: write between 1 and 100, not blanks alone"
+
+    suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-tag={name}"), said)
+    assert read(crucible, "runs") == []
+    suite.run("--crucible-adapter=v2")
+    status, _, err = crucible("promote", "latest", "--as", name)
+    assert (status, err) == (4, f"crucible promote: {said}\n")
+
+
+def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
+    for _ in range(4):
+        suite.run("--crucible-adapter=v2")
+    read = []
+
+    def given(store, run):
+        read.append(run)
+        yield from given_answers(store, run)
+
+    monkeypatch.setattr("pytest_crucible.commands.trend.given_answers", given)
+    assert crucible("trend", "exact_match", "--last=2")[0] == 0
+    assert len(read) == 2
+
+
 def test_a_trend_marks_where_a_metric_changed(suite, crucible):
     rows = [{"id": f"s{k}", "input": str(k), "expected": "1"} for k in range(40)]
     suite.write_rows("questions.jsonl", rows)
@@ -300,6 +326,22 @@ def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
     assert status == 1
     assert "differs  experiments: cannot be collected any more: " in out
     assert "questions.jsonl" in out
+
+
+def test_a_store_above_is_named(suite, crucible, monkeypatch):
+    suite.run("--crucible-adapter=v2")
+    below = suite.path / "answers"
+    monkeypatch.chdir(below)
+
+    status, _, said = crucible("runs")
+
+    store = suite.path / ".crucible" / "crucible.db"
+    assert status == 4
+    assert said == (
+        f"crucible runs: there is no run store at '.crucible/crucible.db' in '{below}', but one at '{store}': "
+        "go there, or name it with --store\n"
+    )
+    assert crucible("runs", f"--store={store}")[0] == 0
 
 
 def test_a_doctor_looks_at_the_place(suite, crucible):

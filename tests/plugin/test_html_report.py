@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from chromium import chromium
 
+from pytest_crucible.cli import main
+from pytest_crucible.report.page import archive, render
+
 HOSTILE = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'></script><!--"
 SUITE = {
     "pytest.ini": "[pytest]\n",
@@ -99,13 +102,13 @@ def opened(browser: Any, report: Path) -> Iterator[Any]:
     asked: list[str] = []
     pages: list[Any] = []
 
-    def open_page(**window: Any) -> Any:
+    def open_page(path: Path = report, **window: Any) -> Any:
         page = browser.new_page(**window)
         pages.append(page)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(report.as_uri())
+        page.goto(path.as_uri())
         page.locator(".explorer .item").first.wait_for()
         return page
 
@@ -115,6 +118,44 @@ def opened(browser: Any, report: Path) -> Iterator[Any]:
         page.close()
     assert complaints == []
     assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
+
+
+@pytest.fixture
+def cut(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same run on a page that has no room for the texts of all its samples."""
+    monkeypatch.setattr(archive, "PART", 20)
+    monkeypatch.setattr(render, "ROOM", 1)
+    page = tmp_path / "cut.html"
+    assert main(["report", f"--store={report.parent / '.crucible' / 'crucible.db'}", "-o", str(page)]) == 0
+    return page
+
+
+def test_a_page_without_room_for_all_texts_says_which_it_has(opened, cut):
+    page = opened(path=cut)
+    explorer, expect = first(page), pytest.importorskip("playwright.sync_api").expect
+
+    said = page.locator("article .note", has_text="have their prompts and replies").first.inner_text()
+    assert said.startswith(
+        "20 of 130 samples have their prompts and replies in this page: the worst, the slowest, a draw "
+    )
+    assert "--what replies -o replies.csv writes all of them." in said
+    assert count(page).inner_text() == "130 of 130 samples"
+    explorer.get_by_label("search").fill("question")
+    expect(count(page)).to_have_text("20 of 130 samples; prompts and replies of 20 were searched")
+    explorer.get_by_label("search").fill("s-129")
+    expect(count(page)).to_have_text("1 of 130 samples; prompts and replies of 20 were searched")
+    explorer.get_by_label("search").fill("")
+    explorer.get_by_label("show").select_option(label="with prompt and replies")
+    expect(count(page)).to_have_text("20 of 130 samples")
+    there = explorer.locator(".item code").all_inner_texts()
+    explorer.locator(".item").first.click()
+    assert (
+        explorer.locator(".list .sides pre").first.inner_text().startswith(f"question {there[0].removeprefix('s-')} ")
+    )
+    explorer.get_by_label("show").select_option(label="all")
+    absent = next(f"s-{k}" for k in range(50) if f"s-{k}" not in there)
+    explorer.locator(".item", has=page.get_by_text(absent, exact=True)).click()
+    assert explorer.locator(".list .sides pre").all_inner_texts() == ["(not in this page)"] * 3
 
 
 def first(page: Any) -> Any:

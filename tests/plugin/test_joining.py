@@ -193,3 +193,29 @@ def test_asking_without_an_adapter_says_what_to_do(suite):
             "*SpecError: no adapter to ask: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
         ]
     )
+
+
+AS_THEY_ARE = "disable_test_id_escaping_and_forfeit_all_rights_to_community_support = true"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "setting"),
+    [
+        ("größe", "模型🙂", ""),
+        ("größe", "模型🙂", AS_THEY_ARE),
+        ("cafe\u0301", "caf\u00e9", ""),
+        ("back\\slash", "\\xe9", ""),
+    ],
+    ids=["escaped", "as it is", "decomposed", "backslash"],
+)
+def test_arms_of_any_name_are_paired(suite, run, candidate, baseline, setting):
+    adapters = {candidate: "v2", baseline: "v1"}
+    suite.adapters({name: {"backend": "recorded", "path": f"answers/{own}.jsonl"} for name, own in adapters.items()})
+    suite.test(JOINED)
+    suite.pytester.makeini(f"[pytest]\n{setting}")
+
+    result = run(f"--crucible-adapter={candidate}", f"--compare={baseline}")
+
+    assert result.ret == 0
+    result.assert_outcomes(passed=28 + 2, xfailed=12)
+    result.stdout.fnmatch_lines(["right: * vs * *+0.200 [[]+0.007, +0.416[]] *20 *0 *0.046 *met, proven"])

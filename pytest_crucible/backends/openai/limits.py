@@ -45,7 +45,7 @@ def limits_of(headers: Mapping[str, str]) -> Limits | None:
         reset = seconds_of(headers.get(f"x-ratelimit-reset-{what}", ""))
         if reset is not None:
             resets[f"reset_{what}_s"] = reset
-    return Limits(**found, **resets) if found or resets else None  # type: ignore[arg-type]
+    return Limits(**found, **resets) if found or resets else None  # type: ignore[arg-type]  # names of fields, put together
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.backends.plausible import is_count
@@ -31,18 +30,18 @@ def reply_of(answer: Mapping[str, Any], *, seconds: float, first_token_s: float 
     """The first choice, with the others as alternatives. Raises Retryable for an answer that holds none."""
     try:
         choices = sorted(answer["choices"], key=lambda choice: choice.get("index") or 0)
-        first, *others = [_choice(choice) for choice in choices]
+        first, *others = [_said(choice) for choice in choices]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Retryable(f"{where} answered without a choice", kind="garbage") from None
     usage = answer.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
-    return replace(
-        first,
+    return Reply(
+        **first,
         input_tokens=_whole(usage.get("prompt_tokens")),
         output_tokens=_whole(usage.get("completion_tokens")),
         latency_s=seconds,
         first_token_s=first_token_s,
-        alternatives=tuple(others),
+        alternatives=tuple(Reply(**other) for other in others),
         model=str(answer.get("model") or ""),
     )
 
@@ -58,19 +57,20 @@ def check_choices(reply: Reply, wanted: Any, where: str) -> None:
     raise Refused(f"{said}: it does not know the parameter n, so leave it out; epochs = {wanted} asks that often")
 
 
-def _choice(choice: Mapping[str, Any]) -> Reply:
+def _said(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """What a choice says of a Reply."""
     message = choice.get("message")
     said = choice["text"] if message is None else message
     finish = choice.get("finish_reason") or "stop"
     if finish in _BROKEN_OFF:
         raise Retryable(f"the server broke off its own answer ({finish})", kind="half")
     calls = [dict(call) for call in (message.get("tool_calls") if message else None) or ()]
-    return Reply(
-        text=said if isinstance(said, str) else _text(said),
-        finish=_FINISH.get(finish, finish[:_MOST]),
-        logprobs=_logprobs(choice.get("logprobs")),
-        tool_calls=tuple(calls),
-    )
+    return {
+        "text": said if isinstance(said, str) else _text(said),
+        "finish": _FINISH.get(finish, finish[:_MOST]),
+        "logprobs": _logprobs(choice.get("logprobs")),
+        "tool_calls": tuple(calls),
+    }
 
 
 def _text(message: Mapping[str, Any]) -> str:

@@ -19,6 +19,8 @@ function number(value) {
   return value === null ? "-" : String(Number(value.toPrecision(4))).replace("-", "\u2212");
 }
 
+const CUT = "(not in this page)";
+const IN_FULL = "with prompt and replies";
 const FATES = { a: "answered", f: "failed", l: "lost", s: "skipped" };
 
 class Explorer {
@@ -32,6 +34,9 @@ class Explorer {
 
   async open() {
     this.data = await unpacked(`columns-${this.scene}`);
+    const { ids, kept } = this.data;  // without a list all samples have their texts here
+    this.kept = kept === null ? null : new Map(kept.map((k, place) => [k, place]));
+    this.order = kept ?? [...ids.keys()];
     const name = this.data.metric ?? this.data.metrics[0]?.name;
     this.controls = this.filters(name);
     this.count = made("p", { className: "count", role: "status" });
@@ -50,6 +55,7 @@ class Explorer {
     const { arms, groups, metrics } = this.data;
     const outcomes = ["all", "failed or lost"];
     if (arms.length > 1) outcomes.splice(1, 0, `${arms[0]} worse`, `${arms[0]} better`, "equal");
+    if (this.kept) outcomes.push(IN_FULL);
     this.outcome = this.choice("show", outcomes);
     this.metric = this.choice("by", metrics.map((one) => one.name), metric);
     const sorts = ["dataset order", "worst first", "best first", "slowest first"];
@@ -99,6 +105,7 @@ class Explorer {
     const kept = gains[Object.keys(gains).find((name) => outcome.endsWith(name))];
     let found = [...ids.keys()].filter((k) => {
       if (group !== null && groups[k] !== group) return false;
+      if (outcome === IN_FULL) return this.kept.has(k);
       if (outcome === "failed or lost") return became.some((arm) => arm[k] === "f" || arm[k] === "l");
       const gain = kept ? this.gain(k) : null;
       return !kept || (gain !== null && kept(gain));
@@ -112,22 +119,22 @@ class Explorer {
   }
 
   async searched(among, words, turn) {
-    const found = [];
-    let part = -1;
-    let texts;
-    for (const k of among) {
-      const wanted = Math.floor(k / this.data.part);
-      if (wanted !== part) {
-        part = wanted;
-        texts = await this.texts(part);
-        if (turn !== this.search) return [];
-        this.count.textContent = `searching: sample ${(k + 1).toLocaleString("en")} of ${this.data.ids.length.toLocaleString("en")}`;
-      }
-      const [asked, expected, said] = texts[k % this.data.part] ?? ["", "", []];
-      const whole = [this.data.ids[k], asked, expected, ...said.flat().map((one) => one[1])];
-      if (whole.some((text) => text.toLowerCase().includes(words))) found.push(k);
+    const { ids, part } = this.data;
+    const wanted = new Set(among);
+    const found = new Set(among.filter((k) => ids[k].toLowerCase().includes(words)));
+    for (let start = 0; start < this.order.length; start += part) {  // a part is opened once
+      const there = this.order.slice(start, start + part);
+      if (!there.some((k) => wanted.has(k))) continue;
+      const texts = await this.texts(start / part);
+      if (turn !== this.search) return [];
+      this.count.textContent = `searching: sample ${(start + 1).toLocaleString("en")} of ${this.order.length.toLocaleString("en")}`;
+      there.forEach((k, at) => {
+        const [asked, expected, said] = texts[at];
+        const whole = [asked, expected, ...said.flat().map((one) => one[1])];
+        if (wanted.has(k) && whole.some((text) => text.toLowerCase().includes(words))) found.add(k);
+      });
     }
-    return found;
+    return [...found].sort((a, b) => a - b);
   }
 
   sorted(found) {
@@ -151,7 +158,8 @@ class Explorer {
     const { ids } = this.data;
     const last = Math.max(0, Math.ceil(this.found.length / A_PAGE) - 1);
     const shown = this.found.slice(this.page * A_PAGE, (this.page + 1) * A_PAGE);
-    this.count.textContent = `${this.found.length.toLocaleString("en")} of ${ids.length.toLocaleString("en")} samples`;
+    const searched = this.kept && this.words.value.trim() ? `; prompts and replies of ${this.order.length.toLocaleString("en")} were searched` : "";
+    this.count.textContent = `${this.found.length.toLocaleString("en")} of ${ids.length.toLocaleString("en")} samples${searched}`;
     this.list.replaceChildren(...shown.map((k) => this.item(k)));
     this.where.textContent = `page ${this.page + 1} of ${last + 1}`;
     this.back.disabled = this.page === 0;
@@ -186,7 +194,7 @@ class Explorer {
     const opened = button.ariaExpanded === "true";
     button.ariaExpanded = String(!opened);
     if (opened) return row.querySelector(".sides")?.remove();
-    const [asked, expected, said] = (await this.texts(Math.floor(k / this.data.part)))[k % this.data.part];
+    const [asked, expected, said] = await this.exchange(k);
     const sides = made("div", { className: "sides" }, this.side("asked", [asked], expected));
     this.data.arms.forEach((arm, a) => sides.append(this.side(arm, said[a].map(told), "")));
     if (button.ariaExpanded === "true") row.append(sides);
@@ -197,6 +205,13 @@ class Explorer {
     const one = made("section", {}, made("h5", { textContent: name }), ...shown.map((text) => made("pre", { dir: "auto", textContent: text })));
     if (expected) one.append(made("h5", { textContent: "expected" }), made("pre", { dir: "auto", textContent: expected }));
     return one;
+  }
+
+  async exchange(k) {
+    const place = this.kept === null ? k : this.kept.get(k);
+    if (place === undefined) return [CUT, "", this.data.arms.map(() => [["answered", CUT, "", null, null]])];
+    const { part } = this.data;
+    return (await this.texts(Math.floor(place / part)))[place % part];
   }
 
   async texts(part) {

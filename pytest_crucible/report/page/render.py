@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pytest_crucible.report.chapters import Chapter, slice_grid
 from pytest_crucible.report.grids import Grid
 from pytest_crucible.report.model import Report
-from pytest_crucible.report.page import archive
+from pytest_crucible.report.page.archive import ROOM, Archive, archived
 from pytest_crucible.report.page.forest import differences, levels
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
 from pytest_crucible.report.page.tables import laid_out
@@ -41,6 +41,7 @@ class Scene:
     """Of each judged metric of right and wrong."""
     worst: tuple[Told, ...]
     slowest: tuple[Told, ...]
+    archive: Archive
 
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
@@ -49,7 +50,7 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     made = _environment().get_template("page.html.j2")
     return made.render(
         report=report,
-        scenes=[_scene(chapter) for chapter in chapters],
+        scenes=[_scene(chapter, ROOM // len(chapters), report.run.seed) for chapter in chapters],
         forests=list(differences(report.run)),
         levels=list(levels(report.run)),
         marks=MARKS,
@@ -57,8 +58,6 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        columns=archive.columns,
-        parts=archive.parts,
         numbers={one.key: number for number, one in enumerate(report.references, start=1)},
         percentile_note=percentile_note(report.run),
         many=len(report.run.experiments) > 1,
@@ -75,7 +74,7 @@ def _environment() -> Environment:
     return made
 
 
-def _scene(chapter: Chapter) -> Scene:
+def _scene(chapter: Chapter, room: int, seed: int) -> Scene:
     return Scene(
         chapter=chapter,
         groups=slice_grid(chapter),
@@ -83,6 +82,7 @@ def _scene(chapter: Chapter) -> Scene:
         agreements=tuple(_agreements(chapter)),
         worst=worst(chapter),
         slowest=slowest(chapter),
+        archive=archived(chapter, room=room, seed=seed),
     )
 
 

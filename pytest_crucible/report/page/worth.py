@@ -49,7 +49,7 @@ def slowest(chapter: Chapter) -> tuple[Told, ...]:
 
 
 def _told(chapter: Chapter, position: int, why: str) -> Told:
-    [one] = chapter.read(position, position + 1)
+    [one] = chapter.read([position])
     return Told(
         sample=printable(chapter.columns.ids[position], 200),
         why=why,

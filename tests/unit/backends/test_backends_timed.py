@@ -17,6 +17,7 @@ from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.backends.patience import not_counted, set_clock
 from pytest_crucible.backends.sharing import Shared
 from pytest_crucible.backends.stack import stacked
+from pytest_crucible.backends.time_limits import TimeLimit
 from pytest_crucible.backends.timed import DEADLINE_S, Timed, timeout_of
 from pytest_crucible.errors import BackendError, Retryable, SpecError
 from pytest_crucible.records import Outcome, Reply, Request
@@ -192,8 +193,8 @@ def test_without_a_deadline_nothing_is_counted():
 
 def test_what_a_test_leaves_behind_may_still_wait():
     async def work() -> None:
-        async with asyncio.timeout(5) as deadline:
-            set_clock(deadline)
+        async with TimeLimit(5) as limit:
+            set_clock(limit)
         with not_counted():
             await asyncio.sleep(60)
 

@@ -8,7 +8,7 @@ import string
 import warnings
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError
@@ -300,6 +300,8 @@ def test_code_is_compared_by_tokens_trees_and_flow():
 
 
 @given(st.text(max_size=200))
+@example("\r\x80")
+@example(' \x85\n" \x00')
 def test_any_text_has_a_score_as_code(text):
     with warnings.catch_warnings(action="ignore"):  # such as invalid escapes in what a model wrote
         assert 0 <= code_bleu_of(text, LOOP) <= 1

@@ -23,7 +23,7 @@ def chapter(analysis):
     columns = SampleColumns(ids=(), groups=(), scores={}, latency_s=(), became=())
     return Chapter(
         analysis=analysis(), metric="exact", judged=("exact",), columns=columns, facts={}, clusters=None, slices=(WHOLE, EMPTY),
-        read=lambda start, stop: (),
+        read=lambda positions: (),
     )  # fmt: skip
 
 

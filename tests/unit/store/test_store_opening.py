@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.errors import StoreError
-from pytest_crucible.store.opening import open_engine
+from pytest_crucible.store.opening import explained, open_engine
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 
@@ -182,3 +182,23 @@ def test_processes_that_make_it_at_once_all_succeed(tmp_path):
         process.stdin.flush()
 
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 4
+
+
+def test_a_server_is_not_waited_for_for_ever(postgresql):
+    engine = open_engine(postgresql, busy_s=7)
+    with engine.connect() as connection:
+        told = connection.connection.dbapi_connection.info.get_parameters()
+        lock = connection.exec_driver_sql("show lock_timeout").scalar()
+    engine.dispose()
+
+    assert (told["tcp_user_timeout"], told["connect_timeout"], lock) == ("7000", "10", "7s")
+
+
+def test_a_server_is_lost_in_mid_work(postgresql):
+    """Its process for this connection is killed, as the one that watches over them would be."""
+    engine = open_engine(postgresql)
+    with pytest.raises(StoreError) as raised, explained("X"), engine.connect() as connection:
+        connection.exec_driver_sql("select pg_terminate_backend(pg_backend_pid())")
+    engine.dispose()
+
+    assert str(raised.value) == ("run store 'X' has lost its server: start it again, then go on with --crucible-resume")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import sqlite3
@@ -10,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import pytest
 from sqlalchemy import event, select
 
 from pytest_crucible.errors import StoreError
-from pytest_crucible.records import Fingerprint, Observation, Outcome, Plan, Reply, Sample
+from pytest_crucible.records import Event, Fingerprint, Observation, Outcome, Plan, Reply, Sample
 from pytest_crucible.store import schema
 from pytest_crucible.store.answers import load_answers
 from pytest_crucible.store.runs import RunStore
@@ -180,7 +183,7 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
     store.engine.dispose()
     event.remove(store.engine, "connect", full)
     again = RunStore(str(path))  # there is room again
-    assert sorted(load_answers(again, experiment, 0).positions) == list(range(stored + 20))
+    assert sorted(load_answers(again, experiment, 0).positions) == [*range(stored + 20), 10**7]
     assert not kept.exists()
     again.close()
 
@@ -216,6 +219,70 @@ def test_what_was_kept_of_another_store_is_left_alone(store, path):
     with store.engine.connect() as connection:
         assert connection.execute(select(schema.replies)).all() == []
     assert len(list(Path(f"{path}.unsaved").glob("*.jsonl"))) == 1
+
+
+def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(store, path):
+    _, arm = entered(store)
+    row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}
+    kept = keep(str(path), "run", [(schema.replies, False, [row])])
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    taken = kept.rename(kept.with_suffix(f".{gone.pid}"))
+    others = kept.with_suffix(f".{os.getppid()}")
+    others.write_text("of a process that is at it")
+
+    RunStore(str(path)).close()
+
+    with store.engine.connect() as connection:
+        assert connection.execute(select(schema.replies.c.position)).all() == [(0,)]
+    assert not taken.exists()
+    assert others.exists()
+
+
+def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
+    """What two workers have asked alike, each in an order of its own."""
+    stores = [RunStore(postgresql) for _ in range(2)]
+    keys = [f"{k:04}" for k in range(2000)]
+
+    def write(store: RunStore, order: int) -> None:
+        writer = store.writer()
+        for part in range(8):
+            for key in keys[::order]:
+                row = {"key": f"{part}-{key}", "identity": "v2", "created": 1.0, "reply": "{}"}
+                writer.put(schema.reply_cache, row)
+            writer.flush()
+        writer.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, stores, (1, -1)))
+
+    with stores[0].engine.connect() as connection:
+        assert len(connection.execute(select(schema.reply_cache.c.key)).all()) == 8 * len(keys)
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgresql"])
+def test_texts_that_no_database_takes_cost_no_row(where, path, request):
+    """NUL, half of a surrogate pair, and more words than there is room for."""
+    store = RunStore(str(path) if where == "sqlite" else str(request.getfixturevalue("postgresql")))
+    odd = "nul \0 half \ud83d"
+    _, arm = entered(store)
+    store.add_experiment("run", replace(PLAN, nodeid="odd", dataset_sha256="e"), [Sample(id=odd, input=odd, group=odd)])
+    writer = store.writer()
+    writer.add(Outcome(0, 0, 0, reply=Reply(text=odd, finish=f"ended in words of its own, {odd}")), arm, [], [])
+    writer.tell("run", Event(name="request.stop", at=1.0, sample=odd, facts={"error": odd, "said": odd}))
+    writer.close()
+
+    good = "nul \ufffd half \ufffd"
+    with store.engine.connect() as connection:
+        [reply] = connection.execute(select(schema.replies.c.text, schema.replies.c.finish))
+        [event] = connection.execute(select(schema.events.c.sample, schema.events.c.error))
+        [sample] = connection.execute(select(schema.samples.c.sample_id).where(schema.samples.c.dataset == "e"))
+    assert reply == (good, "ended in words o")
+    assert event == (good, good)
+    assert sample == (good,)
+    store.close()
 
 
 def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
