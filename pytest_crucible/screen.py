@@ -13,8 +13,11 @@ from pytest_crucible.sample.engine import Progress
 Show = Callable[[Progress | None], None]
 
 
-def progress_shower(config: pytest.Config, nodeid: str) -> Show:
-    """Shows progress where somebody watches; None clears the line. Capturing is lifted only while it is written."""
+def progress_shower(config: pytest.Config, nodeid: str, waits_for: Callable[[], str]) -> Show:
+    """Shows progress, or what is waited for, where somebody watches; None clears the line.
+
+    Capturing is lifted only while it is written.
+    """
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput") or not terminal.isatty or config.get_verbosity() < 0:
         return lambda _: None
@@ -27,7 +30,7 @@ def progress_shower(config: pytest.Config, nodeid: str) -> Show:
         if progress is None:
             line.clear()
         else:
-            line.show(name, progress.done, progress.total, progress.lost)
+            line.show(name, progress.done, progress.total, progress.lost, waits_for())
 
     return show
 

@@ -151,7 +151,9 @@ class CrucibleSession:
             self._run_alone(pyfuncitem, experiment, self.settings.sample)
             return True
         try:
-            self._runner()(pyfuncitem, experiment, progress_shower(self.config, pyfuncitem.nodeid))
+            shared = self._resources.shared
+            show = progress_shower(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
+            self._runner()(pyfuncitem, experiment, show)
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._failures[str(error)] = None

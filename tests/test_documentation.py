@@ -29,6 +29,7 @@ from typing import Any, get_args
 
 import pytest
 
+import pytest_crucible.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, METRICS, THINKER
 from pytest_crucible.cli import COMMANDS

@@ -125,7 +125,7 @@ def _status(arm: Answers, size: int, epochs: int) -> npt.NDArray[np.int8]:
 
 
 def _broken(metric: str, arm: Answers, size: int, epochs: int) -> Flags:
-    """Units whose scorer raised."""
+    """Units whose scorer raised, or of whose member there is nothing to score."""
     broken = np.zeros(size, dtype=bool)
     ours = [(one.position, one.epoch) for one in arm.lost if one.metric == metric]
     if ours:

@@ -66,9 +66,10 @@ def read_budget(text: str) -> Amount:
     limits: dict[str, float] = {}
     for part in _BETWEEN.split(text.strip()) if isinstance(text, str) else [""]:
         match = _PART.fullmatch(part)
-        unit = _UNITS.get((match[4] or match[1] or "").lower()) if match else None
+        units = {_UNITS[one.lower()] for one in (match[1], match[4]) if one} if match else set()
+        unit = units.pop() if len(units) == 1 else None  # "$5 tokens" are two
         amount = float(match[2].replace(",", "")) * _SCALE[(match[3] or "").lower()] if match else 0.0
-        if unit is None or amount <= 0 or unit in limits:
+        if unit is None or not 0 < amount < float("inf") or unit in limits:
             raise SpecError(f"budget {text!r} cannot be read: write '5 USD', '200k tokens' or '1000 requests'")
         limits[unit] = amount
     return Amount(**{**UNLIMITED._asdict(), **limits})

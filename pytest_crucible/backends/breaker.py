@@ -67,6 +67,11 @@ class Circuit:
             self._given_up = self._sentence(error, silent_s)
         self.check()
 
+    @property
+    def name(self) -> str:
+        """What sentences call the server."""
+        return self._name
+
     def is_doubtful(self, now: float) -> bool:
         return self._doubts >= DOUBTFUL and now - self._since >= DOUBTFUL_S
 
@@ -140,3 +145,7 @@ class Circuits:
     def of(self, server: str, name: str) -> Circuit:
         """`name` is what sentences call it."""
         return self._circuits.setdefault(server, Circuit(name))
+
+    def doubtful(self, now: float) -> str:
+        """The name of a server that does not answer at this moment; empty where all do."""
+        return next((one.name for one in tuple(self._circuits.values()) if one.is_doubtful(now)), "")

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from typing import Any
 
+from pytest_crucible.backends.plausible import plausible
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.spending import Till
 from pytest_crucible.backends.wrapping import Wrapper
@@ -22,13 +23,13 @@ class Metered(Wrapper):
         self._till = till or Till.of_nobody()
 
     async def generate(self, request: Request) -> Reply:
-        """Raises Spent, and sends nothing, where the budget does not pay for it."""
+        """Raises Spent, and sends nothing, where the budget does not pay for it; BackendError for a reply that cannot be meant."""
         till = self._till
         reserved = await till.reserve(request)
         self._tell("request.start", request, None, {})
         started = time.perf_counter()
         try:
-            reply = await self.inner.generate(request)
+            reply = plausible(await self.inner.generate(request))
         except BaseException as error:
             if reserved is not None:
                 till.settle(reserved, request, error)

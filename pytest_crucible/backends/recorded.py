@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.plausible import flaw_of
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.errors import BackendError, DatasetError
 from pytest_crucible.records import Reply, Request
@@ -63,7 +65,10 @@ def _recorded(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> Recor
     digest = hashlib.sha256()
     for where, row in rows:
         _check(where, row)
-        replies[str(row["sample_id"])].append(_reply(row))
+        reply = _reply(row)
+        if flaw := flaw_of(reply):
+            raise DatasetError(f"{where} {flaw}")
+        replies[str(row["sample_id"])].append(reply)
         digest.update(json.dumps(row, sort_keys=True, default=str).encode())
     return RecordedBackend(
         {sample: tuple(several) for sample, several in replies.items()}, identity=digest.hexdigest(), name=name
@@ -98,4 +103,4 @@ def _check(where: str, row: Mapping[str, Any]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)

@@ -106,9 +106,22 @@ def _error(state: RetryCallState) -> Retryable:
 def _bearable(error: Retryable) -> Retryable:
     if error.retry_after_s is not None and error.retry_after_s > LONG_S:
         raise Refused(
-            f"{error}: the server asks to come back in {error.retry_after_s / 60:.0f} minutes; --crucible-resume goes on then"
+            f"{error}: the server asks to come back in {_how_long(error.retry_after_s)}; --crucible-resume goes on then"
         ) from None
     return error
+
+
+def _how_long(seconds: float) -> str:
+    """Of waits that nobody waits for.
+
+    >>> _how_long(900), _how_long(9000), _how_long(900000), _how_long(float("inf"))
+    ('15 minutes', '2 hours', '10 days', 'more than a year')
+    """
+    if seconds > 365 * 86400:
+        return "more than a year"
+    scales = ((86400, "days"), (3600, "hours"), (60, "minutes"))
+    scale, unit = next((scale, unit) for scale, unit in scales if seconds >= 2 * scale)
+    return f"{seconds / scale:.0f} {unit}"
 
 
 def _sentence(failures: list[Retryable], seconds: float) -> str:

@@ -10,6 +10,9 @@ from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit, Event
 
+NOTICED_S = 3.0
+"""A shorter pause is over before it is read."""
+
 
 def untold(event: Event) -> None:
     """Where nobody listens."""
@@ -27,3 +30,10 @@ class Shared:
     cache: Caching | None = None
     """None where replies are neither read nor kept."""
     spending: Spending = field(default_factory=Spending)
+
+    def waits_for(self, now: float) -> str:
+        """Why nobody is asked at this moment, by the clock of the loops; empty where somebody is. Any thread may call it."""
+        if doubtful := self.circuits.doubtful(now):
+            return f"waiting until {doubtful} answers again"
+        paused_s = self.limiters.paused_s(now)
+        return f"pausing for {paused_s:.0f} s, as the server asks" if paused_s >= NOTICED_S else ""

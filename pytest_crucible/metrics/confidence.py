@@ -53,14 +53,15 @@ class Calibration:
 
 
 def confidence_of(reply: Reply) -> float | None:
-    """The geometric mean of the probabilities of a reply's tokens; None where the backend gives no logprobs.
+    """The geometric mean of the probabilities of a reply's tokens; None where the backend gives no logprobs, or none that are.
 
     >>> confidence_of(Reply(text="yes", logprobs=(-0.25, -0.75)))
     0.6065306597126334
     """
     if not reply.logprobs:
         return None
-    return min(1.0, math.exp(math.fsum(reply.logprobs) / len(reply.logprobs)))
+    mean = sum(reply.logprobs) / len(reply.logprobs)
+    return None if math.isnan(mean) else math.exp(min(mean, 0.0))  # servers round, and -0.0 may come as 1e-7
 
 
 def calibration(

@@ -58,7 +58,7 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     if name in adapters:
         return adapters[name]
     uri = _URI.fullmatch(name)
-    if uri and uri["scheme"] in (*URI_OPTIONS, *SERVERS):
+    if name.startswith(SERVER) or (uri and uri["scheme"] in URI_OPTIONS):
         backend, options = _of_uri(name, name)
         return Adapter(name=name, backend=backend, options=options)
     raise SpecError(f"adapter {name!r} is not configured: {_known(name, adapters)}")
@@ -67,7 +67,7 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
 def _of_uri(uri: str, adapter: str) -> tuple[str, dict[str, Any]]:
     """The backend that a URI names, and what it says of it. A path of Tinker's keeps its scheme, which is part of it."""
     scheme, _, rest = uri.partition(":")
-    if scheme not in SERVERS:
+    if not uri.startswith(SERVER):
         return scheme, {URI_OPTIONS[scheme]: uri if scheme == "tinker" else rest}
     url, _, model = uri.removeprefix(SERVER).partition("#")
     if not model:

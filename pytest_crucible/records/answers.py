@@ -52,12 +52,14 @@ class Reply:
     """Read from the reply cache: tokens, latency and cost are those of the request that was once sent."""
     members: Mapping[str, Reply] = field(default_factory=dict)
     """What the members of an ensemble answered, those that did; the `value` of each is its answer as it was counted, or None."""
+    lost_members: Mapping[str, str] = field(default_factory=dict)
+    """The members of an ensemble that could not be had, though they were asked, and what happened."""
     consensus: float | None = None
     """The share of an ensemble's votes that is for its answer; None where there was no vote."""
 
 
 Failure = Literal["assertion", "timeout", "truncated", "filtered"]
-LostReason = Literal["error", "scorer", "budget", "deadline", "uncached"]
+LostReason = Literal["error", "scorer", "member", "budget", "deadline", "uncached"]
 CUT_SHORT = frozenset({"budget", "deadline"})
 """Lost because nothing more may be asked: the sample itself has not failed, and a resumed run goes on with it."""
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 
-def progress_text(name: str, done: int, total: int, lost: int, seconds: float) -> str:
-    """What has been asked, what was lost, how fast, and how long it will take at this rate.
+def progress_text(name: str, done: int, total: int, lost: int, seconds: float, waits_for: str = "") -> str:
+    """What has been asked, what was lost, and how fast and how long it will take at this rate, or what is waited for.
 
     >>> progress_text("test_math", 500, 2000, 3, 2.0)
     'test_math  500/2,000  3 lost  250/s  6 s left'
@@ -16,7 +16,9 @@ def progress_text(name: str, done: int, total: int, lost: int, seconds: float) -
     parts = [name, f"{done:,}/{total:,}"]
     if lost:
         parts.append(f"{lost:,} lost")
-    if rate:
+    if waits_for:
+        parts.append(waits_for)
+    elif rate:
         parts += [f"{rate:,.0f}/s" if rate >= 1 else f"{rate:.2g}/s", f"{_duration((total - done) / rate)} left"]
     return "  ".join(parts)
 
@@ -41,8 +43,8 @@ class ProgressLine:
         self._started = time.perf_counter()
         self._shown = False
 
-    def show(self, name: str, done: int, total: int, lost: int) -> None:
-        text = progress_text(name, done, total, lost, time.perf_counter() - self._started)
+    def show(self, name: str, done: int, total: int, lost: int, waits_for: str = "") -> None:
+        text = progress_text(name, done, total, lost, time.perf_counter() - self._started, waits_for)
         below = "" if self._shown else "\n"
         self._write(f"{below}\r{text[: self._width]:<{self._width}}")
         self._shown = True

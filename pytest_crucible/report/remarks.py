@@ -13,6 +13,7 @@ from pytest_crucible.report.printable import printable
 _HOW = {
     "error": "by error",
     "scorer": "by a scorer",
+    "member": "of a member's scores",
     "budget": "by the budget",
     "deadline": "by the deadline",
     "uncached": "not in the reply cache",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_crucible.errors import Refused, Spent, Uncached
@@ -48,6 +48,7 @@ async def judge(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, 
     try:
         await _ask(metrics, outcome, reply, sample, observations, lost)
         if reply.members:
+            lost.extend(_of_lost_members(metrics, outcome, reply))
             await _ask_members(metrics, outcome, reply, sample, observations, lost)
     except (Spent, Uncached) as error:
         outcome.lost, outcome.detail = "budget" if isinstance(error, Spent) else "uncached", str(error)
@@ -90,6 +91,14 @@ async def _ask_members(
     observations.extend(_observed(outcome, *said) for said in observed(reply) if said[0] not in taken)
     for member, answered in reply.members.items():
         await _ask(metrics, outcome, answered, sample, observations, lost, member)
+
+
+def _of_lost_members(metrics: Sequence[Metric], outcome: Outcome, reply: Reply) -> Iterator[Lost]:
+    """What members that could not be had would have scored, nobody knows."""
+    for member, why in reply.lost_members.items():
+        for metric in metrics:
+            name = of_member(metric.name, member)
+            yield Lost(outcome.arm, outcome.position, outcome.epoch, name, "member", f"member {member!r}: {why}")
 
 
 def checked(given: Any, facts: MetricFacts) -> tuple[Value | None, str]:

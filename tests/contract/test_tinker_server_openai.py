@@ -66,6 +66,9 @@ def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session
         ({"prompt": "a", "model": "gpt-4"}, 404, "there is no model 'gpt-4'"),
         ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "there is no checkpoint"),
         ({"prompt": "a", "stream": True}, 400, "stream is not supported here"),
+        ({"prompt": "a", "response_format": {"type": "json_object"}}, 400, "response_format is not supported here"),
+        ({"prompt": "a", "best_of": 3, "min_p": 0.1}, 400, "min_p, best_of is not supported here"),
+        ({"prompt": "a", "top_k": 0}, 400, "top_k must be -1 (all tokens) or at least 1, not 0"),
         ({"prompt": "a " * 500}, 400, "leaves no room in a context of 128"),
         ({"prompt": {}}, 400, "prompt must be a list of whole numbers"),
         ({"prompt": "a", "temperature": "hot"}, 400, "temperature must be a finite number"),
@@ -78,6 +81,22 @@ def test_errors_have_openais_form(openai, body, status, sentence):
     assert got == status
     assert sentence in answer["error"]["message"]
     assert set(answer["error"]) == {"message", "type", "param", "code"}
+
+
+def test_what_is_done_anyway_may_be_asked_for(openai):
+    ordinary = {"response_format": {"type": "text"}, "repetition_penalty": 1.0, "best_of": 1, "stream": False}
+
+    assert openai.complete(prompt="a", **ordinary)[0] == 200
+
+
+def test_of_one_token_there_is_one_draw(openai):
+    asked = {"prompt": "The claim", "max_tokens": 8}
+
+    assert said(openai.complete(**asked, top_k=1)) == said(openai.complete(**asked, temperature=0.0))
+
+
+def said(completed):
+    return completed[1]["choices"][0]["text"]
 
 
 def test_a_wrong_key_has_openais_form(server):

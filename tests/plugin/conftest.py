@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
 """How many questions each adapter answers correctly, from the first one on."""
 
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""A key of TOML that needs no quotes: tests look for `[adapters.v2]` to add to it."""
 ALONE = ("-W", "error", "-p", "no:asyncio", "-p", "no:hypothesispytest")
 
 TEST_SUMS = """
@@ -64,7 +67,10 @@ class Suite:
     def adapters(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
         lines = []
         for name, table in tables.items():
-            lines += [f"[adapters.{toml(name)}]", *(f"{key} = {toml(value)}" for key, value in table.items())]
+            lines += [
+                f"[adapters.{name if BARE.fullmatch(name) else toml(name)}]",
+                *(f"{key} = {toml(value)}" for key, value in table.items()),
+            ]
         (self.path / "crucible.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def test(self, source: str, *, name: str = "test_sums") -> None:

@@ -162,6 +162,24 @@ def test_where_nobody_answers_the_sample_is_wrong_and_not_lost(suite):
         assert connection.execute(query).fetchall() == [("the members do not agree enough",)]
 
 
+def test_what_a_member_did_not_answer_is_lost_of_its_own_scores(suite, run):
+    suite.write_rows("answers/v2.jsonl", suite.answers["v2"][:10])
+    suite.adapters({**RECORDED, "duo": {"ensemble": ["v1", "v2"], "min_responses": 1}})
+    suite.test(TEST.replace('"exact_match[v1] >= 0.50"', '"exact_match[v2] >= 0.50", "exact_match[v2] >= 0.60"'))
+    document = suite.json("-W", "ignore", "--crucible-adapter=duo", run=run)
+    [experiment] = document["experiments"]
+
+    # all of 10 were right: with the 10 others wrong it is one half, which one of these targets is content with
+    assert [(one["subject"], one["state"]) for one in experiment["verdicts"] if "[" in one["subject"]] == [
+        ("exact_match[v2] >= 0.50", "met"),
+        ("exact_match[v2] >= 0.60", "undecided"),
+    ]
+    assert {(one["n"], one["lost"]) for one in experiment["estimates"] if one["metric"] == "exact_match[v2]"} == {
+        (10, 10)
+    }
+    assert experiment["arms"][0]["lost"] == {"member": 10}
+
+
 def test_members_that_lack_answers_are_told_before_the_run(suite):
     suite.write_rows("answers/v2.jsonl", suite.answers["v2"][:15])
     suite.write_rows("answers/poor.jsonl", suite.answers["poor"][:10])
@@ -173,7 +191,7 @@ def test_members_that_lack_answers_are_told_before_the_run(suite):
             "*member 'v2' of adapter 'trio' lacks answers to 5 of 20 samples (first: q15): there the others answer without it*",
             "*member 'poor' of adapter 'trio' lacks answers to 10 of 20 samples (first: q10): there the others answer without it*",
             "*adapter 'trio' lacks answers to 5 of 20 samples (first: q15): they will be lost*",
-            "*test_sums: trio lost 5 by error",
+            "*test_sums: trio lost 5 by error, 5 of a member's scores",
             "    first: 1 of the 3 members of 'trio' answered, and at least 2 must (v2: v2.jsonl has no answer to sample 'q15')",
         ]
     )

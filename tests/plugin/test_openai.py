@@ -116,6 +116,10 @@ def test_a_refused_key_stops_the_run_at_the_first_sample_and_is_told_nowhere(ser
             "openai+http:#m",
             "adapter 'openai+http:#m' has a base_url that cannot be asked: 'http:' is no URL of a server*",
         ),
+        (
+            "openai+ftp://a/v1#m",
+            "adapter 'openai+ftp://a/v1#m' has a base_url that cannot be asked: 'ftp://a/v1' is no URL of a server*",
+        ),
         ("openai:m", "adapter 'openai:m' is not configured*"),
         ("typo", "adapter 'typo' has 'modell', which backend 'openai' does not know: did you mean 'model'?"),
         ("hot", "adapter 'hot' has parameters that mean nothing: temperature must be a number, not 'hot'"),

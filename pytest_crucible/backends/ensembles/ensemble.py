@@ -194,6 +194,7 @@ def _reply(name: str, poll: Poll, counted: Tally, *, voted: bool) -> Reply:
         alternatives=(),
         cached=all(ballot.reply.cached for ballot in ballots),
         members={ballot.member: replace(ballot.reply, value=ballot.answer) for ballot in ballots},
+        lost_members={poll.members[position].name: str(error) for position, error in sorted(poll.lost.items())},
         consensus=counted.consensus if voted or counted.chosen is None else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ def hedge_of(adapter: Adapter, seed: int) -> Hedge | None:
     given = adapter.asking.get("hedge")
     if given is None:
         return None
-    if not isinstance(given, Mapping) or given.get("strategy") not in _OWN:
+    if not isinstance(given, Mapping) or given.get("strategy") not in tuple(_OWN):
         raise SpecError(
             f"adapter {adapter.name!r} has hedge = {given!r}: write a table with strategy = one of {', '.join(_OWN)}"
         )
@@ -61,7 +62,7 @@ def _check(adapter: Adapter, strategy: str, given: Mapping[str, Any]) -> None:
         if name == "strategy":
             continue
         holds, wanted = _LIMITS[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not holds(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and holds(value)):
             raise SpecError(f"adapter {adapter.name!r} has hedge.{name} = {value!r}: write {wanted}")
     if strategy == "fixed" and "delay_s" not in given:
         raise SpecError(f"adapter {adapter.name!r} hedges after a fixed time and does not say which: add delay_s = 0.5")

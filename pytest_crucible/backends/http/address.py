@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 _PORTS = {"http": 80, "https": 443}
+_PATH = "/%:@!$&'()*+,;=~"
+"""What is left as it is; what has been quoted is not quoted again."""
 _UNFIT = re.compile(r"[\s\x00-\x20\x7f]")
 
 
@@ -47,17 +49,23 @@ def address_of(url: str) -> Address:
         scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
     except ValueError as error:
         raise ValueError(f"{url!r} is no URL ({error}): write http://HOST:PORT/v1 or https://HOST/v1") from None
-    if scheme not in _PORTS or not host or _UNFIT.search(url):
+    if scheme not in _PORTS or not host or port == 0 or _UNFIT.search(url):
         raise ValueError(f"{url!r} is no URL of a server: write http://HOST:PORT/v1 or https://HOST/v1")
     if parts.username is not None:
         raise ValueError("it has a user or a password in it: name an environment variable in api_key_env or headers")
     if parts.query or parts.fragment:
         raise ValueError(f"{url!r} has a query or a fragment: write the URL up to /v1")
-    return Address(scheme, _ascii(host), port or _PORTS[scheme], parts.path.rstrip("/"))
+    path = quote(parts.path.rstrip("/"), safe=_PATH)  # what is no ASCII cannot stand in a line of HTTP
+    return Address(scheme, _known_name(host), port or _PORTS[scheme], path)
 
 
-def _ascii(host: str) -> str:
+def _known_name(host: str) -> str:
+    """As it is looked up: an address of IPv6 as it is, with its zone behind a %, and a name in ASCII. Raises ValueError."""
+    if ":" in host:
+        return host.replace("%25", "%")
     try:
-        return host if host.isascii() else host.encode("idna").decode()
+        return (
+            host.encode("idna").decode().encode("idna").decode()
+        )  # again: a full stop of another script has become one
     except UnicodeError:
         raise ValueError(f"{host!r} is no name of a host") from None

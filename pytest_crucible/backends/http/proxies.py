@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from pytest_crucible.backends.http.address import Address
+from pytest_crucible.backends.http.address import Address, address_of
 from pytest_crucible.errors import SpecError
 
 
@@ -26,7 +26,7 @@ def proxy_for(address: Address) -> Proxy | None:
 
     found = getproxies()
     url = found.get(address.scheme) or found.get("all")
-    if not url or proxy_bypass(address.host):
+    if not url or any(map(proxy_bypass, (address.host, address.netloc))):
         return None
     return read_proxy(url)
 
@@ -37,17 +37,19 @@ def read_proxy(url: str) -> Proxy:
     >>> read_proxy("proxy.example:3128")
     Proxy(host='proxy.example', port=3128, authorization='')
     """
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    scheme, _, rest = url.strip().rpartition("://")
+    login, _, server = rest.rpartition("@")
+    where = f"{scheme or 'http'}://{server}"
     try:
-        port = parts.port or 80
+        address = address_of(where)
     except ValueError:
-        port = 0
-    if parts.scheme != "http" or not parts.hostname or not port:
-        where = f"{parts.scheme}://{parts.hostname or ''}"
+        address = None
+    if address is None or address.scheme != "http":
         raise SpecError(
             f"the environment names a proxy at {where}, wanted http://HOST:PORT: correct it, or set NO_PROXY"
         )
-    if parts.username is None:
-        return Proxy(parts.hostname, port)
-    secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-    return Proxy(parts.hostname, port, f"Basic {base64.b64encode(secret).decode()}")
+    if not login:
+        return Proxy(address.host, address.port)
+    user, _, password = login.partition(":")
+    secret = f"{unquote(user)}:{unquote(password)}".encode()
+    return Proxy(address.host, address.port, f"Basic {base64.b64encode(secret).decode()}")

@@ -17,6 +17,7 @@ OVERLOADED = frozenset({"503", "529", "timeout"})
 UNKNOWN = "connection"
 """A failure that says nothing about how much a server bears."""
 LONGEST_PAUSE_S = 600.0
+"""What is asked to pause for longer is not asked again in this run."""
 CALM_S = 5.0
 """How long after a refusal nothing is asked that need not be."""
 
@@ -106,7 +107,9 @@ class Control:
             self.token_meter.told = tokens_a_second * 60
 
     def _fail(self, now: float, sent: Sent, error: Retryable) -> None:
-        pause_s = min(LONGEST_PAUSE_S, max(0.0, error.retry_after_s or 0.0))
+        pause_s = max(0.0, error.retry_after_s or 0.0)
+        if pause_s > LONGEST_PAUSE_S:  # who was told so stops, and whoever else comes asks for himself
+            pause_s = 0.0
         if error.kind == REFUSED:
             self.pacing.descent.refuse()
             if not self.window.refuse(now, sent.at, sent.crowd):

@@ -75,6 +75,11 @@ class Limiter:
             with self._memory as control:
                 control.hear(requests, tokens)
 
+    def paused_s(self, now: float) -> float:
+        """How much longer everybody is to pause, as the server asks."""
+        with self._memory as control:
+            return max(0.0, control.paused_until - now)
+
     def close(self) -> None:
         self._come_back(None)
         self._memory.close()

@@ -38,6 +38,10 @@ class Limiters:
         self._limiters[server].tighten(limits)
         return self._limiters[server]
 
+    def paused_s(self, now: float) -> float:
+        """How much longer the servers ask to pause: the longest of them."""
+        return max((limiter.paused_s(now) for limiter in tuple(self._limiters.values())), default=0.0)
+
     def close(self) -> None:
         for limiter in self._limiters.values():
             limiter.close()

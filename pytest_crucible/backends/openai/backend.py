@@ -15,7 +15,7 @@ from pytest_crucible.backends.openai.bodies import body_of
 from pytest_crucible.backends.openai.failures import reply_or_error, status_within
 from pytest_crucible.backends.openai.limits import Limits, limits_of
 from pytest_crucible.backends.openai.parameters import check_parameters
-from pytest_crucible.backends.openai.replies import reply_of
+from pytest_crucible.backends.openai.replies import check_choices, reply_of
 from pytest_crucible.backends.openai.settings import Settings, read_settings
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.errors import Retryable, SpecError
@@ -55,12 +55,14 @@ class OpenAIBackend:
         if not 200 <= response.status < 300:
             return self._failed(response, request)
         where = self._settings.address.origin
-        is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         answer = stream.answer(where) if stream and is_stream else _decoded(response, where)
-        if answer.get("error") and not answer.get("choices"):
+        if answer.get("error"):  # with choices, too: what a stream had brought until then is half an answer
             return self._failed(replace(response, status=status_within(answer)), request, answer)
         first = stream.first_token_at - response.sent_at if stream and stream.first_token_at else None
-        return reply_of(answer, seconds=response.seconds, first_token_s=first, where=where)
+        reply = reply_of(answer, seconds=response.seconds, first_token_s=first, where=where)
+        check_choices(reply, self._settings.extra_body.get("n", request.parameters.get("n")), where)
+        return reply
 
     async def close(self) -> None:
         """Close the connections of the running loop."""
@@ -86,9 +88,11 @@ def open_openai(adapter: Adapter, root: Path) -> OpenAIBackend:
 
 
 def _decoded(response: Response, where: str) -> dict[str, Any]:
+    if (encoding := response.headers.get("content-encoding", "identity")) != "identity":
+        raise Retryable(f"{where} answered in {encoding!r}, and was asked for an answer as it is", kind="garbage")
     try:
         answer = json.loads(response.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if isinstance(answer, dict):
         return answer

@@ -52,7 +52,7 @@ def status_within(answer: Mapping[str, Any]) -> int:
 def _error(response: Response, told: Mapping[str, Any], settings: Settings) -> BackendError:
     status, said = response.status, _said(told, response.status, settings)
     if 300 <= status < 400:
-        where = response.headers.get("location", "another place")
+        where = _hidden(response.headers.get("location", "another place"), settings)
         return Refused(f"{_who(settings)} sends on to {where}: write that as base_url, up to /v1")
     if status == 429 and _code(told) in _SPENT:
         return Refused(f"{_who(settings)} answers nothing any more: {said}")
@@ -89,20 +89,21 @@ def _complains_of(name: str, told: Mapping[str, Any]) -> bool:
 def _advice(status: int, told: Mapping[str, Any], settings: Settings) -> str:
     if status in (401, 402, 403):
         return settings.key_from
-    if status == 404 and "model" in _message(told).lower():
+    about_model = rf"model|(?<!\w){re.escape(settings.model)}(?!\w)"
+    if status == 404 and re.search(about_model, _message(told), re.I):
         return f"is there a model {settings.model!r} at this server?"
-    return f"does {settings.address.url!r} end as this server's base URL does, most often in /v1?"
+    return f"does {settings.told_url!r} end as this server's base URL does, most often in /v1?"
 
 
 def _who(settings: Settings) -> str:
-    return f"model {settings.model!r} at {settings.address.url}"
+    return f"model {settings.model!r} at {settings.told_url}"
 
 
 def _told(body: bytes) -> Mapping[str, Any]:
     """An error's JSON; anything else as its message."""
     try:
         told = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     if isinstance(told, Mapping):
         return told
@@ -138,4 +139,5 @@ def _hidden(message: str, settings: Settings) -> str:
         for part in {secret, secret.removeprefix("Bearer ")}:
             message = message.replace(part, "***") if len(part) > 3 else message
     message = " ".join(_KEY_LIKE.sub("***", message).split()).rstrip(".")
+    message = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message[: _MOST + 1])
     return message if len(message) <= _MOST else message[:_MOST] + " ..."

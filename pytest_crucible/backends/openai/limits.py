@@ -89,10 +89,10 @@ def _until(date: str) -> float | None:
 
 
 def _reset(limits: Limits | None) -> float | None:
-    """Of the limit that is used up; where it is not told which, the later one."""
+    """Of the limit that is used up; where it is not told how much is left, the later one. What is not used up refuses nobody."""
     if limits is None:
         return None
     both = ((limits.remaining_requests, limits.reset_requests_s), (limits.remaining_tokens, limits.reset_tokens_s))
-    known = [(left, reset) for left, reset in both if reset is not None]
+    known = [(left, reset) for left, reset in both if reset is not None and not left]
     used_up = [reset for left, reset in known if left == 0]
     return max(used_up or [reset for _, reset in known], default=None)

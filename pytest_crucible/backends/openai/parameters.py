@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 def _wanted(name: str, value: Any) -> str:
     """What is wanted instead of the value; empty where it will do."""
     if name in _NUMBERS:
-        return "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return "" if is_number else "a number"
     if name in _COUNTS:
         return "" if type(value) is int and value > 0 else "a whole number from 1"
     if name in _WHOLE:

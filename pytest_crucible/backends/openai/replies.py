@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.errors import Retryable
+from pytest_crucible.backends.plausible import is_count
+from pytest_crucible.errors import Refused, Retryable
 from pytest_crucible.records import Reply
 
 _FINISH = {
@@ -45,6 +46,17 @@ def reply_of(answer: Mapping[str, Any], *, seconds: float, first_token_s: float 
     )
 
 
+def check_choices(reply: Reply, wanted: Any, where: str) -> None:
+    """Raises Refused for a server that gives one choice, however many are wanted, Retryable for another that gives too few."""
+    count = 1 + len(reply.alternatives)
+    if wanted is None or count >= wanted:
+        return
+    said = f"{where} answered with {count} of {wanted} choices"
+    if count > 1:
+        raise Retryable(said, kind="half")
+    raise Refused(f"{said}: it does not know the parameter n, so leave it out; epochs = {wanted} asks that often")
+
+
 def _said(choice: Mapping[str, Any]) -> dict[str, Any]:
     """What a choice says of a Reply."""
     message = choice.get("message")
@@ -52,12 +64,12 @@ def _said(choice: Mapping[str, Any]) -> dict[str, Any]:
     finish = choice.get("finish_reason") or "stop"
     if finish in _BROKEN_OFF:
         raise Retryable(f"the server broke off its own answer ({finish})", kind="half")
-    calls = message.get("tool_calls") if message else None
+    calls = [dict(call) for call in (message.get("tool_calls") if message else None) or ()]
     return {
         "text": said if isinstance(said, str) else _text(said),
         "finish": _FINISH.get(finish, finish[:_MOST]),
         "logprobs": _logprobs(choice.get("logprobs")),
-        "tool_calls": tuple(calls or ()),
+        "tool_calls": tuple(calls),
     }
 
 
@@ -76,8 +88,9 @@ def _logprobs(told: Any) -> tuple[float, ...] | None:
     if not told:
         return None
     values = [one.get("logprob") for one in told["content"]] if told.get("content") else told.get("token_logprobs")
-    return tuple(float(value) for value in values if value is not None and not math.isnan(value)) if values else None
+    return tuple(float(value) for value in values or () if value is not None and not math.isnan(value)) or None
 
 
 def _whole(given: Any) -> int | None:
-    return given if isinstance(given, int) else None
+    """A number of tokens, where that is what a server tells."""
+    return given if is_count(given) else None

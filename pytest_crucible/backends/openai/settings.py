@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pytest_crucible.backends.http.address import Address, address_of
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Adapter
+from pytest_crucible.redaction import is_secret
 
 Mode = Literal["chat", "completions"]
 OPTIONS = (
@@ -36,6 +37,12 @@ DEFAULT_KEY = "OPENAI_API_KEY"
 _TYPES: dict[str, type] = {"stream": bool, "verify": bool, "extra_body": dict, "headers": dict}
 """Of what is no text."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_EXTRA = {
+    "model": "write model = ... beside it",
+    "stream": "write stream = true beside it",
+    "messages": "what is asked is the sample's input",
+    "prompt": "what is asked is the sample's input",
+}
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "content-type")
 
 
@@ -45,6 +52,8 @@ class Settings:
 
     name: str
     address: Address
+    told_url: str
+    """The base URL as it may be kept: what secret environment variables put into it stays their name."""
     model: str
     mode: Mode | None
     """None: chosen from the input."""
@@ -70,7 +79,7 @@ class Settings:
     def identity(self) -> str:
         """URL, model, and a digest of what else changes answers."""
         said = {name: getattr(self, name) for name in ("mode", "system", "extra_body") if getattr(self, name)}
-        named = f"{self.address.url}#{self.model}"
+        named = f"{self.told_url}#{self.model}"
         if not said:
             return named
         return f"{named} {hashlib.sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()[:16]}"
@@ -87,6 +96,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
     return Settings(
         name=adapter.name,
         address=address,
+        told_url=_told_url(options["base_url"], environment) or address.url,
         model=options["model"],
         mode=options.get("mode"),
         system=options.get("system"),
@@ -94,7 +104,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
         extra_body=options.get("extra_body", {}),
         verify=options.get("verify", True),
         ca_file=None if ca_file is None else root / Path(ca_file).expanduser(),
-        headers={"content-type": "application/json", **headers, **given},
+        headers={"content-type": "application/json", "accept-encoding": "identity", **headers, **given},
         key_from="the header 'authorization'" if "authorization" in given else key_from,
         secrets=tuple(sorted({*([key] if key else []), *given.values()})),
     )
@@ -120,6 +130,9 @@ def _checked(adapter: Adapter) -> Mapping[str, Any]:
     for name in ("base_url", "model"):
         if name not in options:
             raise SpecError(f"{who} has backend 'openai' but no {name!r}: add {name} = \"...\"")
+    for name, instead in _NOT_EXTRA.items():
+        if name in options.get("extra_body", {}):
+            raise SpecError(f"{who} has {name!r} in extra_body, which is for what only this server knows: {instead}")
     if options.get("mode", "chat") not in MODES:
         raise SpecError(f"{who} has mode = {options['mode']!r}, wanted {' or '.join(map(repr, MODES))}")
     if options.get("mode") == "completions" and "system" in options:
@@ -137,6 +150,15 @@ def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
     except ValueError as error:
         raise SpecError(f"adapter {adapter.name!r} has a base_url that cannot be asked: {error}") from None
     return address
+
+
+def _told_url(text: str, environment: Mapping[str, str]) -> str:
+    """Empty where there would be no URL without the secrets."""
+    told = {name: f"${name}" if is_secret(name) else value for name, value in environment.items()}
+    try:
+        return address_of(_filled(text, told)).url
+    except ValueError:
+        return ""
 
 
 def _filled(text: str, environment: Mapping[str, str]) -> str:

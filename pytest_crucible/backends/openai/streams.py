@@ -10,6 +10,8 @@ from typing import Any
 from pytest_crucible.errors import Retryable
 
 Json = dict[str, Any]
+MOST_CALLS = 1_000
+"""Of one message: a number above it is a mistake, for which no room is made."""
 
 
 class Stream:
@@ -52,7 +54,7 @@ class Stream:
                     self._about[name] = event[name]
             for choice in event.get("choices") or ():
                 self._add(choice)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             self._broken = True
 
     def _add(self, choice: Mapping[str, Any]) -> None:
@@ -84,6 +86,8 @@ def _add_delta(message: Json, delta: Mapping[str, Any]) -> bool:
 def _add_call(calls: list[Json], piece: Mapping[str, Any]) -> None:
     """A call comes with its name first, and its arguments in pieces."""
     place = piece.get("index", len(calls))
+    if not 0 <= place < MOST_CALLS:
+        raise ValueError(f"there is no call number {place}")
     while len(calls) <= place:
         calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
     call, said = calls[place], piece.get("function") or {}

@@ -34,7 +34,13 @@ from pytest_crucible.embedded.tokens import Tokenizer
 LOCAL = "local:"
 MOST_CHOICES, MOST_TOP_LOGPROBS = 128, 20
 _DEFAULT_MAX_TOKENS = 16
-_UNSUPPORTED = ("stream", "echo", "suffix", "tools", "functions", "logit_bias", "presence_penalty", "frequency_penalty")
+_UNSUPPORTED = (
+    *("stream", "echo", "suffix", "tools", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("response_format", "min_p", "repetition_penalty", "best_of"),
+)
+"""What would change the answer, and is not here: to be silent of it would be to pretend."""
+_ORDINARY: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_penalty": 1, "best_of": 1}
+"""Of these, what is done anyway."""
 _ERROR_TYPES = {
     HTTPStatus.UNAUTHORIZED: ("authentication_error", "invalid_api_key"),
     HTTPStatus.NOT_FOUND: ("invalid_request_error", "not_found"),
@@ -134,7 +140,7 @@ def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
 
 def _checked(request: Request) -> Body:
     body = request.object()
-    if asked := [name for name in _UNSUPPORTED if body.get(name)]:
+    if asked := [name for name in _UNSUPPORTED if body.get(name) and body[name] != _ORDINARY.get(name)]:
         raise bad_request(f"{', '.join(asked)} is not supported here")
     return body
 
@@ -173,6 +179,7 @@ def _wish(service: Service, body: Body, prompt: list[int], limit: str, default: 
         max_tokens=default if body.get(limit) is None else fields.whole(body, limit),
         seed=fields.whole(body, "seed", seed_of("openai", next(service.numbers)), least=-(2**63)),
         temperature=fields.number(body, "temperature", 1.0),
+        top_k=fields.whole(body, "top_k", -1, least=-1),
         top_p=fields.number(body, "top_p", 1.0),
         stop=(*_stops(body), service.engine.tokenizer.eos),
         num_samples=fields.whole(body, "n", 1, least=1, most=MOST_CHOICES),

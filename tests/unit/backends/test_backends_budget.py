@@ -84,7 +84,13 @@ def test_budgets_as_people_write_them(text, limit):
     assert read_budget(text) == limit
 
 
-@pytest.mark.parametrize("text", ["", "5", "USD", "0 USD", "-1 USD", "5,5 USD", "5 USD, 6 USD", "5 EUR", "1e3 USD", 5])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "5", "USD", "0 USD", "-1 USD", "5,5 USD", "5 USD, 6 USD", "5 EUR", "1e3 USD", 5),
+        *("$5 tokens", f"{'9' * 400} USD", "nan USD", "inf tokens", "5 B tokens"),
+    ],
+)
 def test_what_is_no_budget(text):
     with pytest.raises(SpecError, match="cannot be read: write '5 USD', '200k tokens' or '1000 requests'"):
         read_budget(text)

@@ -425,6 +425,9 @@ def test_no_strategy_is_worse_than_none_nor_sends_more_than_it_may(law, settings
             "hedge.delay_s, which strategy 'percentile' does not know: it takes",
         ),
         ({"strategy": "adaptive", "max_extra": 0}, "hedge.max_extra = 0: write a share above 0"),
+        ({"strategy": ["fixed"]}, "hedge = {'strategy': ['fixed']}: write a table with strategy = one of"),
+        ({"strategy": "adaptive", "min_samples": math.inf}, "hedge.min_samples = inf: write a whole number"),
+        ({"strategy": "fixed", "delay_s": math.nan}, "hedge.delay_s = nan: write seconds"),
         ({"strategy": "adaptive", "min_samples": 5.5}, "hedge.min_samples = 5.5: write a whole number"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.metered import Metered
-from pytest_crucible.errors import Retryable
+from pytest_crucible.errors import BackendError, Retryable
 from pytest_crucible.records import Event, Reply, Request
 
 REQUEST = Request(input="2 + 2", sample="a", epoch=1, experiment="test_sums.py::test_sums", arm="v2")
@@ -38,6 +38,35 @@ def test_its_end_has_time_and_tokens():
 
     assert events[1].seconds >= 0
     assert events[1].facts == {"input_tokens": 5, "output_tokens": 1, "finish": "stop", "cost_usd": None}
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (Reply(text=4), "a Reply that has text 4: wanted a text"),
+        (Reply(text="4", finish=None), "a Reply that has finish None: wanted a text"),
+        (Reply(text="4", input_tokens="5"), "a Reply that has input_tokens '5': wanted a whole number from 0, or None"),
+        (Reply(text="4", output_tokens=-1), "has output_tokens -1"),
+        (Reply(text="4", output_tokens=2**63), f"has output_tokens {2**63}"),
+        (Reply(text="4", latency_s=float("nan")), "has latency_s nan: wanted a number from 0, or None"),
+        (Reply(text="4", cost_usd=-1), "has cost_usd -1"),
+        (4, "the backend answered a int: it must be a Reply"),
+    ],
+    ids=lambda one: "" if isinstance(one, str) else None,
+)
+def test_a_reply_that_cannot_be_meant_is_neither_counted_nor_given_on(reply, sentence):
+    class Odd:
+        identity, simulated = "odd", True
+
+        async def generate(self, request):
+            return reply
+
+    events: list[Event] = []
+    with pytest.raises(BackendError) as caught:
+        asyncio.run(Metered(Odd(), events.append).generate(REQUEST))
+
+    assert sentence in str(caught.value)
+    assert events[1].facts == {"error": "BackendError"}
 
 
 @pytest.mark.parametrize(

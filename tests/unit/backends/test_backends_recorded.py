@@ -114,8 +114,17 @@ def test_an_empty_file(tmp_path):
         ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
         ({"sample_id": "c"}, "has no 'text': recorded answers need 'sample_id' and 'text'"),
         ({"sample_id": "c", "text": 4}, "has a 'text' of type int: it must be a string"),
+        (
+            {"sample_id": "c", "text": "4", "input_tokens": 2**63},
+            f"has input_tokens {2**63}: wanted a whole number from 0, or None",
+        ),
+        ({"sample_id": "c", "text": "4", "latency_s": "1 s"}, "has latency_s '1 s': wanted a number from 0, or None"),
+        (
+            {"sample_id": "c", "text": "4", "logprobs": [float("nan")]},
+            "has logprobs [nan]: write a list of numbers, one a token, or leave it out",
+        ),
     ],
-    ids=["no-id", "null-id", "no-text", "text-number"],
+    ids=["no-id", "null-id", "no-text", "text-number", "tokens", "latency", "logprobs"],
 )
 def test_a_row_that_is_no_answer_is_named(path, row, said):
     with path.open("a") as file:

@@ -130,9 +130,7 @@ def test_nobody_waits_for_a_day():
 
     assert len(script.asked) == 1
     assert isinstance(came, Refused)
-    assert str(came) == (
-        "too much is asked: the server asks to come back in 1440 minutes; --crucible-resume goes on then"
-    )
+    assert str(came) == ("too much is asked: the server asks to come back in 24 hours; --crucible-resume goes on then")
 
 
 def test_to_wait_can_be_ended():

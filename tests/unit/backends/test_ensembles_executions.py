@@ -57,6 +57,7 @@ def test_a_lost_member_is_no_abstention_but_the_others_vote(execution):
     reply, _ = run(clocked(make(GONE, "4", "4", execution=execution)))
 
     assert (reply.text, reply.consensus, list(reply.members)) == ("4", 1.0, ["v2", "v3"])
+    assert reply.lost_members == {"v1": str(GONE)}
 
 
 def test_with_too_few_members_the_sample_is_lost_and_the_first_reason_is_told():

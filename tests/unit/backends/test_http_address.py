@@ -16,6 +16,8 @@ from pytest_crucible.backends.http.address import Address, address_of
         ("HTTPS://API.Example.com:443/v1/", "https://api.example.com/v1"),
         ("http://[::1]:8000", "http://[::1]:8000"),
         ("http://modèle.example/v1", "http://xn--modle-6ra.example/v1"),
+        ("http://[fe80::1%25eth0]:8000/v1", "http://[fe80::1%eth0]:8000/v1"),
+        ("http://model.example/für%20alle/v1", "http://model.example/f%C3%BCr%20alle/v1"),
     ],
 )
 def test_spellings_of_one_server_are_one(url, same):
@@ -45,12 +47,18 @@ def test_reading_what_is_written_changes_nothing(scheme, host, port, path):
         ("http://host\r\nx: y/v1", "is no URL"),
         ("http://host:port/v1", "is no URL"),
         ("http://[::1/v1", "is no URL"),
+        ("http://host:0/v1", "is no URL"),
+        ("http://a b/v1", "is no URL"),
+        ("http://host..example/v1", "is no name of a host"),
+        ("http://.example/v1", "is no name of a host"),
+        ("http://\u2024/v1", "is no name of a host"),
+        (f"http://{'a' * 64}.example/v1", "is no name of a host"),
         ("http://host/v1?key=1", "has a query or a fragment"),
         ("http://user:hidden@host/v1", "it has a user or a password in it: name an environment variable"),
     ],
 )
 def test_what_is_no_base_url_gets_a_sentence_without_a_password(url, sentence):
-    with pytest.raises(ValueError, match=r"is no URL|has a") as caught:
+    with pytest.raises(ValueError, match=r"is no URL|has a|is no name") as caught:
         address_of(url)
 
     assert sentence in str(caught.value)

@@ -58,6 +58,15 @@ def test_no_proxy_wins(server, proxy, monkeypatch):
     assert proxy.asked == []
 
 
+@pytest.mark.parametrize("said", ["{netloc}", "example.com, {netloc}"])
+def test_no_proxy_may_name_a_port(server, proxy, monkeypatch, said):
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", said.format(netloc=address_of(server.url).netloc))
+
+    assert statuses(server) == [200, 200]
+    assert proxy.asked == []
+
+
 def test_the_proxy_of_everything_is_the_last_resort(server, proxy, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", proxy.url)
 
@@ -95,8 +104,25 @@ def test_a_proxy_needs_no_scheme():
     assert read_proxy("proxy.example:3128") == Proxy("proxy.example", 3128)
 
 
+def test_a_password_may_hold_whatever_it_likes():
+    secret = base64.b64encode(b"me:p@ss#1/2?").decode()
+
+    assert read_proxy("http://me:p@ss#1/2?@[::1]:3128/") == Proxy("::1", 3128, f"Basic {secret}")
+
+
 @pytest.mark.parametrize(
-    "url", ["socks5://me:hidden@proxy.example:1080", "https://proxy.example", "http://:3128", "http://a:b"]
+    "url",
+    [
+        "socks5://me:hidden@proxy.example:1080",
+        "https://proxy.example",
+        "http://:3128",
+        "http://a:b",
+        "http://a:0",
+        "http://me:hidden@[::1",
+        "http://a b:3128",
+        "http://a..b:3128",
+        " ",
+    ],
 )
 def test_a_proxy_that_cannot_be_spoken_to_gets_a_sentence(monkeypatch, url):
     monkeypatch.setenv("HTTP_PROXY", url)

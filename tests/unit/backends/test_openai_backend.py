@@ -11,9 +11,11 @@ from openai_server import OpenAIServer
 from pytest_crucible.backends.openai.limits import Limits
 from pytest_crucible.backends.protocol import Backend, Closing, Remote
 from pytest_crucible.errors import BackendError, Refused, Retryable
-from pytest_crucible.records import Request
+from pytest_crucible.records import Reply, Request
 
 REQUEST = Request(input="2 + 2", sample="a", epoch=0)
+CHUNK = b'data: {"choices": [{"index": 0, "delta": {"content": "4"}}]}\n\n'
+ERROR = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
 
 
 def test_it_is_a_backend_of_a_server_that_is_closed(opened, server):
@@ -82,6 +84,47 @@ def test_every_fault_that_passes_can_be_asked_again(ask, server, fault, kind, st
 
     assert (caught.value.kind, caught.value.retry_after_s) == (kind, None)
     assert server.counts()["requests"] == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "kind"),
+    [
+        (b"content-type: text/event-stream", CHUNK + ERROR, "503"),
+        (b"content-type: text/event-stream", CHUNK + ERROR + b"data: [DONE]\n\n", "503"),
+        (
+            b"content-type: application/json",
+            b'{"choices": [{"message": {"content": ""}}], "error": {"code": 502}}',
+            "502",
+        ),
+        (b"content-type: application/json", b'{"choices": ' + b"[" * 100_000, "garbage"),
+        (b"content-encoding: gzip", b"\x1f\x8b and so on", "garbage"),
+    ],
+    ids=["half a stream", "a stream with an error", "an error with a choice", "too deep", "compressed"],
+)
+def test_what_only_looks_like_an_answer_can_be_asked_again(opened, head, body, kind):
+    with pytest.raises(Retryable) as caught:
+        asyncio.run(_answered(opened, head, body))
+
+    assert caught.value.kind == kind
+
+
+def test_words_of_a_header_may_be_written_large(opened):
+    body = CHUNK.replace(b'"4"}', b'"4"}, "finish_reason": "stop"')
+
+    assert asyncio.run(_answered(opened, b"Content-Type: Text/Event-Stream; charset=UTF-8", body)).text == "4"
+
+
+async def _answered(opened, head: bytes, body: bytes) -> Reply:
+    """What the backend makes of an answer, byte for byte."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n%b\r\ncontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        return await opened(base_url=f"http://127.0.0.1:{port}/v1", stream=b"vent-" in head.lower()).generate(REQUEST)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_what_passes_can_be_asked_again(status):
             "refuses: status 403, not in your country; the key is that of OPENAI_API_KEY",
         ),
         (404, told("the model does not exist"), "the model does not exist; is there a model 'm' at this server?"),
+        (404, told("there is no checkpoint M"), "there is no checkpoint M; is there a model 'm' at this server?"),
         (404, b"<html>Not Found</html>", f"refuses: status 404; does '{URL}' end as this server's base URL does"),
         (405, {"detail": "Method Not Allowed"}, "Method Not Allowed; does "),
         (501, told("not supported"), "refuses: status 501, not supported"),
@@ -137,6 +138,22 @@ def test_keys_that_a_server_sends_back_are_not_told(message):
 @pytest.mark.parametrize(("code", "status"), [(429, 429), ("429", 500), (200, 500), (None, 500)])
 def test_an_error_that_came_as_an_answer_has_the_status_that_it_names(code, status):
     assert status_within(told("behind the gateway", code=code)) == status
+
+
+def test_where_a_server_sends_on_to_is_told_without_a_key():
+    said = str(meant(302, location=f"https://other.example/v1?key={KEY}"))
+
+    assert said.endswith("sends on to https://other.example/v1?key=***: write that as base_url, up to /v1")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"error": ' + b"[" * 100_000])
+def test_an_error_that_is_nested_too_deeply_is_an_error_like_others(body):
+    assert isinstance(meant(500, body), Retryable)
+    assert type(meant(400, body)) is BackendError
+
+
+def test_what_a_server_says_moves_no_cursor():
+    assert str(meant(500, b"\x1b[31mred\x07\x00")).endswith(r"status 500, \x1b[31mred\x07\x00")
 
 
 def test_a_long_story_is_cut():

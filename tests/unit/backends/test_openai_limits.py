@@ -63,6 +63,7 @@ def test_whatever_is_said_is_a_time_or_nothing(said):
             },
             2.0,
         ),
+        ({"x-ratelimit-reset-requests": "23h", "x-ratelimit-remaining-requests": "900"}, None),
     ],
 )
 def test_when_to_come_again(headers, seconds):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.openai.replies import reply_of
-from pytest_crucible.errors import Retryable
+from pytest_crucible.backends.openai.replies import check_choices, reply_of
+from pytest_crucible.errors import Refused, Retryable
 from pytest_crucible.records import Reply
 
 
@@ -90,6 +90,8 @@ def test_how_it_ended(said, finish):
         ({"content": [{"logprob": -1}, {"logprob": -2.5}]}, (-1.0, -2.5)),
         ({"token_logprobs": [None, -0.5], "tokens": ["a", "b"]}, (-0.5,)),
         ({"token_logprobs": [float("nan"), -0.5]}, (-0.5,)),
+        ({"token_logprobs": [float("nan")]}, None),
+        ({"token_logprobs": [None]}, None),
     ],
 )
 def test_how_likely_its_tokens_are(told, logprobs):
@@ -102,6 +104,25 @@ def test_a_server_need_not_count():
     assert (one.text, one.input_tokens, one.output_tokens, one.model) == ("4", None, None, "")
 
 
+@pytest.mark.parametrize("told", [-1, 2**63, True, 1.5, "3"])
+def test_what_is_no_number_of_tokens_is_not_known(told):
+    one = reply({"choices": [{"text": "4"}], "usage": {"prompt_tokens": told, "completion_tokens": told}})
+
+    assert (one.input_tokens, one.output_tokens) == (None, None)
+
+
+def test_fewer_choices_than_were_asked_for_are_no_answer():
+    one, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
+
+    with pytest.raises(Refused, match="http://a answered with 1 of 3 choices: it does not know the parameter n"):
+        check_choices(one, 3, "http://a")
+    with pytest.raises(Retryable, match="http://a answered with 2 of 3 choices"):
+        check_choices(two, 3, "http://a")
+    check_choices(one, None, "http://a")
+    check_choices(two, 2, "http://a")
+    check_choices(two, 1, "http://a")
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -112,6 +133,8 @@ def test_a_server_need_not_count():
         {"choices": [{}]},
         {"choices": [{"message": "4"}]},
         {"choices": [{"message": {"content": [1]}}]},
+        {"choices": [{"message": {"content": None, "tool_calls": {"name": "add"}}}]},
+        {"choices": [{"message": {"content": None, "tool_calls": ["add"]}}]},
         {"choices": {"message": {}}},
     ],
 )

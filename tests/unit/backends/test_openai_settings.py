@@ -87,6 +87,16 @@ def test_whoever_has_the_same_url_and_key_shares_a_server():
     assert settings(one).server != settings(one, base_url="https://other.example/v1").server
 
 
+def test_a_key_within_the_url_is_no_part_of_the_identity():
+    old, new = ({"GATEWAY_TOKEN": token, "TEAM": "red"} for token in (KEY, f"{KEY}0"))
+    url = "https://model.example/$GATEWAY_TOKEN/$TEAM/v1"
+
+    assert settings(old, base_url=url).address.path == f"/{KEY}/red/v1"
+    assert settings(old, base_url=url).identity == "https://model.example/$GATEWAY_TOKEN/red/v1#m"
+    assert settings(old, base_url=url).identity == settings(new, base_url=url).identity
+    assert settings({"URL_TOKEN": URL}, base_url="$URL_TOKEN").identity == settings().identity
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -129,6 +139,11 @@ def test_a_file_of_authorities_counts_from_the_configuration():
         ({"stream": "yes"}, "has stream = 'yes', wanted true or false"),
         ({"verify": 0}, "has verify = 0, wanted true or false"),
         ({"extra_body": []}, "has extra_body = [], wanted a table"),
+        (
+            {"extra_body": {"stream": True}},
+            "has 'stream' in extra_body, which is for what only this server knows: write",
+        ),
+        ({"extra_body": {"messages": []}}, "has 'messages' in extra_body"),
         ({"mode": "Chat"}, "has mode = 'Chat', wanted 'chat' or 'completions'"),
         ({"mode": "completions", "system": "s"}, "has a system prompt, which only mode = 'chat' has"),
         ({"api_key_env": "NO_KEY"}, "has api_key_env = 'NO_KEY', but that environment variable is not set"),

@@ -64,7 +64,16 @@ def test_the_first_token_is_noted_and_nothing_before_it():
 
 @pytest.mark.parametrize(
     "said",
-    [b"data: {", b"data: []", b"data: 1", b'data: {"choices": [1]}', b'data: {"choices": [{"delta": {"content": 1}}]}'],
+    [
+        b"data: {",
+        b"data: []",
+        b"data: 1",
+        b'data: {"choices": [1]}',
+        b'data: {"choices": [{"delta": {"content": 1}}]}',
+        b'data: {"choices": [{"delta": {"tool_calls": [{"index": -1}]}}]}',
+        b'data: {"choices": [{"delta": {"tool_calls": [{"index": 1000000000}]}}]}',
+        b"data: " + b"[" * 100_000,
+    ],
 )
 def test_what_is_no_event_is_garbage(said):
     with pytest.raises(Retryable) as caught:

@@ -90,3 +90,17 @@ def test_too_little_is_said_to_be_too_little():
 def test_confidence_comes_from_logprobs_where_there_are_any():
     assert confidence_of(Reply(text="a", logprobs=(-1.0, -3.0))) == pytest.approx(np.exp(-2))
     assert confidence_of(Reply(text="a")) is confidence_of(Reply(text="", logprobs=())) is None
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "confidence"),
+    [
+        ((float("nan"), -1.0), None),
+        ((float("-inf"),), 0.0),
+        ((float("-inf"), float("inf")), None),
+        ((1e-7,), 1.0),
+        ((1e4,), 1.0),
+    ],
+)
+def test_no_confidence_is_above_one_or_made_of_what_is_no_number(logprobs, confidence):
+    assert confidence_of(Reply(text="a", logprobs=logprobs)) == confidence

@@ -23,6 +23,12 @@ def test_it_says_how_far_how_fast_and_how_long(done, total, lost, seconds, text)
     assert progress_text("t", done, total, lost, seconds) == text
 
 
+def test_it_says_what_is_waited_for_instead_of_how_long_it_takes():
+    text = progress_text("t", 5, 10, 1, 5.0, "pausing for 280 s, as the server asks")
+
+    assert text == "t  5/10  1 lost  pausing for 280 s, as the server asks"
+
+
 def shown(*calls: str) -> list[str]:
     written: list[str] = []
     line = ProgressLine(written.append, width=20, column=7)

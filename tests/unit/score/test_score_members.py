@@ -56,6 +56,14 @@ def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
     ]
 
 
+def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
+    reply = Reply(text="4", members={"v1": Reply(text="4")}, lost_members={"v2": "status 400, no"})
+    observations, lost = said(reply, exact_match)
+
+    assert observations == {"exact_match": True, "answer[v1]": None, "exact_match[v1]": True}
+    assert lost == [Lost(1, 2, 3, "exact_match[v2]", "member", "member 'v2': status 400, no")]
+
+
 def test_a_reason_is_kept_with_the_value():
     reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
     observations, _ = judged_at_once(Outcome(0, 0, 0, reply=reply), [], SAMPLE, passed=False)

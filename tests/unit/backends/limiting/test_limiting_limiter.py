@@ -201,6 +201,19 @@ def test_everybody_pauses_for_as_long_as_a_server_asks(limiter):
     assert 3.0 <= min(started) < 3.5
 
 
+@pytest.mark.parametrize("retry_after_s", [601.0, math.inf])
+def test_nobody_pauses_for_longer_than_a_run_takes(limiter, retry_after_s):
+    turns = limiter()
+
+    async def work() -> None:
+        turns.at_once("v2").release(Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s))
+        started = asyncio.get_running_loop().time()
+        await turns.turn("v1")
+        assert asyncio.get_running_loop().time() - started < 30
+
+    within(work)
+
+
 def test_turns_of_a_rate_come_evenly(limiter):
     turns, started = limiter(requests_per_second=10), []
 
