@@ -25,6 +25,7 @@ from pytest_crucible.experiment import Experiment
 from pytest_crucible.github import add_summary, annotated
 from pytest_crucible.hiding import hide_keys
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
+from pytest_crucible.looking_ahead import import_statistics
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
 from pytest_crucible.outputs import write_outputs
@@ -203,6 +204,7 @@ class CrucibleSession:
             deadline=self._deadline,
             spending=resources.shared.spending,
             tell=self._telling.samples,
+            meanwhile=None if self.is_worker else import_statistics,  # a worker judges nothing
         )
 
     def _observed(self) -> Callable[..., None] | None:

@@ -1,15 +1,19 @@
-"""An environment for each tool, made once: what one of them needs must not be in another's way."""
+"""An environment for each tool, made once: what one of them needs must not be in another's way.
+
+That of this package has the checkout itself, so that it is always what is here, and no tools of developers.
+"""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
+from benchmarks.suite import ROOT
+
 HOME = Path.home() / ".cache" / "pytest-crucible" / "peers"
 REQUIREMENTS = {
-    "crucible": (),
+    "crucible": ("--editable", str(ROOT)),
     "gather": ("aiohttp",),
     "inspect": ("inspect-ai", "openai", "aiohttp"),
     "deepeval": ("deepeval", "aiohttp"),
@@ -20,9 +24,7 @@ REQUIREMENTS = {
 
 
 def python_of(name: str) -> str:
-    """The interpreter that has a tool installed; our own for this package."""
-    if name == "crucible":
-        return sys.executable
+    """The interpreter that has a tool installed."""
     directory = HOME / name
     python = directory / "bin" / "python"
     if not (directory / "complete").exists():
