@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.adopted import Adopted, Wishes
-from pytest_crucible.conclusion import conclude, now
-from pytest_crucible.environment import environment
+from pytest_crucible.conclusion import conclude
+from pytest_crucible.environment import environment, now
 from pytest_crucible.errors import SpecError
 from pytest_crucible.importing.joined import joined
 from pytest_crucible.importing.results import Imported, Row

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible import preset_tables, scorer_tables
-from pytest_crucible.conclusion import now
 from pytest_crucible.contenders import Contender, Opener, backends_of, contenders, names_of, trained
-from pytest_crucible.environment import environment, git_commit
+from pytest_crucible.environment import environment, git_commit, now
 from pytest_crucible.errors import CrucibleError, SpecError
 from pytest_crucible.experiment import CrucibleWarning, Experiment, Library
 from pytest_crucible.joining import Joined, function_nodeid, gather, joins, unique_ids

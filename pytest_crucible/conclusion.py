@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +15,7 @@ from pytest_crucible.analyse.drifts import drifts
 from pytest_crucible.analyse.findings import tallies
 from pytest_crucible.analyse.usage import usages
 from pytest_crucible.cns3.antagonist.stored import METRIC, from_text
+from pytest_crucible.environment import now
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmEvents, Drift, FindingTally, Plan, Run, Verdict, Worst
 from pytest_crucible.report.sentences import evidence, sentence
 from pytest_crucible.store.answers import (
@@ -71,10 +71,6 @@ def analysed_experiments(
     ]
     adjusted = gate.adjust(analyses, questions=questions)
     return {key: analysis for (key, _, _), analysis in zip(begun, adjusted, strict=True)}, questions
-
-
-def now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def _analysis(

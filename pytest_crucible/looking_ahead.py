@@ -1,21 +1,23 @@
-"""What judging needs takes half a second to import: the main thread does that while the first answers are waited for."""
+"""What judges takes half a second to import: the main thread does that while the first answers are waited for."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
+NEEDED = ("pytest_crucible.closing", "pytest_crucible.stats.choose")
 EVEN_S = 0.0005
 """How long an import may keep the sampling loop waiting, whose latencies are measured; Python's own 5 ms would show in them."""
 
 
-def import_statistics() -> None:
+def import_what_judges() -> None:
     """Once; from then on it does nothing."""
-    if "pytest_crucible.stats.choose" in sys.modules:
+    if all(name in sys.modules for name in NEEDED):
         return
     usual = sys.getswitchinterval()
     sys.setswitchinterval(min(usual, EVEN_S))
     try:
-        importlib.import_module("pytest_crucible.stats.choose")
+        for name in NEEDED:
+            importlib.import_module(name)
     finally:
         sys.setswitchinterval(usual)

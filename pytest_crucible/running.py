@@ -184,6 +184,7 @@ def _wait(
     """Wait, showing progress. An interrupt of any kind cancels what is in flight before it goes on."""
     try:
         if meanwhile is not None:
+            tick()
             meanwhile()
         while True:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -13,25 +12,21 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.accounts import budget_lines, spending, tell_budgets
+from pytest_crucible.accounts import spending, tell_budgets
 from pytest_crucible.agenda import Agenda
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.sharing import untold
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.calling import alone
-from pytest_crucible.conclusion import again, conclude, verdict_reports
 from pytest_crucible.errors import CrucibleError, StoreError
 from pytest_crucible.experiment import Experiment
-from pytest_crucible.github import add_summary, annotated
 from pytest_crucible.hiding import hide_keys
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
-from pytest_crucible.looking_ahead import import_statistics
+from pytest_crucible.looking_ahead import import_what_judges
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
-from pytest_crucible.outputs import write_outputs
 from pytest_crucible.records import Emit, Outcome, Plan, Run
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.resources import Resources
 from pytest_crucible.running import Runner
 from pytest_crucible.sample.deadline import Deadline
@@ -204,7 +199,7 @@ class CrucibleSession:
             deadline=self._deadline,
             spending=resources.shared.spending,
             tell=self._telling.samples,
-            meanwhile=None if self.is_worker else import_statistics,  # a worker judges nothing
+            meanwhile=None if self.is_worker else import_what_judges,  # a worker judges nothing
         )
 
     def _observed(self) -> Callable[..., None] | None:
@@ -305,50 +300,31 @@ class CrucibleSession:
             raise pytest.UsageError(self._hide("\n".join(self._wrong)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
+        from pytest_crucible import closing
+
         try:
             tell_budgets(self._emit(), self._resources.shared.spending)
             self._telling.recorder.close()
             self._resources.close_writer()
             self._resources.enter_requests(self.run)
-            self.concluded = conclude(
-                self._resources.store,
-                self.run,
-                alpha=self.settings.alpha,
-                strict=self.settings.strict,
-                interrupted=interrupted,
-                amend=lambda verdict: self.config.hook.pytest_crucible_verdict(config=self.config, verdict=verdict),
+            self.concluded = closing.judged(
+                self.config, self.settings, self._resources.store, self.run, interrupted=interrupted
             )
         except CrucibleError as error:
             raise pytest.UsageError(self._hide(str(error))) from error
-        self._report_verdicts(session, self.concluded)
-
-    def _report_verdicts(self, session: pytest.Session, run: Run) -> None:
-        analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
-        session.testscollected += len(run.verdicts)  # else the progress column passes 100 %
-        fails = self.settings.undecided == "fail"
-        failed = set()
-        for verdict in run.verdicts:
-            for report in verdict_reports(verdict, analyses[verdict.nodeid], undecided_fails=fails):
-                self.config.hook.pytest_runtest_logreport(report=report)
-                if report.failed:
-                    failed.add(verdict.nodeid)
-        last_failed = self.config.pluginmanager.get_plugin("lfplugin")
-        if last_failed is not None:  # --lf is to run the whole experiment again: a verdict alone cannot be
-            for nodeid in {item for experiment in failed for item in self._items.get(experiment, ())}:
-                last_failed.pytest_runtest_logreport(report=again(nodeid))
+        closing.report_verdicts(session, self.settings, self.concluded, self._items)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write what was asked for: the exit status is known only now."""
         if self.concluded is not None:
+            from pytest_crucible import closing
+
             self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
             try:
                 self._resources.store.set_exit_status(self.run, run.exit_status)
             except StoreError as error:  # what was ruled is told all the same
                 self._told.append(f"the exit status of run {self.run} is not stored: {error}")
-            self._told += budget_lines(run.budgets)
-            self._told += write_outputs(self.config, self.settings, run)
-            if run.experiments:
-                self._told += [said for said in [add_summary(run, os.environ)] if said]
+            self._told += closing.written(self.config, self.settings, run)
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
         if self.is_worker:
             self._hand_over()
@@ -367,18 +343,17 @@ class CrucibleSession:
             self.config.workeroutput["crucible_failures"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        from pytest_crucible import closing
+
         self._complaints |= dict.fromkeys(self._telling.complaints())
-        lines, verbosity = [Line(text) for text in [*self._told, *self._complaints]], self.config.get_verbosity()
-        if self.concluded is not None and self.concluded.experiments:
-            lines = [*summary(self.concluded, verbosity=verbosity, width=terminalreporter._tw.fullwidth), *lines]
+        told, width = [*self._told, *self._complaints], terminalreporter._tw.fullwidth
+        lines = closing.shown(self.concluded, told, verbosity=self.config.get_verbosity(), width=width)
         if lines:
             terminalreporter.write_sep("=", "crucible")
         for line in lines:
             terminalreporter.write_line(printable(self._hide(line.text)), **line.markup)
-        if self.concluded is not None:
-            fails = self.settings.undecided == "fail"
-            for annotation in annotated(self.concluded, os.environ, undecided_fails=fails):
-                terminalreporter.write_line(self._hide(annotation))
+        for annotation in closing.notes_for_github(self.concluded, self.settings) if self.concluded else ():
+            terminalreporter.write_line(self._hide(annotation))
 
     def pytest_unconfigure(self) -> None:
         self._resources.close()

@@ -7,7 +7,7 @@ import click
 from pytest_crucible.commands.options import json_option, say, store_option
 from pytest_crucible.commands.runs import verdict_counts
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.conclusion import now
+from pytest_crucible.environment import now
 from pytest_crucible.errors import SpecError
 from pytest_crucible.records import RunListed
 from pytest_crucible.store.history import add_tag, check_tag, listed_runs
