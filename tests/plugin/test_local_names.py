@@ -49,7 +49,7 @@ def save_on_tinker(root: Path, name: str, seed: int, *, expires: float | None = 
     """As `save_weights_for_sampler` leaves it."""
     engine = Engine.packaged()
     trainer = engine.trainer(LoraSpec(rank=4, seed=seed))
-    about = About("crucible/tiny", engine.base_sha256, {"rank": 4}, created=time.time() + seed, expires=expires)
+    about = About("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=expires)
     with Archive(root / ".crucible" / "tinker").writing(CheckpointPath(f"run-{seed}", SAMPLER, name), about) as place:
         trainer.save_sampler(place)
 

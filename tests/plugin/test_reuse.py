@@ -108,7 +108,7 @@ CHANGES = {
     "script": lambda suite: suite.script(SCRIPTS.replace('return "?"', 'return "!!"')),
     "parameters": lambda suite: suite.script(
         SCRIPTS,
-        others={"base": {"backend": "scripted", "script": "scripts:base"}, "base.parameters": {"temperature": 1.0}},
+        others={"base": {"backend": "scripted", "script": "scripts:base", "parameters.temperature": 1.0}},
     ),
 }
 

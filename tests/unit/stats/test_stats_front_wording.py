@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.numerals import number
+from pytest_crucible.numerals import with_interval
 from pytest_crucible.stats import compare, estimate
 
 WRONG_FIRST, RIGHT_FIRST = [0, 1, 1, 0, 0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
@@ -133,7 +133,7 @@ def test_every_state_prints_on_one_line_and_says_how_it_was_found(result):
 
     assert "\n" not in line
     assert line.endswith(f"({result.method})")
-    assert number(result.estimate, result.interval) in line
+    assert with_interval(result.estimate, result.interval).partition(" ")[0] in line
     assert ("no interval" in line) == (result.interval is None)
     assert not re.search(r"None|nan|\s\s", line + result.sentence)
 

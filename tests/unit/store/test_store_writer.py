@@ -49,7 +49,7 @@ try:
     for k in range(int(first), int(first + count)):
         seen = [Observation(0, k, 0, "exact", True)]
         writer.add(Outcome(0, k, 0, reply=Reply(text=f"reply {k} " + "x" * 200)), int(arm), seen, [])
-        print(k, time.time(), flush=True)
+        print(k, time.monotonic(), flush=True)
         time.sleep(pause)
     writer.close()
 except StoreError as error:
@@ -119,7 +119,7 @@ def killed_after(process: subprocess.Popen[str], seconds: float) -> tuple[list[t
         number, when = process.stdout.readline().split()
         said.append((int(number), float(when)))
     process.send_signal(signal.SIGKILL)
-    killed = time.time()
+    killed = time.monotonic()
     rest = process.communicate()[0].splitlines(keepends=True)
     said += [(int(line.split()[0]), float(line.split()[1])) for line in rest if line.endswith("\n")]
     return said, killed
