@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.numerals import with_interval
+from pytest_crucible.numerals import number, with_interval
 from pytest_crucible.stats import compare, estimate
 
 WRONG_FIRST, RIGHT_FIRST = [0, 1, 1, 0, 0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
