@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import unittest
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -99,6 +100,9 @@ class Agenda:
         return bool(self.plans()) and spends
 
     def _enter(self, run: str) -> None:
+        if not hasattr(self._config, "workerinput"):  # now, not between the last reply and the verdicts
+            for needed in ("pytest_crucible.closing", "pytest_crucible.stats.choose"):
+                importlib.import_module(needed)
         plans = self.plans()
         store, settings = self._resources.store, self._settings
         for name in settings.tag:  # before there is a run that would lack it

@@ -1,6 +1,6 @@
 """The end of a session: what was stored is judged, reported as tests, written and told.
 
-Imported while the first answers are waited for, or when a session ends that has asked nothing.
+Imported before anything is asked, and by a session that has asked nothing when it ends.
 """
 
 from __future__ import annotations

@@ -50,8 +50,6 @@ class Runner:
     spending: Spending | None = None
     tell: Emit | None = None
     """Told of experiments and samples, likewise."""
-    meanwhile: Callable[[], None] | None = None
-    """What the main thread does first while samples are asked."""
 
     def __call__(self, item: pytest.Function, experiment: Experiment, show: Callable[[Progress | None], None]) -> None:
         """Ask everything that is not answered yet.
@@ -144,7 +142,7 @@ class Runner:
                 behind=self.writer.behind,
             )
         )
-        _wait(future, self.meanwhile, lambda: show(progress))
+        _wait(future, lambda: show(progress))
         show(None)
         return progress
 
@@ -178,14 +176,9 @@ def _open_units(plan: Plan, arms: list[int], done: list[set[tuple[int, int]]], s
             yield position, arm, epoch
 
 
-def _wait(
-    future: concurrent.futures.Future[None], meanwhile: Callable[[], None] | None, tick: Callable[[], None]
-) -> None:
+def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> None:
     """Wait, showing progress. An interrupt of any kind cancels what is in flight before it goes on."""
     try:
-        if meanwhile is not None:
-            tick()
-            meanwhile()
         while True:
             try:
                 return future.result(timeout=TICK_S)

@@ -22,7 +22,6 @@ from pytest_crucible.errors import CrucibleError, StoreError
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.hiding import hide_keys
 from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
-from pytest_crucible.looking_ahead import import_what_judges
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.options import read
 from pytest_crucible.records import Emit, Outcome, Plan, Run
@@ -199,7 +198,6 @@ class CrucibleSession:
             deadline=self._deadline,
             spending=resources.shared.spending,
             tell=self._telling.samples,
-            meanwhile=None if self.is_worker else import_what_judges,  # a worker judges nothing
         )
 
     def _observed(self) -> Callable[..., None] | None:
