@@ -92,9 +92,14 @@ def test_a_killed_run_is_resumed_with_only_what_is_missing(slow, workers):
 def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers):
     status, out = cut_short(slow, signal.SIGINT, *workers)
 
-    assert status == pytest.ExitCode.INTERRUPTED
-    assert "KeyboardInterrupt" in out
-    if not workers:  # a controller may not have heard yet what its workers began
+    if workers:
+        # A controller may not have heard yet what its workers began, or be importing what it needs for it: Python ends by
+        # the signal itself where that broke off a piece of code in a string (a dataclass), and C extensions may swallow it.
+        assert status in (pytest.ExitCode.INTERRUPTED, -signal.SIGINT)
+        assert "KeyboardInterrupt" in out or "received keyboard-interrupt" in out
+    else:
+        assert status == pytest.ExitCode.INTERRUPTED
+        assert "KeyboardInterrupt" in out
         assert "undecided" in out
         assert "sampling was cut short; --crucible-resume goes on" in out
         assert f"test_sums: scripted lost {MANY - stored(slow)} not asked" in out
