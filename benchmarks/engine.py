@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
-from benchmarks.suite import Suite
+from benchmarks.suite import COMPARED, Suite
 
 FEW, MANY = 1_000, 20_000
 REPEATS = 3
@@ -21,9 +21,9 @@ ALONE = ("--crucible-adapter=v2",)
 def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        one = _slopes(place / "one", ALONE, is_async=True)
-        two = _slopes(place / "two", COMPARE, is_async=True)
-        plain = _slopes(place / "plain", ALONE, is_async=False)
+        one = _slopes(place / "one", *ALONE)
+        two = _slopes(place / "two", *COMPARE, marks=COMPARED)
+        plain = _slopes(place / "plain", *ALONE, is_async=False)
     return [
         Figure(name="engine, scoring, store: CPU a sample", measured=one["asking_cpu_s"] * 1e6, unit="us", limit=100),
         Figure(name="- with two arms: CPU a reply", measured=two["asking_cpu_s"] * 1e6 / 2, unit="us", limit=100),
@@ -35,10 +35,14 @@ def figures() -> list[Figure]:
     ]
 
 
-def _slopes(place: Path, arguments: tuple[str, ...], *, is_async: bool) -> dict[str, float]:
+def _slopes(place: Path, *arguments: str, marks: tuple[str, ...] = (), is_async: bool = True) -> dict[str, float]:
     """What one more sample adds to each figure of the probe."""
-    few = _least(Suite(directory=place / "few", samples=FEW, is_async=is_async).write(), arguments)
-    many = _least(Suite(directory=place / "many", samples=MANY, is_async=is_async).write(), arguments)
+    few, many = (
+        _least(
+            Suite(directory=place / str(samples), samples=samples, marks=marks, is_async=is_async).write(), arguments
+        )
+        for samples in (FEW, MANY)
+    )
     return {name: (many[name] - few[name]) / (MANY - FEW) for name in many}
 
 

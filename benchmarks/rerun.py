@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
-from benchmarks.suite import Suite
+from benchmarks.suite import COMPARED, Suite
 from pytest_crucible.store.answers import copy_answers
 from pytest_crucible.store.runs import RunStore
 
@@ -51,7 +51,7 @@ def _rerun(directory: Path, samples: int) -> dict[str, float]:
 
 def _stored_baseline() -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
-        suite = Suite(directory=Path(directory), samples=SAMPLES).write()
+        suite = Suite(directory=Path(directory), samples=SAMPLES, marks=COMPARED).write()
         first = suite.run("--crucible-adapter=v1")
         again = suite.run("--crucible-adapter=v2", "--compare=v1")
         copying_s = _copying(RunStore(str(suite.store)))

@@ -121,6 +121,10 @@ def laborious(reply, sample):
 '''
 
 
+COMPARED = ("@pytest.mark.ab_compare('exact_match')",)
+"""Marks of a suite that asks both arms: one that compares nothing does not ask a baseline."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """An experiment on two adapters, `v1` and `v2`, written into a directory. They are scripts, or cached models."""

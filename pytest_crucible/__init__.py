@@ -6,6 +6,7 @@ The public names are resolved on first use, so that a pytest run without experim
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ __all__ = [
     "metrics",
     "stats",
 ]
+
+
+if "pytest" in sys.modules:
+    from pytest_crucible import unrewritten
+
+    unrewritten.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.ensembles.ensemble import ensemble
-from pytest_crucible.backends.ensembles.polling import Member
-from pytest_crucible.backends.ensembles.rules import read_rules
 from pytest_crucible.backends.sharing import Shared
 from pytest_crucible.backends.stack import stacked
 from pytest_crucible.builtin import BACKENDS
@@ -148,6 +145,10 @@ class Opener:
             raise SpecError(
                 f"adapter {adapter.name!r} is an ensemble of itself ({chain}): name other adapters as members"
             )
+        from pytest_crucible.backends.ensembles.ensemble import ensemble
+        from pytest_crucible.backends.ensembles.polling import Member
+        from pytest_crucible.backends.ensembles.rules import read_rules
+
         rules = read_rules(adapter)
         members = tuple(self._member(name, role, (*above, adapter.name)) for name in rules.ensemble)
         asked = [

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_crucible.records import Run
-from pytest_crucible.report.markdown import render_markdown
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.sentences import sentence
 
@@ -19,6 +18,8 @@ def add_summary(run: Run, environment: Mapping[str, str]) -> str:
     path = environment.get("GITHUB_STEP_SUMMARY")
     if not path:
         return ""
+    from pytest_crucible.report.markdown import render_markdown
+
     text = render_markdown(run).encode("utf-8", "backslashreplace")
     if len(text) > A_SUMMARY:
         return f"the job's summary was not written: {len(text):,} bytes are more than GitHub shows"

@@ -29,6 +29,7 @@ from pytest_crucible.report.printable import printable
 from pytest_crucible.resources import Resources
 from pytest_crucible.running import Runner
 from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.garbage import collecting_seldom, leave_quickly
 from pytest_crucible.scorers.configured import told as scorers_told
 from pytest_crucible.screen import progress_shower
 from pytest_crucible.telling import SampleTold, Telling
@@ -46,6 +47,7 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         session = CrucibleSession(config, run)
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "crucible-session")
+        leave_quickly()
     return session
 
 
@@ -118,8 +120,9 @@ class CrucibleSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Plan what was selected. Mistakes end the session here, before anything is asked."""
-        self._agenda.plan(session.items)
-        self._begun = self._agenda.enter(self.run)
+        with collecting_seldom():  # most of it imports what adapters, scorers and statistics need
+            self._agenda.plan(session.items)
+            self._begun = self._agenda.enter(self.run)
         if self._begun and not self._problems:
             self._telling.recorder.open(self._resources.writer)
         if self._problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist

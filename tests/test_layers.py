@@ -20,7 +20,7 @@ LAYERS = {
     "presets": "cns3 judges",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources importing",
     "model": "embedded sandbox",
-    "nouns": "redaction records wire errors numerals durations",
+    "nouns": "redaction records wire errors numerals durations unrewritten",
 }
 EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.sources"),

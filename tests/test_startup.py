@@ -31,6 +31,7 @@ FRONT_DOOR = {
     "pytest_crucible.markers",
     "pytest_crucible.options",
     "pytest_crucible.plugin",
+    "pytest_crucible.unrewritten",
 }
 WATCHER = """
 import sys

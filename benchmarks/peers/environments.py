@@ -1,6 +1,6 @@
 """An environment for each tool, made once: what one of them needs must not be in another's way.
 
-That of this package has the checkout itself, so that it is always what is here, and no tools of developers.
+This package is installed anew each time, as a user installs it: it is always what is here, and no tools of developers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from benchmarks.suite import ROOT
 
 HOME = Path.home() / ".cache" / "pytest-crucible" / "peers"
 REQUIREMENTS = {
-    "crucible": ("--editable", str(ROOT)),
+    "crucible": (str(ROOT),),
     "gather": ("aiohttp",),
     "inspect": ("inspect-ai", "openai", "aiohttp"),
     "deepeval": ("deepeval", "aiohttp"),
@@ -27,11 +27,13 @@ def python_of(name: str) -> str:
     """The interpreter that has a tool installed."""
     directory = HOME / name
     python = directory / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if not (directory / "complete").exists():
         venv.create(directory, with_pip=True, clear=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, *REQUIREMENTS[name]], check=True)
         (directory / "complete").touch()
+    elif name == "crucible":
+        subprocess.run([*install, "--force-reinstall", "--no-deps", *REQUIREMENTS[name]], check=True)
     return str(python)
 
 

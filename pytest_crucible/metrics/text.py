@@ -6,8 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-import regex
-
 from pytest_crucible.errors import SpecError
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
@@ -61,6 +59,8 @@ def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
     >>> matches(r"^yes\\b", flags=re.IGNORECASE)(Reply(text="Yes."), Sample(id="1", input=""))
     True
     """
+    import regex  # takes longer to import than all metrics
+
     try:
         re.compile(pattern, flags)
         compiled = regex.compile(pattern, regex.VERSION0 | _flags(flags))
@@ -82,5 +82,7 @@ def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
 
 def _flags(flags: int) -> int:
     """The same flags by their names: the two modules number some of them differently."""
+    import regex
+
     known = ("ASCII", "IGNORECASE", "LOCALE", "MULTILINE", "DOTALL", "VERBOSE", "UNICODE")
     return sum(int(getattr(regex, name)) for name in known if flags & getattr(re, name))

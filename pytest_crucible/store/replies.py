@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -12,6 +13,7 @@ from sqlalchemy import bindparam, select
 
 from pytest_crucible.backends.caching import Kept, KnownAdapter
 from pytest_crucible.records import Reply
+from pytest_crucible.store.absent import Absent
 from pytest_crucible.store.batches import BatchReader
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.runs import RunStore
@@ -30,6 +32,7 @@ class StoredReplies:
         self._store = store
         self._writer = writer
         self._reader = BatchReader(self._read)
+        self._absent = Absent()
         self._unreadable: set[str] = set()
         self._introduced: list[KnownAdapter] = []
 
@@ -37,6 +40,8 @@ class StoredReplies:
         """Raises StoreError."""
         if self._introduced:
             self._enter_introduced()
+        if key in self._absent:
+            return None
         row = self._writer().waiting(reply_cache, key)
         return await self._reader.find(key) if row is None else _kept(row)
 
@@ -46,6 +51,7 @@ class StoredReplies:
         if text is not None and self._store().hide(text) == text:  # one with a key in it would come back as another
             row = {"key": key, "identity": kept.identity, "created": kept.at, "reply": text}
             self._writer().put(reply_cache, row, overwrite=overwrite or key in self._unreadable)
+            self._absent.add(key)
 
     def introduce(self, adapter: KnownAdapter) -> None:
         self._introduced.append(adapter)
@@ -72,6 +78,7 @@ class StoredReplies:
         """What is there of some keys. In the reader's thread."""
         store = self._store()
         with explained(store.location), store.engine.connect() as connection:
+            self._absent.learn(lambda most: connection.scalars(select(reply_cache.c.key).limit(most)))
             rows = connection.execute(_LOOK_UP, {"keys": keys}).all()
         found = {row.key: _kept(row._mapping) for row in rows}
         self._unreadable.update(key for key, kept in found.items() if kept is None)
@@ -86,6 +93,11 @@ def encoded(reply: Reply) -> str | None:
     >>> encoded(Reply(text="", value=(1, 2)))  # JSON would make a list of it
     """
     told = {name: value for name in _DEFAULTS if (value := getattr(reply, name)) != _DEFAULTS[name]}
+    if all(
+        type(value) is _SCALARS.get(name) for name, value in told.items()
+    ):  # nearly always; they come back as they are
+        with contextlib.suppress(ValueError):  # not a number
+            return _SCALAR_ENCODER.encode(told)
     try:
         text = json.dumps(to_plain(told), separators=(",", ":"))
     except TypeError:
@@ -114,6 +126,17 @@ def _defaults() -> dict[str, Any]:
 
 
 _DEFAULTS = _defaults()
+_SCALARS: Mapping[str, type] = {
+    "text": str,
+    "input_tokens": int,
+    "output_tokens": int,
+    "latency_s": float,
+    "first_token_s": float,
+    "finish": str,
+    "model": str,
+    "cost_usd": float,
+}
+_SCALAR_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def _kept(row: Row | Mapping[Any, Any]) -> Kept | None:

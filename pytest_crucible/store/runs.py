@@ -11,6 +11,7 @@ from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Plan, Sample, Verdict
 from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
+from pytest_crucible.store.inserting import insert_many
 from pytest_crucible.store.naming import find_run
 from pytest_crucible.store.opening import explained, insert_once, open_engine, shown
 from pytest_crucible.store.texts import storable
@@ -172,14 +173,11 @@ class RunStore:
         table = schema.samples
         if self._scalar(select(func.count()).where(table.c.dataset == dataset)) == len(samples):
             return
-        statement = insert_once(self.engine, table)
         with explained(self.location), self.engine.begin() as connection:
             for start in range(0, len(samples), _PART):  # rows take much more room than samples
                 part = enumerate(samples[start : start + _PART], start=start)
-                connection.execute(
-                    statement,
-                    cleaned([_sample_row(dataset, position, sample) for position, sample in part], self.hide),
-                )
+                rows = cleaned([_sample_row(dataset, position, sample) for position, sample in part], self.hide)
+                insert_many(connection, table, rows, over=False)
 
     def _insert_once(self, table: Table, rows: Any) -> None:
         """Insert, unless somebody else did."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 
 import pytest
@@ -59,3 +62,24 @@ def test_garbage_of_samples_is_still_found():
         alive = sum(isinstance(one, Node) for one in gc.get_objects())
 
     assert alive < 2 * ALLOCATED
+
+
+def test_a_process_that_leaves_quickly_still_finalises_its_garbage():
+    program = """
+        import atexit, gc
+        from pytest_crucible.sample.garbage import leave_quickly
+
+        class Loop:
+            def __init__(self): self.me = self
+            def __del__(self): print("finalised")
+
+        atexit.register(lambda: print("frozen" if gc.get_freeze_count() else "not frozen"))
+        leave_quickly()
+        leave_quickly()
+        gc.disable()
+        Loop()
+    """
+
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["finalised", "frozen"]

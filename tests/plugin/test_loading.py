@@ -1,0 +1,32 @@
+"""How this package comes into a session: as other modules do, whatever pytest does with plugins."""
+
+from __future__ import annotations
+
+LOADERS = """
+    import sys
+
+    def test_loaders():
+        loaders = {
+            name: type(module.__loader__).__name__
+            for name, module in sys.modules.items()
+            if name.startswith("pytest_crucible.") and name != "pytest_crucible.unrewritten"
+        }
+        assert "pytest_crucible.session" in loaders
+        assert set(loaders.values()) == {"SourceFileLoader"}
+"""
+
+
+def test_no_module_is_compiled_anew_because_pytest_rewrites_plugins(suite):
+    suite.test(LOADERS, name="test_z_loaders")
+
+    result = suite.pytester.runpytest_subprocess("--crucible-adapter=v2", "-v", "test_sums.py", "test_z_loaders.py")
+
+    result.stdout.fnmatch_lines("test_z_loaders.py::test_loaders PASSED*")
+
+
+def test_asserts_of_test_files_are_rewritten_still(pytester):
+    pytester.makepyfile("def test_sum():\n    two = 2\n    assert two + 2 == 5\n")
+
+    result = pytester.runpytest_subprocess()
+
+    result.stdout.fnmatch_lines("*assert (2 + 2) == 5*")
