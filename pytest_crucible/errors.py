@@ -34,14 +34,20 @@ class DatasetError(SpecError):
 class BackendError(CrucibleError):
     """A backend could not answer one request."""
 
+    kind: str = ""
+    """The class of error that is counted, such as an HTTP status; empty where the type says enough."""
+
+    def __init__(self, message: str = "", *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+
 
 class Retryable(BackendError):
     """A request that failed in passing: an overloaded server, a broken connection, half an answer."""
 
     def __init__(self, message: str, *, kind: str, retry_after_s: float | None = None) -> None:
         """`kind` is the class of error that is counted: an HTTP status, or a word such as `timeout`, `connection`, `garbage`."""
-        super().__init__(message)
-        self.kind = kind
+        super().__init__(message, kind=kind)
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[Any, ...]:

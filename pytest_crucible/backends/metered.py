@@ -10,7 +10,7 @@ from pytest_crucible.backends.plausible import plausible
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.spending import Till
 from pytest_crucible.backends.wrapping import Wrapper
-from pytest_crucible.errors import Retryable
+from pytest_crucible.errors import BackendError
 from pytest_crucible.records import Emit, Event, Reply, Request
 
 
@@ -48,7 +48,7 @@ class Metered(Wrapper):
 
 def kind_of(error: BaseException) -> str:
     """The class of an error that is counted: `429`, `timeout`, `cancelled` ...; the type's name where it says none."""
-    if isinstance(error, Retryable):
+    if isinstance(error, BackendError) and error.kind:
         return error.kind
     return "cancelled" if type(error).__name__ == "CancelledError" else type(error).__name__
 

@@ -9,7 +9,7 @@ from pytest_crucible.backends.amounts import Amount
 from pytest_crucible.backends.budget import Account, Asks, Budget
 from pytest_crucible.backends.prices import Price, Prices
 from pytest_crucible.backends.purse import Purse
-from pytest_crucible.errors import BackendError, Retryable, SpecError
+from pytest_crucible.errors import BackendError, SpecError
 from pytest_crucible.records import Adapter, Reply, Request
 
 ANSWER_TOKENS = 512
@@ -159,7 +159,7 @@ def _amount(price: Price | None, read: float, written: float) -> Amount:
 
 def _is_free(error: BaseException) -> bool:
     """A server that answers with a refusal has computed nothing. What broke off may have been computed, and billed."""
-    if isinstance(error, Retryable):
+    if isinstance(error, BackendError) and error.kind:
         return error.kind.isdigit()
     return isinstance(error, BackendError)
 

@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
             return self.answer(*self.service.control(method, path, body))
         if path == "/v1/models":
             return self.answer(200, answers.models(["m"]))
-        if method != "POST" or path not in PATHS:
+        if method != "POST" or path.partition("?")[0] not in PATHS:
             return self.answer(404, answers.error(f"there is no {method} {path}", kind="invalid_request_error"))
         try:
             asked = json.loads(body.decode())

@@ -20,6 +20,8 @@ class Address:
     host: str
     port: int
     path: str
+    query: str = ""
+    """What follows every path, behind a question mark: some gateways want a version there."""
 
     @property
     def origin(self) -> str:
@@ -35,7 +37,15 @@ class Address:
     @property
     def url(self) -> str:
         """Two spellings of one base URL are equal here."""
-        return self.origin + self.path
+        return f"{self.origin}{self.path}?{self.query}" if self.query else self.origin + self.path
+
+    def target(self, path: str) -> str:
+        """What a line of HTTP asks for.
+
+        >>> address_of("https://host/v1?api-version=1").target("/models")
+        '/v1/models?api-version=1'
+        """
+        return f"{self.path}{path}?{self.query}" if self.query else self.path + path
 
 
 def address_of(url: str) -> Address:
@@ -53,10 +63,11 @@ def address_of(url: str) -> Address:
         raise ValueError(f"{url!r} is no URL of a server: write http://HOST:PORT/v1 or https://HOST/v1")
     if parts.username is not None:
         raise ValueError("it has a user or a password in it: name an environment variable in api_key_env or headers")
-    if parts.query or parts.fragment:
-        raise ValueError(f"{url!r} has a query or a fragment: write the URL up to /v1")
+    if parts.fragment:
+        raise ValueError(f"{url!r} has a fragment: write the URL up to /v1")
     path = quote(parts.path.rstrip("/"), safe=_PATH)  # what is no ASCII cannot stand in a line of HTTP
-    return Address(scheme, _known_name(host), port or _PORTS[scheme], path)
+    query = quote(parts.query, safe=_PATH + "?")
+    return Address(scheme, _known_name(host), port or _PORTS[scheme], path, query)
 
 
 def _known_name(host: str) -> str:

@@ -154,7 +154,7 @@ class Client:
     def _line(self, method: str, path: str) -> bytes:
         address, proxy = self._address, self._proxy
         plain = proxy is not None and address.scheme == "http"
-        target = (address.url if plain else address.path) + path
+        target = (address.origin if plain else "") + address.target(path)
         opened = _authorization(proxy) if plain and proxy else ""
         return f"{method} {target} HTTP/1.1\r\n{self._headers}{opened}content-length: ".encode("latin-1")
 

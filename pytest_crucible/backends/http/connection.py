@@ -10,11 +10,13 @@ from typing import cast
 
 import httptools
 
-from pytest_crucible.errors import Retryable
+from pytest_crucible.errors import BackendError, Retryable
 
 Watch = Callable[[bytes], None]
 """Is shown each piece of a body when it comes. It must not raise."""
 _LENGTH_KNOWN = ("content-length", "transfer-encoding")
+MOST = 256 * 2**20
+"""Bytes of a body: what comes after them would fill the memory before it meant anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +47,21 @@ class Connection(asyncio.Protocol):
         self._started = 0.0
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
+        self._size = 0
         self._watch: Watch | None = None
         self._head_came = self._is_tunnel = False
 
     async def ask(self, request: bytes, watch: Watch | None = None) -> Response:
-        """Send a request and wait for the whole answer. Raises Retryable. When this is cancelled, the connection ends."""
+        """Send a request and wait for the whole answer. When this is cancelled, the connection ends.
+
+        Raises Retryable, and BackendError for an answer without end.
+        """
         self.reusable = False
         if not self.open:
             raise self._lost("closed the connection")
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._answer = answer
-        self._headers, self._body, self._watch, self._head_came = {}, [], watch, False
+        self._headers, self._body, self._size, self._watch, self._head_came = {}, [], 0, watch, False
         self._started = time.perf_counter()
         self.transport.write(request)
         try:
@@ -98,8 +104,7 @@ class Connection(asyncio.Protocol):
         if self._head_came and exc is None and not any(name in self._headers for name in _LENGTH_KNOWN):
             self._finish()
         elif self._head_came:
-            size = sum(map(len, self._body))
-            said = f"{self.where} broke off its answer after {size} bytes of the body"
+            said = f"{self.where} broke off its answer after {self._size} bytes of the body"
             self._fail(Retryable(said, kind="half"))
         else:
             self._fail(self._lost("reset the connection" if exc else "closed the connection"))
@@ -121,7 +126,11 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
-        if self._watch is not None:
+        self._size += len(body)
+        if self._size > MOST:
+            said = f"{self.where} answers with more than {MOST // 2**20} MiB: what follows was not read"
+            self._fail(BackendError(said, kind="garbage"))
+        elif self._watch is not None:
             self._watch(body)
 
     def on_message_complete(self) -> None:
@@ -138,7 +147,7 @@ class Connection(asyncio.Protocol):
             status = self._parser.get_status_code()
             answer.set_result(Response(status, self._headers, b"".join(self._body), self._started, seconds))
 
-    def _fail(self, error: Retryable) -> None:
+    def _fail(self, error: BackendError) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_exception(error)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -26,9 +28,29 @@ def proxy_for(address: Address) -> Proxy | None:
 
     found = getproxies()
     url = found.get(address.scheme) or found.get("all")
-    if not url or any(map(proxy_bypass, (address.host, address.netloc))):
+    if not url or any(map(proxy_bypass, (address.host, address.netloc))) or _is_within(address.host, found):
         return None
     return read_proxy(url)
+
+
+def _is_within(host: str, found: Mapping[str, str]) -> bool:
+    """Does NO_PROXY name a network that a host's address is in? Python itself reads names and addresses only.
+
+    >>> _is_within("10.1.2.3", {"no": "localhost, 10.0.0.0/8"})
+    True
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return any(address in network for network in map(_network, found.get("no", "").split(",")) if network is not None)
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False) if "/" in text else None
+    except ValueError:
+        return None
 
 
 def read_proxy(url: str) -> Proxy:
@@ -44,7 +66,7 @@ def read_proxy(url: str) -> Proxy:
         address = address_of(where)
     except ValueError:
         address = None
-    if address is None or address.scheme != "http":
+    if address is None or address.scheme != "http" or address.query:
         raise SpecError(
             f"the environment names a proxy at {where}, wanted http://HOST:PORT: correct it, or set NO_PROXY"
         )

@@ -55,20 +55,20 @@ def _error(response: Response, told: Mapping[str, Any], settings: Settings) -> B
         where = _hidden(response.headers.get("location", "another place"), settings)
         return Refused(f"{_who(settings)} sends on to {where}: write that as base_url, up to /v1")
     if status == 429 and _code(told) in _SPENT:
-        return Refused(f"{_who(settings)} answers nothing any more: {said}")
+        return Refused(f"{_who(settings)} answers nothing any more: {said}", kind=str(status))
     if status in _FINAL:
-        return Refused(f"{_who(settings)} refuses: {said}; {_advice(status, told, settings)}")
+        return Refused(f"{_who(settings)} refuses: {said}; {_advice(status, told, settings)}", kind=str(status))
     if status in _RETRYABLE or status >= 500:
         return Retryable(f"{_who(settings)}: {said}", kind=str(status), retry_after_s=retry_after(response.headers))
-    return BackendError(f"{_who(settings)}: {said}")
+    return BackendError(f"{_who(settings)}: {said}", kind=str(status))
 
 
 def _bad_request(told: Mapping[str, Any], status: int, settings: Settings, sent: Collection[str]) -> BackendError:
     """What every request says, all of them will be refused for; anything else may be this sample's."""
     said = _said(told, status, settings)
     if named := next((name for name in sorted(sent) if _complains_of(name, told)), ""):
-        return Refused(f"{_who(settings)} does not take {named!r}: {said}")
-    return BackendError(f"{_who(settings)}: {said}")
+        return Refused(f"{_who(settings)} does not take {named!r}: {said}", kind=str(status))
+    return BackendError(f"{_who(settings)}: {said}", kind=str(status))
 
 
 def _own_failure(status: int, told: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from pytest_crucible.backends.http.address import Address, address_of
 from pytest_crucible.errors import SpecError
@@ -146,7 +147,10 @@ def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
     try:
         address = address_of(_filled(adapter.options["base_url"], environment))
         if address.path.endswith("/completions"):
-            raise ValueError(f"leave out what follows /v1 in {address.url!r}")
+            raise ValueError(f"leave out what follows /v1 in {address.origin}{address.path}")
+        for name, value in parse_qsl(urlsplit(adapter.options["base_url"]).query):
+            if is_secret(name) and not value.startswith("$"):
+                raise ValueError(f"it has a key in it: write {name}=$NAME, of an environment variable")
     except ValueError as error:
         raise SpecError(f"adapter {adapter.name!r} has a base_url that cannot be asked: {error}") from None
     return address

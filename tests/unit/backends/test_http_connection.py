@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.backends.http import connection as http_connection
 from pytest_crucible.backends.http.connection import Connection, Response
-from pytest_crucible.errors import Retryable
+from pytest_crucible.errors import BackendError, Retryable
 
 WHERE = "http://server.example"
 KNOWN_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-One: 1\r\n\r\nhello"
@@ -139,6 +140,25 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
 
     assert not connection.open
     assert connection.transport.ended
+
+
+def test_an_answer_without_end_is_broken_off_and_not_asked_for_again(monkeypatch):
+    monkeypatch.setattr(http_connection, "MOST", 2**20)
+    piece = b"%x\r\n%b\r\n" % (2**19, b"x" * 2**19)
+
+    async def endless() -> Connection:
+        async with opened() as connection:
+            answer = asyncio.ensure_future(connection.ask(b"request"))
+            await asyncio.sleep(0)
+            connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            for _ in range(3):
+                connection.data_received(piece)
+            with pytest.raises(BackendError, match="answers with more than 1 MiB") as caught:
+                await answer
+            assert not isinstance(caught.value, Retryable)
+            return connection
+
+    assert asyncio.run(endless()).transport.ended
 
 
 def test_an_answer_that_is_followed_by_another_is_the_last_of_its_connection():

@@ -67,6 +67,32 @@ def test_no_proxy_may_name_a_port(server, proxy, monkeypatch, said):
     assert proxy.asked == []
 
 
+@pytest.mark.parametrize("said", ["127.0.0.0/8", "example.com, 127.0.0.1/8", "::1/128,127.0.0.0/24"])
+def test_no_proxy_may_name_a_network(server, proxy, monkeypatch, said):
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", said)
+
+    assert statuses(server) == [200, 200]
+    assert proxy.asked == []
+
+
+@pytest.mark.parametrize("said", ["10.0.0.0/8", "127.0.0.0/x", "/8", "::1/64"])
+def test_another_network_is_none_of_its_business(server, proxy, monkeypatch, said):
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", said)
+
+    assert statuses(server) == [200, 200]
+    assert len(proxy.asked) == 1
+
+
+def test_a_query_goes_through_a_proxy_too(server, proxy, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    client = Client(address_of(f"{server.url}?api-version=1"), {})
+
+    assert asyncio.run(client.post("/completions", BODY)).status == 200
+    assert proxy.asked == [f"POST {server.url}/completions?api-version=1 HTTP/1.1"]
+
+
 def test_the_proxy_of_everything_is_the_last_resort(server, proxy, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", proxy.url)
 

@@ -217,6 +217,13 @@ def test_many_at_one_time_get_each_their_own(opened):
     assert asyncio.run(asked()) == [f"question {k}" for k in range(200)]
 
 
+def test_what_follows_every_path_is_sent(ask, server):
+    assert ask(base_url=f"{server.url}?api-version=2024-10-21").text
+
+    (seen,) = server.requests()
+    assert seen["path"] == "/v1/chat/completions?api-version=2024-10-21"
+
+
 def test_over_tls(opened):
     with OpenAIServer.start(tls=True) as server:
         reply = asyncio.run(opened(base_url=server.url, verify=False).generate(REQUEST))

@@ -86,7 +86,7 @@ def test_what_may_be_this_samples_own_loses_it_alone(status, body, sentence):
     error = meant(status, body)
 
     assert type(error) is BackendError
-    assert str(error) == f"{WHO}: {sentence}"
+    assert (error.kind, str(error)) == (str(status), f"{WHO}: {sentence}")
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,13 @@ def test_the_identity_stays_whatever_else_changes(changed):
     assert settings(**changed).identity == settings().identity == f"{URL}#m"
 
 
+def test_what_opens_a_query_is_told_by_its_name():
+    found = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
+
+    assert found.address.target("/models") == f"/v1/models?v=1&key={KEY}"
+    assert found.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
+
+
 def test_a_file_of_authorities_counts_from_the_configuration():
     assert settings(ca_file="ca.pem").ca_file == Path("/project/ca.pem")
 
@@ -133,6 +140,8 @@ def test_a_file_of_authorities_counts_from_the_configuration():
         ({"base_url": "localhost:8000"}, "has a base_url that cannot be asked: 'localhost:8000' is no URL of a server"),
         ({"base_url": "$NO_URL/v1"}, "has a base_url that cannot be asked: environment variable 'NO_URL' is not set"),
         ({"base_url": f"{URL}/chat/completions"}, "leave out what follows /v1"),
+        ({"base_url": f"{URL}/chat/completions?v=1"}, "leave out what follows /v1"),
+        ({"base_url": f"{URL}?v=1&api_key=abc"}, "it has a key in it: write api_key=$NAME, of an environment variable"),
         ({"modell": "m"}, "has 'modell', which backend 'openai' does not know: did you mean 'model'?"),
         ({"zzz": 1}, "which backend 'openai' does not know: it takes base_url, model, api_key_env"),
         ({"model": ""}, "has model = '', wanted a text that is not empty"),
