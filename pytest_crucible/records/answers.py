@@ -22,6 +22,8 @@ class Request:
     """Who asks: what is told of a request is told with both, so that two experiments never mix."""
     call: int = 1
     """How often, with this time, the sample has asked exactly this in this repeat: the same question twice is two draws."""
+    member: str = ""
+    """The adapter that is asked, where it answers for an ensemble."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

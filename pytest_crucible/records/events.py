@@ -43,7 +43,7 @@ class Event:
             arm=request.arm,
             sample=request.sample,
             epoch=request.epoch,
-            facts=facts or {},
+            facts={"member": request.member, **(facts or {})} if request.member else facts or {},
         )
 
 

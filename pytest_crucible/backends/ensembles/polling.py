@@ -61,7 +61,8 @@ class Poll:
         """
         member, loop = self.members[position], asyncio.get_running_loop()
         self.asked.add(position)
-        request = replace(self.request, parameters={**member.parameters, **self.request.parameters})
+        parameters = {**member.parameters, **self.request.parameters}
+        request = replace(self.request, parameters=parameters, member=member.name)
         started = loop.time()
         try:
             reply = await member.backend.generate(request)

@@ -12,7 +12,7 @@ from virtual_time import run
 
 from pytest_crucible import BackendError, Refused
 from pytest_crucible.errors import Retryable, Spent
-from pytest_crucible.records import Reply
+from pytest_crucible.records import Event, Reply
 
 GONE = Retryable("connection refused", kind="connection")
 MORE_SURE, LESS_SURE = (-0.01, -0.02), (-1.0, -2.0)
@@ -43,6 +43,16 @@ def test_in_parallel_all_are_asked_at_once_and_the_slowest_is_waited_for():
 
     assert (reply.text, took, reply.latency_s) == ("4", 0.3, pytest.approx(0.3))
     assert asked(members) == [1, 1, 1]
+
+
+def test_what_is_told_of_a_request_names_the_member_that_was_asked():
+    members = slow(0.3, 0.1)
+    run(clocked(make(*members)))
+    (first,), (second,) = (one.requests for one in members)
+
+    assert [first.member, second.member, ASKED.member] == ["v1", "v2", ""]
+    assert Event.about("request.stop", first, facts={"error": "429"}).facts == {"member": "v1", "error": "429"}
+    assert Event.about("request.stop", ASKED).facts == {}
 
 
 def test_a_latency_that_a_member_states_counts_instead_of_the_wait_for_its_turn():

@@ -96,7 +96,7 @@ def test_what_the_request_says_wins_over_a_members_own_parameters():
     rules = read_rules(Adapter(name="duo", backend="ensemble", options={"ensemble": ["v1", "v2"]}))
     ask(ensemble("duo", [member, Member(name="v2", backend=Saying("5"))], rules, [].append))
 
-    assert backend.requests == [dataclasses.replace(ASKED, parameters={"temperature": 0.0, "seed": 7})]
+    assert backend.requests == [dataclasses.replace(ASKED, parameters={"temperature": 0.0, "seed": 7}, member="v1")]
 
 
 def test_a_member_that_answers_something_else_is_lost():
