@@ -21,10 +21,12 @@ from pytest_crucible.calling import alone
 from pytest_crucible.errors import CrucibleError, StoreError
 from pytest_crucible.experiment import Experiment
 from pytest_crucible.hiding import hide_keys
-from pytest_crucible.joining import Crucible, Joined, arm_name, function_nodeid, record, sample_id, settle
+from pytest_crucible.joined_items import JoinedItems
+from pytest_crucible.joining import Crucible
 from pytest_crucible.markers import is_experiment
+from pytest_crucible.notices import Notices
 from pytest_crucible.options import read
-from pytest_crucible.records import Emit, Outcome, Plan, Run
+from pytest_crucible.records import Emit, Plan, Run
 from pytest_crucible.report.printable import printable
 from pytest_crucible.resources import Resources
 from pytest_crucible.running import Runner
@@ -32,12 +34,9 @@ from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.garbage import collecting_seldom, leave_quickly
 from pytest_crucible.scorers.configured import told as scorers_told
 from pytest_crucible.screen import progress_shower
-from pytest_crucible.telling import SampleTold, Telling
+from pytest_crucible.telling import Telling
 
 SESSION = pytest.StashKey["CrucibleSession"]()
-JOINED_OUTCOME = pytest.StashKey[Outcome]()
-# What an item of a joined test has shown so far.
-JOINED_TOLD = pytest.StashKey[SampleTold]()
 
 
 def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSession:
@@ -86,15 +85,9 @@ class CrucibleSession:
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
         self._agenda = Agenda(config, self.settings, self._resources)
+        self._joined = JoinedItems(self._agenda, self._resources, self._telling, self._deadline)
+        self._notices = Notices(self._agenda.problems)
         self._begun = False
-        self._problems = self._agenda.problems
-        self._failures: dict[str, None] = {}
-        """Of the run store, while it was asked: of every worker its own."""
-        self._told: list[str] = []
-        self._complaints: dict[str, None] = {}
-        """Of listeners: what every worker says is said once."""
-        self._items: dict[str, list[str]] = {}
-        """Nodeids of the items that ran, by the experiment that they belong to."""
 
     def _location(self) -> str:
         """The run store: paths count from pytest's root directory, so that every way to call pytest finds the same one."""
@@ -123,10 +116,11 @@ class CrucibleSession:
         with collecting_seldom():  # most of it imports what adapters, scorers and statistics need
             self._agenda.plan(session.items)
             self._begun = self._agenda.enter(self.run)
-        if self._begun and not self._problems:
+        problems = self._notices.problems
+        if self._begun and not problems:
             self._telling.recorder.open(self._resources.writer)
-        if self._problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist
-            raise pytest.UsageError(self._hide("\n".join(self._problems)))
+        if problems and not self.is_worker:  # a worker that raised here would be an internal error to xdist
+            raise pytest.UsageError(self._hide("\n".join(problems)))
 
     def plans(self) -> list[Plan]:
         """What is to be asked."""
@@ -143,7 +137,7 @@ class CrucibleSession:
         if not is_experiment(pyfuncitem):
             return None
         experiment = self._agenda.experiments.get(pyfuncitem.nodeid)
-        if experiment is None or self._wrong:
+        if experiment is None or self._notices.wrong:
             pytest.skip(self._not_asked())
         if self.settings.sample is not None:
             self._run_alone(pyfuncitem, experiment, self.settings.sample)
@@ -154,35 +148,21 @@ class CrucibleSession:
             self._runner()(pyfuncitem, experiment, show)
         except CrucibleError as error:
             if isinstance(error, StoreError):
-                self._failures[str(error)] = None
+                self._notices.failed([error])
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             tell_budgets(self._telling.emit, self._resources.shared.spending, pyfuncitem.nodeid)
-            self._told += scorers_told()
+            self._notices.told += scorers_told()
         return True
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
-        if self._wrong:
+        if self._notices.wrong:
             pytest.skip(self._not_asked())
-        outcome = self._outcome(item)
-        if self._deadline is not None and self._deadline.has_passed():
-            cut_off = self._deadline.lose(outcome)
-            outcome.lost, outcome.detail = cut_off.lost, cut_off.detail
-            pytest.skip(cut_off.detail)
-        contender, experiment = self._agenda.contenders[outcome.arm], function_nodeid(item)
-        if self._telling.samples is not None:
-            plan = self._agenda.joined[experiment].plan
-            item.stash[JOINED_TOLD] = SampleTold(self._telling.samples, plan, contender.arm, sample_id(item))
-        return Crucible(contender, sample_id(item), outcome, lambda: self._resources.loop, experiment)
-
-    @property
-    def _wrong(self) -> list[str]:
-        """Why nothing is asked, or nothing more: the configuration is wrong, or the run store has failed."""
-        return [*self._problems, *self._failures]
+        return self._joined.crucible(item)
 
     def _not_asked(self) -> str:
-        return "nothing is asked: " + self._hide(next(iter(self._wrong), "it was not planned"))
+        return "nothing is asked: " + self._hide(next(iter(self._notices.wrong), "it was not planned"))
 
     def _emit(self) -> Emit:
         """A controller of workers asks nothing, and so has nothing to tell."""
@@ -212,16 +192,7 @@ class CrucibleSession:
         position = experiment.position(wanted)
         if position is None:
             pytest.skip(f"no sample {wanted!r} here")
-        self._told += map(self._hide, alone(item, experiment, position, self._resources.loop))
-
-    def _outcome(self, item: pytest.Item) -> Outcome:
-        """What a joined item has shown so far."""
-        if JOINED_OUTCOME not in item.stash:
-            joined = self._agenda.joined[function_nodeid(item)]
-            names = [arm.name for arm in joined.plan.arms]
-            number = names.index(arm_name(item) or names[0])
-            item.stash[JOINED_OUTCOME] = Outcome(number, joined.positions[sample_id(item)], 0, started=time.time())
-        return item.stash[JOINED_OUTCOME]
+        self._notices.told += map(self._hide, alone(item, experiment, position, self._resources.loop))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -233,57 +204,29 @@ class CrucibleSession:
         if owner is None:
             return report
         joined = self._agenda.joined.get(owner)
-        if joined is not None and not self._wrong:
-            self._observe(item, joined, call, report)
-        self._items.setdefault(owner, []).append(item.nodeid)
+        if joined is not None and not self._notices.wrong:
+            try:
+                self._joined.observe(item, joined, call, report, self._observed())
+            except StoreError as error:  # an item of somebody else's suite does not fail for it
+                self._notices.failed([error])
+        self._notices.ran(owner, item.nodeid)
         if self.is_worker:
             report.crucible = self._message(owner, item.nodeid)  # type: ignore[attr-defined]  # xdist sends it along
         return report
 
     def _message(self, owner: str, item: str) -> dict[str, Any]:
         """What the controller has to know, said once."""
-        told = self._told.copy()
-        self._told.clear()
+        self._notices.complained(self._telling.complaints())
         line = self._agenda.lines.pop(owner, None)
-        return {
-            "run": self.run,
-            "owner": owner,
-            "item": item,
-            "line": line,
-            "problems": self._problems,
-            "failures": list(self._failures),
-            "told": told,
-            "complaints": self._telling.complaints(),
-        }
-
-    def _observe(
-        self, item: pytest.Item, joined: Joined, call: pytest.CallInfo[Any], report: pytest.TestReport
-    ) -> None:
-        """Settle at the end of each phase, store once at the last: with subtests a phase is reported more than once."""
-        outcome = self._outcome(item)
-        if call.excinfo is not None and call.when != "teardown":
-            settle(outcome, call.excinfo.value)
-            if outcome.failure == "assertion" and joined.judged and report.failed:
-                report.outcome = "skipped"
-                report.wasxfail = f"one wrong answer: {outcome.detail}"
-        if call.when == "teardown":
-            try:
-                record(outcome, joined, sample_id(item), self._resources.writer, self._observed())
-            except StoreError as error:  # an item of somebody else's suite does not fail for it
-                self._failures[str(error)] = None
-            if JOINED_TOLD in item.stash:
-                item.stash[JOINED_TOLD].stop(outcome)
+        return {"run": self.run, "owner": owner, "item": item, "line": line, **self._notices.handed_over()}
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def receive(self, message: dict[str, Any]) -> None:
         """What a worker's report tells the controller: what is being asked, or why nothing is."""
         self._begun = True
-        self._items.setdefault(message["owner"], []).append(message["item"])
-        self._told += message["told"]
-        self._complaints |= dict.fromkeys(message["complaints"])
-        self._problems = message["problems"] or self._problems
-        self.hear(message["failures"])
+        self._notices.ran(message["owner"], message["item"])
+        self._notices.take(message)
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
             terminal.ensure_newline()
@@ -291,14 +234,14 @@ class CrucibleSession:
 
     def hear(self, failures: Sequence[str]) -> None:
         """What a worker could not store."""
-        self._failures |= dict.fromkeys(failures)
+        self._notices.failed(failures)
 
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse and judge what the run store holds, and report each verdict as a test."""
-        if self._wrong:
+        if self._notices.wrong:
             with contextlib.suppress(StoreError):  # that is one of them
                 self._resources.close_writer()
-            raise pytest.UsageError(self._hide("\n".join(self._wrong)))
+            raise pytest.UsageError(self._hide("\n".join(self._notices.wrong)))
         if self.is_worker or self.settings.sample is not None or not self._begun:
             return
         from pytest_crucible import closing
@@ -313,7 +256,7 @@ class CrucibleSession:
             )
         except CrucibleError as error:
             raise pytest.UsageError(self._hide(str(error))) from error
-        closing.report_verdicts(session, self.settings, self.concluded, self._items)
+        closing.report_verdicts(session, self.settings, self.concluded, self._notices.items)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write what was asked for: the exit status is known only now."""
@@ -324,8 +267,8 @@ class CrucibleSession:
             try:
                 self._resources.store.set_exit_status(self.run, run.exit_status)
             except StoreError as error:  # what was ruled is told all the same
-                self._told.append(f"the exit status of run {self.run} is not stored: {error}")
-            self._told += closing.written(self.config, self.settings, run)
+                self._notices.told.append(f"the exit status of run {self.run} is not stored: {error}")
+            self._notices.told += closing.written(self.config, self.settings, run)
             self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
         if self.is_worker:
             self._hand_over()
@@ -335,7 +278,7 @@ class CrucibleSession:
     def _hand_over(self) -> None:
         """A worker's last rows. What cannot be stored of them, the controller is told: no report follows."""
         try:
-            if self._begun and not self._wrong:
+            if self._begun and not self._notices.wrong:
                 tell_budgets(self._telling.emit, self._resources.shared.spending)
                 self._resources.enter_requests(self.run)
             self._telling.recorder.close()
@@ -346,8 +289,8 @@ class CrucibleSession:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_crucible import closing
 
-        self._complaints |= dict.fromkeys(self._telling.complaints())
-        told, width = [*self._told, *self._complaints], terminalreporter._tw.fullwidth
+        self._notices.complained(self._telling.complaints())
+        told, width = [*self._notices.told, *self._notices.complaints], terminalreporter._tw.fullwidth
         lines = closing.shown(self.concluded, told, verbosity=self.config.get_verbosity(), width=width)
         if lines:
             terminalreporter.write_sep("=", "crucible")

@@ -14,8 +14,8 @@ import pytest_crucible
 LAYERS = {
     "pytest side": "plugin options markers fixtures hookspecs builtin contenders untrained experiment running joining conclusion "
     "environment preset_tables resources session agenda accounts calling outputs screen cli commands __main__ tinkering "
-    "lessons checkpoints replaying scoring scorer_tables telling exporting exporting_parquet recalling sampled github "
-    "closing figures manifest hiding pairing repeating adopted adopting",
+    "joined_items notices lessons checkpoints replaying scoring scorer_tables telling exporting exporting_parquet "
+    "recalling sampled github closing figures manifest hiding pairing repeating adopted adopting",
     "stages": "plan sample score store analyse gate report",
     "presets": "cns3 judges",
     "libraries": "stats backends datasets metrics scorers training telemetry exports sources importing",
