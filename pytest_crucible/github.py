@@ -20,7 +20,7 @@ def add_summary(run: Run, environment: Mapping[str, str]) -> str:
         return ""
     from pytest_crucible.report.markdown import render_markdown
 
-    text = render_markdown(run).encode("utf-8", "backslashreplace")
+    text = render_markdown(run, most=A_SUMMARY).encode("utf-8", "backslashreplace")
     if len(text) > A_SUMMARY:
         return f"the job's summary was not written: {len(text):,} bytes are more than GitHub shows"
     try:

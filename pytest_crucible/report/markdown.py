@@ -14,14 +14,24 @@ MARKS = {"met": "✅", "missed": "❌", "undecided": "❔"}
 """Beside the word, never instead of it."""
 A_REPLY = 600
 """Characters of a reply that are shown."""
+A_COMMENT = 65_536
+"""Characters that GitHub takes in a comment: a longer one it refuses."""
+Folded = tuple[str, list[str]]
+"""A part that opens at a click: its title and its lines."""
 
 
-def render_markdown(run: Run) -> str:
-    """A run as GitHub-flavoured Markdown."""
-    return "\n".join(_lines(report_of(run))) + "\n"
+def render_markdown(run: Run, *, most: int = A_COMMENT) -> str:
+    """A run as GitHub-flavoured Markdown. What would make it too long is left out, the longest folded part first."""
+    report = report_of(run)
+    parts, left_out = list(_details(report)), list[str]()
+    while len(text := "\n".join(_lines(report, parts, left_out)) + "\n") > most and parts:
+        longest = max(parts, key=lambda part: sum(map(len, part[1])))
+        parts.remove(longest)
+        left_out.append(longest[0])
+    return text
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, parts: Sequence[Folded], left_out: Sequence[str]) -> Iterator[str]:
     mark = f"{MARKS[report.state]} " if report.state else ""
     yield f"## {mark}{plain(report.headline)}"
     for grid in report.verdicts:
@@ -33,12 +43,16 @@ def _lines(report: Report) -> Iterator[str]:
     if report.remarks:
         yield ""
         yield from (f"- {plain(remark.strip())}" for remark in report.remarks)
-    yield from _details(report)
+    for part in parts:
+        yield from _folded(*part)
     yield ""
+    if left_out:
+        yield f"Left out, to be short enough: {', '.join(left_out)}. Other formats have them."
+        yield ""
     yield f"<sub>run {code(report.run.id)}, seed {report.run.seed}</sub>"
 
 
-def _details(report: Report) -> Iterator[str]:
+def _details(report: Report) -> Iterator[Folded]:
     grids = {
         "All estimates": report.estimates,
         "Findings of the antagonist": report.findings,
@@ -48,13 +62,13 @@ def _details(report: Report) -> Iterator[str]:
     }
     for title, grid in grids.items():
         if grid.rows:
-            yield from _folded(title, _table(grid, many=len(report.run.experiments) > 1))
+            yield title, list(_table(grid, many=len(report.run.experiments) > 1))
     worst = list(_worst(report.run))
     if worst:
-        yield from _folded("Worst samples", worst)
+        yield "Worst samples", worst
     said = [f"- {plain(one.text)}{_cited(one.cites)}" for one in report.methods]
-    yield from _folded("Methods", [*said, "", *(f"- {one.key}: {plain(one.plain())}" for one in report.references)])
-    yield from _folded("Environment", [f"- {plain(name)}: {plain(value)}" for name, value in report.facts.items()])
+    yield "Methods", [*said, "", *(f"- {one.key}: {plain(one.plain())}" for one in report.references)]
+    yield "Environment", [f"- {plain(name)}: {plain(value)}" for name, value in report.facts.items()]
 
 
 def _table(grid: Grid, *, many: bool) -> Iterator[str]:

@@ -97,3 +97,22 @@ def test_what_stands_below_a_remark_goes_with_it(run, analysis):
     text = render_markdown(run(analysis(first_lost={"v2": {"error": "the line is dead"}})))
 
     assert "- test_sums: v2 lost 2 by error; first: the line is dead\n" in text
+
+
+def test_what_is_too_long_for_a_comment_loses_its_longest_folded_parts_and_says_which(run, analysis):
+    worst = tuple(Worst(metric="exact", value=0.0, baseline_value=None, sample=f"q{k}", reply="no") for k in range(99))
+    whole, found = (render_markdown(run(analysis(worst=worst)), most=most) for most in (10**6, 4_000))
+
+    assert len(found) <= 4_000 < len(whole)
+    assert "Left out, to be short enough: Worst samples" in found
+    assert "<summary>Worst samples</summary>" not in found
+    assert found.partition("<details>")[0] == whole.partition("<details>")[0]
+    assert found.count("<details>") == found.count("</details>")
+    assert "Left out" not in whole
+
+
+def test_verdicts_are_never_left_out(run):
+    found = render_markdown(run(), most=10)
+
+    assert "<details>" not in found
+    assert "`exact: v2 vs v1`" in found
