@@ -184,10 +184,10 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
 
 @pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
 def test_after_its_deadline_a_run_asks_nothing_and_resume_goes_on(served, server, source, run):
-    server.behave(latency_s=0.05)
+    server.behave(latency_s=0.1)
     served.test(source)
 
-    document = served.json("--crucible-adapter=v2", "--crucible-concurrency=2", "--crucible-deadline=1.5 s", run=run)
+    document = served.json("--crucible-adapter=v2", "--crucible-concurrency=2", "--crucible-deadline=3 s", run=run)
 
     (experiment,) = document["experiments"]
     answered = experiment["estimates"][0]["n"]
