@@ -82,9 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if any(is_experiment(item) or is_judged(item) or "crucible" in getattr(item, "fixturenames", ()) for item in items):
         from pytest_crucible.sample.garbage import collecting_seldom
 
-        with (
-            collecting_seldom()
-        ):  # modules are no garbage: to look for some among them is a tenth of what importing takes
+        with collecting_seldom():  # modules are no garbage: looking for some is a tenth of what importing takes
             from pytest_crucible.session import open_session
 
         open_session(config).see(items)

@@ -93,9 +93,7 @@ def encoded(reply: Reply) -> str | None:
     >>> encoded(Reply(text="", value=(1, 2)))  # JSON would make a list of it
     """
     told = {name: value for name in _DEFAULTS if (value := getattr(reply, name)) != _DEFAULTS[name]}
-    if all(
-        type(value) is _SCALARS.get(name) for name, value in told.items()
-    ):  # nearly always; they come back as they are
+    if all(type(value) is _SCALARS.get(name) for name, value in told.items()):  # they come back as they are
         with contextlib.suppress(ValueError):  # not a number
             return _SCALAR_ENCODER.encode(told)
     try:
