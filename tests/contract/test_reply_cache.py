@@ -102,6 +102,15 @@ def test_a_reply_is_found_at_once_before_it_is_written(opening):
         assert got(cache, OTHER) is None
 
 
+def test_a_reply_is_found_also_where_it_was_looked_for_in_vain_before(opening):
+    with opening() as cache:
+        assert got(cache) is None
+        cache.put(KEY, kept())
+
+        assert got(cache) == kept()
+        assert got(cache, OTHER) is None
+
+
 def test_the_first_of_several_is_the_one(opening):
     with opening() as cache:
         cache.put(KEY, kept("first"))

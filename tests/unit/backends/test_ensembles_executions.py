@@ -52,6 +52,7 @@ def test_what_is_told_of_a_request_names_the_member_that_was_asked():
 
     assert [first.member, second.member, ASKED.member] == ["v1", "v2", ""]
     assert Event.about("request.stop", first, facts={"error": "429"}).facts == {"member": "v1", "error": "429"}
+    assert Event.about("vote", first, facts={"member": "the winner"}).facts == {"member": "the winner"}
     assert Event.about("request.stop", ASKED).facts == {}
 
 

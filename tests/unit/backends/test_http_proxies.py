@@ -147,6 +147,7 @@ def test_a_password_may_hold_whatever_it_likes():
         "http://me:hidden@[::1",
         "http://a b:3128",
         "http://a..b:3128",
+        "http://a:3128?b=1",
         " ",
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import HealthCheck, given, settings
 from strategies import record
 
@@ -21,6 +23,11 @@ def test_every_reply_comes_back_as_it_was(reply):
 
 def test_only_what_a_reply_says_is_written():
     assert encoded(Reply(text="")) == '{"text":""}'
+
+
+def test_what_would_come_back_as_another_is_not_written():
+    assert encoded(Reply(text="", latency_s=math.nan)) is None
+    assert encoded(Reply(text="", value=(1, 2))) is None
 
 
 def test_fields_of_another_version_do_not_matter():
