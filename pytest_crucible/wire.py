@@ -12,10 +12,13 @@ from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 Record = TypeVar("Record")
+_AS_THEY_ARE = frozenset({str, int, bool, types.NoneType})
 
 
 def to_plain(value: Any) -> Any:
     """Dataclasses become dicts, tuples lists, infinities strings. Raises TypeError for what JSON cannot say."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -24,7 +27,7 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, int | float | str):
         return value
     raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
 

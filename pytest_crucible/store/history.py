@@ -58,7 +58,7 @@ def add_tag(store: RunStore, run: str, name: str, *, at: str, promoted: bool = F
     with explained(store.location), store.engine.begin() as connection:
         if promoted:  # anew: then it is the last
             connection.execute(table.delete().where(*same))
-        connection.execute(insert_once(store.engine, table), row)
+        connection.execute(insert_once(store.engine.dialect, table), row)
 
 
 _COLUMNS = tuple(schema.runs.c[name] for name in ("id", "started", "finished", "status", "git", "exit_status"))

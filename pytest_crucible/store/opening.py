@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, select
+from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, inspect, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
@@ -71,21 +71,21 @@ _CAUSES = {
 }
 
 
-def insert_once(engine: Engine, table: Table) -> Any:
+def insert_once(dialect: Dialect, table: Table) -> Any:
     """An INSERT that leaves a row alone which is there already: two workers may say the same."""
-    return _insert(engine, table).on_conflict_do_nothing()
+    return _insert(dialect, table).on_conflict_do_nothing()
 
 
-def insert_over(engine: Engine, table: Table) -> Any:
+def insert_over(dialect: Dialect, table: Table) -> Any:
     """An INSERT that takes the place of the row with the same key."""
-    new = _insert(engine, table)
+    new = _insert(dialect, table)
     told = {column.name: new.excluded[column.name] for column in table.c if not column.primary_key}
     return new.on_conflict_do_update(index_elements=list(table.primary_key), set_=told)
 
 
-def _insert(engine: Engine, table: Table) -> Any:
+def _insert(dialect: Dialect, table: Table) -> Any:
     """As the database has it; the other one's dialect is not imported, which would take as long as listing a thousand runs."""
-    if engine.dialect.name == "postgresql":
+    if dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table)
@@ -199,7 +199,7 @@ def _make(engine: Engine) -> None:
 def _make_tables(engine: Engine) -> None:
     with _alone(engine) as connection:
         schema.metadata.create_all(connection)
-        connection.execute(insert_once(engine, schema.store_format).values(version=schema.FORMAT))
+        connection.execute(insert_once(engine.dialect, schema.store_format).values(version=schema.FORMAT))
 
 
 @contextlib.contextmanager

@@ -181,7 +181,7 @@ class RunStore:
 
     def _insert_once(self, table: Table, rows: Any) -> None:
         """Insert, unless somebody else did."""
-        self._execute(insert_once(self.engine, table), rows)
+        self._execute(insert_once(self.engine.dialect, table), rows)
 
     def _execute(self, statement: Any, rows: Any = None) -> None:
         with explained(self.location), self.engine.begin() as connection:

@@ -16,9 +16,8 @@ from sqlalchemy.exc import OperationalError
 from pytest_crucible.errors import StoreError
 from pytest_crucible.numerals import counted
 from pytest_crucible.records import Event, Lost, Observation, Outcome
-from pytest_crucible.redaction import cleaned
 from pytest_crucible.store import schema
-from pytest_crucible.store.event_rows import event_row
+from pytest_crucible.store.event_rows import event_rows
 from pytest_crucible.store.inserting import insert_many
 from pytest_crucible.store.opening import explained
 from pytest_crucible.store.texts import storable
@@ -28,7 +27,7 @@ INTERVAL_S = 0.25
 """How often rows are committed."""
 BEHIND_S = 0.5
 """A row that has waited for longer holds up the sampling: with the time of a commit, a killed process loses a second."""
-AT_ONCE = 5_000
+AT_ONCE = 1_000
 """Rows that are enough to commit before the interval is over."""
 
 _A_WORD = 16
@@ -170,9 +169,7 @@ class Writer:
             with self._lock:
                 self._in_hand, self._waiting = self._waiting, _Batch()
             if self._in_hand.events:
-                self._in_hand.rows[schema.events] = [
-                    _event_row(run, event, self._hide) for run, event in self._in_hand.events
-                ]
+                self._in_hand.rows[schema.events] = event_rows(self._in_hand.events, self._hide)
             if self._in_hand.count:
                 self._try(self._in_hand)
             self._in_hand = _Batch()
@@ -221,13 +218,6 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
         "detail": storable(hide(outcome.detail)) or None,
         "started": outcome.started,
     }
-
-
-def _event_row(run: str, event: Event, hide: Callable[[str], str]) -> Row:
-    """What others have said is in the facts; the run, the experiment and the arm are names of ours."""
-    row = event_row(run, event)
-    told = {name: storable(hide(row[name])) for name in ("sample", "error") if row[name]}
-    return {**row, **told, "facts": cleaned(row["facts"], hide)}
 
 
 def _observation_row(one: Observation, arm: int, hide: Callable[[str], str]) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
@@ -68,6 +69,18 @@ def address_of(url: str) -> Address:
     path = quote(parts.path.rstrip("/"), safe=_PATH)  # what is no ASCII cannot stand in a line of HTTP
     query = quote(parts.query, safe=_PATH + "?")
     return Address(scheme, _known_name(host), port or _PORTS[scheme], path, query)
+
+
+def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """None for a name.
+
+    >>> ip_address("fe80::1%eth0"), ip_address("localhost")
+    (IPv6Address('fe80::1'), None)
+    """
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
 
 
 def _known_name(host: str) -> str:

@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping
 
-from pytest_crucible.backends.http.address import Address
+from pytest_crucible.backends.http.address import Address, ip_address
 from pytest_crucible.backends.http.connection import Connection, Response, Watch
 from pytest_crucible.backends.http.proxies import Proxy, proxy_for
 from pytest_crucible.backends.http.tls import sentence
@@ -20,7 +20,7 @@ CONNECT_S = 15.0
 IDLE_S = 4.0
 """A connection that was not used for so long is not used again: many servers close theirs after five seconds, and a request
 that meets the closing is lost."""
-_NEXT_ADDRESS_S = 0.25
+NEXT_ADDRESS_S = 0.25
 """When a host has several addresses and one does not answer, after how long the next is tried (RFC 8305)."""
 
 
@@ -127,7 +127,7 @@ class Client:
     async def _connected(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
         where = self._address.origin
         transport, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(where), host, port, ssl=tls, happy_eyeballs_delay=_NEXT_ADDRESS_S
+            lambda: Connection(where), host, port, ssl=tls, happy_eyeballs_delay=_next_address_s(host)
         )
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
@@ -161,6 +161,11 @@ class Client:
 
 def _authorization(proxy: Proxy) -> str:
     return f"proxy-authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+
+
+def _next_address_s(host: str) -> float | None:
+    """Of one that is an address itself there is no other, and to look for it takes as long as to connect."""
+    return None if ip_address(host) else NEXT_ADDRESS_S
 
 
 async def _closing_at_the_end(idle: list[Connection]) -> AsyncGenerator[None, None]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pytest_crucible.backends.http.address import Address, address_of
+from pytest_crucible.backends.http.address import Address, address_of, ip_address
 from pytest_crucible.errors import SpecError
 
 
@@ -39,11 +39,9 @@ def _is_within(host: str, found: Mapping[str, str]) -> bool:
     >>> _is_within("10.1.2.3", {"no": "localhost, 10.0.0.0/8"})
     True
     """
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return any(address in network for network in map(_network, found.get("no", "").split(",")) if network is not None)
+    address = ip_address(host)
+    networks = map(_network, found.get("no", "").split(","))
+    return address is not None and any(address in network for network in networks if network is not None)
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

@@ -21,11 +21,12 @@ from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Event
 from pytest_crucible.redaction import HIDDEN, hider
 from pytest_crucible.store import schema
-from pytest_crucible.store.event_rows import AMOUNTS, event_row
+from pytest_crucible.store.event_rows import AMOUNTS, event_rows
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import events
+from pytest_crucible.store.texts import storable
 
 T, U = "test_sums.py::test_sums", "test_sums.py::test_others"
 
@@ -78,19 +79,34 @@ FACTS = st.dictionaries(
 @given(FACTS)
 def test_every_fact_finds_its_place(facts):
     """In a column of its own, or in the JSON; and nothing stands in two places."""
-    row = event_row("run1", Event(name="n", at=0.0, facts=facts))
+    [row] = event_rows([("run1", Event(name="n", at=0.0, facts=facts))], str)
     said = row["facts"] or {}
     json.dumps(said, allow_nan=False)
 
     for name, value in facts.items():
         if name == "error":
-            assert row["error"] == (None if value is None else str(value))
+            assert row["error"] == (None if value is None else storable(str(value)))
         elif name in AMOUNTS:
             is_amount = type(value) in (int, float) and math.isfinite(value)
             assert row[name] == (value if is_amount else None)
             assert (name in said) == (value is not None and not is_amount)
         else:
             assert name in said
+
+
+@given(st.lists(FACTS, max_size=8))
+def test_an_event_is_stored_as_if_it_were_the_only_one_of_its_batch(several):
+    """Though facts that are alike are looked at once: 1, 1.0 and true are not alike."""
+    told = [("run1", Event(name="n", at=0.0, facts=facts)) for facts in several]
+    hide = hider(["a-key-of-ours"])
+
+    assert repr(event_rows(told, hide)) == repr([row for one in told for row in event_rows([one], hide)])
+
+
+def test_facts_that_are_alike_are_hidden_in_every_event():
+    told = [("run1", Event(name="n", at=0.0, facts={"finish": "a-key-of-ours"}))] * 3
+
+    assert [row["facts"] for row in event_rows(told, hider(["a-key-of-ours"]))] == [{"finish": HIDDEN}] * 3
 
 
 def test_facts_that_are_plain_come_back_as_they_were(store):
