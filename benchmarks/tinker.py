@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from benchmarks.cores import pin
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 
@@ -73,7 +74,7 @@ def _client(url: str) -> float:
 
 
 def measure(url: str) -> float:
-    _pin(0)
+    pin(0)
     tinker: Any = importlib.import_module("tinker")
     service = tinker.ServiceClient(base_url=url, api_key=KEY)
     made = service.create_sampling_client(base_model="crucible/tiny")
@@ -94,11 +95,6 @@ def measure(url: str) -> float:
     return asyncio.run(ask_all(SAMPLES))
 
 
-def _pin(core: int) -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[core]})
-
-
 # -- servers --------------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +111,7 @@ def serve_local(directory: Path) -> None:
     Tokenizer(()).save(base / "tokenizer.json")
     save_base(base / "model.safetensors", initial_weights(shape, 0), shape)
     ready = directory / "ready.json"
-    _pin(-1)
+    pin(-1)
 
     def tell() -> None:
         while not ready.exists():
@@ -134,7 +130,7 @@ def serve_stub(directory: Path) -> None:
         _announce(directory, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         await asyncio.Event().wait()
 
-    _pin(-1)
+    pin(-1)
     try:
         asyncio.run(serve())
     except KeyboardInterrupt:

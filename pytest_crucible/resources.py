@@ -17,6 +17,7 @@ from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
+from pytest_crucible.telemetry.listeners import Listeners
 
 CLOSING_S = 10.0
 """How long the connections of all backends may take to close."""
@@ -59,8 +60,10 @@ class Resources:
     @cached_property
     def shared(self) -> Shared:
         """What the backends of the session share. Raises SpecError for a budget or prices that cannot be read."""
+        emit = self._emit()
         return Shared(
-            emit=self._emit(),
+            emit=emit,
+            starts=not isinstance(emit, Listeners) or emit.hears("request.start"),
             seed=self._seed,
             limiters=self._limiters(),
             spending=self._spending(),

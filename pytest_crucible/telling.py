@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -31,12 +31,17 @@ class Telling:
     @cached_property
     def emit(self) -> Listeners:
         """Tells everybody. Raises SpecError where OpenTelemetry cannot be told."""
-        return Listeners({**self._others, "the run store": self.recorder})
+        found: dict[str, Any] = dict(_implementations(self._config))
+        if self._settings.otel:
+            from pytest_crucible.telemetry.otel import OpenTelemetry
+
+            found["OpenTelemetry"] = OpenTelemetry(self._run)
+        return Listeners({**found, "the run store": self.recorder})
 
     @property
     def samples(self) -> Emit | None:
         """Whom to tell of samples and experiments too: the run store has them in tables of their own."""
-        return self.emit if self._others else None
+        return self.emit if self.emit.hears("sample.start") else None
 
     def complaints(self) -> list[str]:
         """What is to be said of listeners that have raised."""
@@ -47,15 +52,6 @@ class Telling:
         self.recorder.close()
         if "emit" in self.__dict__:
             self.emit.close()
-
-    @cached_property
-    def _others(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = dict(_implementations(self._config))
-        if self._settings.otel:
-            from pytest_crucible.telemetry.otel import OpenTelemetry
-
-            found["OpenTelemetry"] = OpenTelemetry(self._run)
-        return found
 
 
 def _implementations(config: pytest.Config) -> Iterator[tuple[str, Emit]]:

@@ -1,8 +1,8 @@
 """Seconds and CPU of one evaluation - 1,000 questions to a server that takes 50 ms, 64 at a time - by several tools.
 
-`python -m benchmarks.peers [--samples N] [--repeats K] [NAME ...]`. Each tool runs in a process of its own, against the same
-server, in turn; the medians count (those that ask one question at a time run once). It exits 1 when a peer is faster than
-this package.
+`python -m benchmarks.peers [--samples N] [--repeats K] [NAME ...]`. Each tool runs in a process of its own, in turn, on one
+core, against the same server, which has another; the medians count (those that ask one question at a time run once). It
+exits 1 when a peer is faster than this package.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from benchmarks.cores import apart
 from benchmarks.peers.environments import python_of, version_of
 from benchmarks.suite import ROOT
 
@@ -52,7 +53,7 @@ PEERS = {
 def main() -> int:
     told = _told()
     rows, walls = [], {}
-    with _server() as server:
+    with _server() as server, apart(server.process.pid):
         for name in told.names or PEERS:
             python = python_of(name)
             repeats = 1 if name in ONE_AT_A_TIME else told.repeats  # a minute each

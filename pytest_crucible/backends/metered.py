@@ -17,16 +17,19 @@ from pytest_crucible.records import Emit, Event, Reply, Request
 class Metered(Wrapper):
     """The innermost wrapper: whatever passes it is one request on the wire."""
 
-    def __init__(self, inner: Backend, emit: Emit, till: Till | None = None) -> None:
+    def __init__(self, inner: Backend, emit: Emit, till: Till | None = None, *, starts: bool = True) -> None:
+        """`starts` is whether to tell that a request starts, too."""
         super().__init__(inner)
         self._emit = emit
+        self._starts = starts
         self._till = till or Till.of_nobody()
 
     async def generate(self, request: Request) -> Reply:
         """Raises Spent, and sends nothing, where the budget does not pay for it; BackendError for a reply that cannot be meant."""
         till = self._till
         reserved = await till.reserve(request)
-        self._tell("request.start", request, None, {})
+        if self._starts:
+            self._tell("request.start", request, None, {})
         started = time.perf_counter()
         try:
             reply = plausible(await self.inner.generate(request))

@@ -23,6 +23,8 @@ class Shared:
     """Handed to `stacked` for every adapter of a session."""
 
     emit: Emit = field(default=untold)
+    starts: bool = True
+    """Whether anybody wants to know that a request starts."""
     seed: int = 0
     """Of what is drawn while asking."""
     limiters: Limiters = field(default_factory=Limiters)

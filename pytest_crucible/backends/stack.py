@@ -29,7 +29,7 @@ def stacked(backend: Backend, adapter: Adapter, shared: Shared) -> Backend:
         _refuse_settings(adapter)
         return backend
     till = shared.spending.till(adapter, backend.model if isinstance(backend, Remote) else "")
-    metered = Metered(Timed(backend, timeout_of(adapter, backend)), shared.emit, till)
+    metered = Metered(Timed(backend, timeout_of(adapter, backend)), shared.emit, till, starts=shared.starts)
     limited = _limited(_hedged(metered, backend, adapter, shared), backend, adapter, shared)
     broken = Breaker(limited, shared.circuits.of(_server(backend, adapter), _name(backend, adapter)))
     retried = Retried(broken, shared.emit, retries=retries_of(adapter))

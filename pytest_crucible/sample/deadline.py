@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from pytest_crucible.records import Outcome
 
+Work = Callable[[Outcome], Awaitable[Outcome]]
+
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -31,12 +33,17 @@ class Deadline:
         return Outcome(outcome.arm, outcome.position, outcome.epoch, lost="deadline", detail=detail)
 
 
-async def cut_off_by(
-    deadline: Deadline | None, outcome: Outcome, work: Callable[[Outcome], Awaitable[Outcome]]
-) -> Outcome:
+def cut_off_by(deadline: Deadline | None, outcome: Outcome, work: Work) -> Awaitable[Outcome]:
     """Do what is left of a unit: what never waits is done, however late it is."""
-    if deadline is None:
-        return await work(outcome)
+    return work(outcome) if deadline is None else _cut_off_by(deadline, outcome, work)
+
+
+def ask_before(deadline: Deadline | None, outcome: Outcome, ask: Work) -> Awaitable[Outcome]:
+    """Ask for one unit, if there is time."""
+    return ask(outcome) if deadline is None else _ask_before(deadline, outcome, ask)
+
+
+async def _cut_off_by(deadline: Deadline, outcome: Outcome, work: Work) -> Outcome:
     try:
         async with asyncio.timeout_at(deadline.at):
             return await work(outcome)
@@ -44,10 +51,5 @@ async def cut_off_by(
         return deadline.lose(outcome)
 
 
-async def ask_before(
-    deadline: Deadline | None, outcome: Outcome, ask: Callable[[Outcome], Awaitable[Outcome]]
-) -> Outcome:
-    """Ask for one unit, if there is time."""
-    if deadline is not None and deadline.has_passed():
-        return deadline.lose(outcome)
-    return await cut_off_by(deadline, outcome, ask)
+async def _ask_before(deadline: Deadline, outcome: Outcome, ask: Work) -> Outcome:
+    return deadline.lose(outcome) if deadline.has_passed() else await _cut_off_by(deadline, outcome, ask)

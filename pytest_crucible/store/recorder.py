@@ -15,13 +15,15 @@ class Recorder:
     What happens after the end is not kept: then nobody writes any more.
     """
 
+    ignores = NOT_STORED
+
     def __init__(self, run: str) -> None:
         self._run = run
         self._early: list[Event] = []
         self._keep: Emit = self._early.append
 
     def __call__(self, event: Event) -> None:
-        if event.name not in NOT_STORED:
+        if event.name not in self.ignores:
             self._keep(event)
 
     def open(self, writer: Writer) -> None:

@@ -24,6 +24,10 @@ class Listeners:
             except BaseException as error:  # pytest's own outcomes are no Exceptions, and this may be the sampling loop
                 self._drop(name, event, error)
 
+    def hears(self, name: str) -> bool:
+        """Does anybody want to know of such events? A listener that does not names them in `ignores`."""
+        return any(name not in getattr(listener, "ignores", ()) for _, listener in self._listeners)
+
     def close(self) -> None:
         """Nothing more will be told: close those that can be."""
         for name, listener in self._listeners:

@@ -7,7 +7,7 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 
 from pytest_crucible.backends.http.address import Address, ip_address
 from pytest_crucible.backends.http.connection import Connection, Response, Watch
@@ -41,16 +41,16 @@ class Client:
         self._ending: AsyncGenerator[None, None] | None = None
         self._reached = False
 
-    async def post(self, path: str, body: bytes, watch: Watch | None = None) -> Response:
+    def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]:
         """The answer, whatever its status. `watch` sees its body come.
 
         Raises Retryable for an answer that did not come whole, Refused for a server that cannot be spoken to.
         """
-        return await self._exchange(self._line("POST", path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
+        return self._exchange(self._line("POST", path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
 
-    async def get(self, path: str) -> Response:
+    def get(self, path: str) -> Awaitable[Response]:
         """The same, without a body to send."""
-        return await self._exchange(self._line("GET", path) + b"0\r\n\r\n", None)
+        return self._exchange(self._line("GET", path) + b"0\r\n\r\n", None)
 
     async def close(self) -> None:
         """Close what is idle."""

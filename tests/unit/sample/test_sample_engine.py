@@ -39,6 +39,7 @@ class Experiment:
     concurrency: int = 8
     arms: tuple[str, ...] = ("v2",)
     samples: int = 50
+    takes_s: float = 0.0
     asked: list[Unit] = field(default_factory=list)
     kept: list[Outcome] = field(default_factory=list)
     open: int = 0
@@ -53,7 +54,7 @@ class Experiment:
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
-            await asyncio.sleep(0)
+            await asyncio.sleep(self.takes_s)
             return self.answer(unit)
         except asyncio.CancelledError:
             self.cancelled += 1
@@ -89,11 +90,30 @@ def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
 
 @pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (7, 7), (50, 50), (64, 50)])
 def test_as_many_are_open_as_allowed_and_no_more(concurrency, most):
-    experiment = Experiment(concurrency=concurrency)
+    experiment = Experiment(concurrency=concurrency, takes_s=0.05)
 
     experiment.run()
 
     assert experiment.most_open == most
+
+
+def test_the_first_have_connected_and_asked_before_the_last_begin():
+    """Else all answers come at one time, wave upon wave, and each waits for those before it to be dealt with."""
+    done: list[str] = []
+
+    async def ask(unit: Unit) -> Outcome:
+        done.append("begin")
+        for _ in range(4):  # what connecting takes
+            await asyncio.sleep(0)
+        done.append("asked")
+        await asyncio.sleep(0.05)
+        return answered(unit)
+
+    experiment = Experiment(samples=32, concurrency=32)
+    experiment.ask = ask  # type: ignore[method-assign]
+    experiment.run()
+
+    assert done[:32].count("asked") > 10
 
 
 def test_units_are_pulled_only_when_they_can_be_asked():
