@@ -25,7 +25,7 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.answers import load_answers
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.unsaved import keep
-from pytest_crucible.store.writer import AT_ONCE
+from pytest_crucible.store.writer import TOO_MANY
 
 PLAN = Plan(
     nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
@@ -239,6 +239,28 @@ def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(
     assert others.exists()
 
 
+def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresql):
+    """What two sessions have asked that resume one run, each in an order of its own."""
+    stores = [RunStore(postgresql) for _ in range(2)]
+    _, arm = entered(stores[0])
+
+    def write(store: RunStore, order: int) -> None:
+        writer = store.writer()
+        for part in range(8):
+            for k in range(500)[::order]:
+                add(writer, arm, 500 * part + k)
+            writer.flush()
+        writer.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, stores, (1, -1)))
+
+    with stores[0].engine.connect() as connection:
+        assert len(connection.execute(select(schema.replies.c.position)).all()) == 8 * 500
+    for store in stores:
+        store.close()
+
+
 def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
     """What two workers have asked alike, each in an order of its own."""
     stores = [RunStore(postgresql) for _ in range(2)]
@@ -313,13 +335,13 @@ def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
         holder.execute("BEGIN EXCLUSIVE")
         writer = store.writer()
         added = 0
-        while not writer.behind() and added < 20 * AT_ONCE:
+        while not writer.behind() and added < 4 * TOO_MANY:
             add(writer, arm, added)
             added += 1
         holder.execute("ROLLBACK")
     writer.close()
 
-    assert AT_ONCE <= added < 20 * AT_ONCE  # of two rows each
+    assert TOO_MANY // 2 <= added < 4 * TOO_MANY  # of two rows each
     assert not writer.behind()
 
 
