@@ -10,9 +10,6 @@ from pytest_crucible.records import Reply
 
 MOST_TOKENS = 2**53
 """Nobody reads or writes as many, and no database has to hold more."""
-_TEXTS = ("text", "finish", "model")
-_COUNTS = ("input_tokens", "output_tokens")
-_AMOUNTS = ("latency_s", "first_token_s", "cost_usd")
 
 
 def plausible(reply: Any) -> Reply:
@@ -30,14 +27,9 @@ def flaw_of(reply: Reply) -> str:
     >>> flaw_of(Reply(text="4", output_tokens=-1))
     'has output_tokens -1: wanted a whole number from 0, or None'
     """
-    for names, fits, wanted in (
-        (_TEXTS, _is_text, "a text"),
-        (_COUNTS, is_count, "a whole number from 0, or None"),
-        (_AMOUNTS, _is_amount, "a number from 0, or None"),
-    ):
-        for name in names:
-            if not fits(value := getattr(reply, name)):
-                return f"has {name} {value!r:.60}: wanted {wanted}"
+    for name, fits, wanted in _FIELDS:
+        if not fits(value := getattr(reply, name)):
+            return f"has {name} {value!r:.60}: wanted {wanted}"
     return ""
 
 
@@ -52,3 +44,11 @@ def _is_text(value: Any) -> bool:
 
 def _is_amount(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and 0 <= value < math.inf)
+
+
+_KINDS = (
+    (("text", "finish", "model"), _is_text, "a text"),
+    (("input_tokens", "output_tokens"), is_count, "a whole number from 0, or None"),
+    (("latency_s", "first_token_s", "cost_usd"), _is_amount, "a number from 0, or None"),
+)
+_FIELDS = tuple((name, fits, wanted) for names, fits, wanted in _KINDS for name in names)

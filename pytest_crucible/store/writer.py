@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -43,7 +44,7 @@ Row = dict[str, Any]
 class _Batch:
     """Rows that are committed together."""
 
-    rows: dict[Table, list[Row]] = field(default_factory=dict)
+    rows: defaultdict[Table, list[Row]] = field(default_factory=lambda: defaultdict(list))
     keyed: dict[tuple[Table, bool], dict[str, Row]] = field(default_factory=dict)
     """By the table and whether they take the place of what is there, and then by their key."""
     events: list[tuple[str, Event]] = field(default_factory=list)
@@ -89,13 +90,13 @@ class Writer:
     def add(self, outcome: Outcome, arm: int, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
         """Remember what became of one unit; `arm` is the arm's key. Raises StoreError if an earlier write failed."""
         with self._lock:
-            batch = self._waiting
+            rows = self._waiting.rows
             if not outcome.lost:
-                batch.rows.setdefault(schema.replies, []).append(_reply_row(outcome, arm, self._hide))
-            batch.rows.setdefault(schema.observations, []).extend(
-                _observation_row(one, arm, self._hide) for one in observations
-            )
-            batch.rows.setdefault(schema.lost, []).extend(_lost_row(one, arm, self._hide) for one in lost)
+                rows[schema.replies].append(_reply_row(outcome, arm, self._hide))
+            for one in observations:
+                rows[schema.observations].append(_observation_row(one, arm, self._hide))
+            for value in lost:
+                rows[schema.lost].append(_lost_row(value, arm, self._hide))
             self._added(1 + len(observations))
         self._told()
 

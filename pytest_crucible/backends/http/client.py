@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import socket
 import ssl
 import time
@@ -36,6 +37,7 @@ class Client:
         self._tls = tls
         self._proxy = proxy_for(address)
         self._headers = self._written(headers)
+        self._line = functools.cache(self._written_line)
         self._idle: list[Connection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: AsyncGenerator[None, None] | None = None
@@ -151,7 +153,7 @@ class Client:
         lines = {"host": self._address.netloc, **headers}
         return "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
-    def _line(self, method: str, path: str) -> bytes:
+    def _written_line(self, method: str, path: str) -> bytes:
         address, proxy = self._address, self._proxy
         plain = proxy is not None and address.scheme == "http"
         target = (address.origin if plain else "") + address.target(path)

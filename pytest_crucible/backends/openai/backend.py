@@ -37,6 +37,7 @@ class OpenAIBackend:
         self.server = settings.server
         self.model = settings.model
         self._settings = settings
+        self._where = settings.address.origin
         secure = settings.address.scheme == "https"
         tls = context_of(verify=settings.verify, ca_file=settings.ca_file) if secure else None
         self._client = Client(settings.address, settings.headers, tls)
@@ -54,7 +55,7 @@ class OpenAIBackend:
         self._headers = response.headers
         if not 200 <= response.status < 300:
             return self._failed(response, request)
-        where = self._settings.address.origin
+        where = self._where
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         answer = stream.answer(where) if stream and is_stream else _decoded(response, where)
         if answer.get("error"):  # with choices, too: what a stream had brought until then is half an answer
