@@ -1,7 +1,7 @@
 """Who runs where: a server that is measured beside its client would else take turns with it, on the same core.
 
 Linux wakes a process where it was called from. A server in a process of its own then interrupts the client that has just sent a
-request, although another core has nothing to do, and a request of 50 ms takes 53.
+request, although another core has nothing to do.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _SHAPED = (
 )
 """What looks like a key of a well-known service, whosever it is."""
 _MARKS = ("://", "eyJ", "AKIA", "AIza", *(f"{one}{dash}" for one in _SERVICES for dash in "-_"))
-"""One of these is in every text that has such a key: to look for them takes a quarter of the time."""
+"""One of these is in every text that has such a key: to look for them is quicker."""
 _USER = r"(?<=://)[^/\s@'\"]+:[^/\s@'\"]+(?=@)"
 """User and password of a URL."""
 

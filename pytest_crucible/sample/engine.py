@@ -117,9 +117,8 @@ async def run_units(
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, sum(planned))):
                 group.create_task(worker())
-                await asyncio.sleep(
-                    0
-                )  # the first have asked before the last connect, and not all answers come at one time
+                # The first have asked before the last connect, and their answers do not all come at one time.
+                await asyncio.sleep(0)
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
 

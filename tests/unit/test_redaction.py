@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.redaction import HIDDEN, cleaned, hider, secrets_in
+from pytest_crucible.redaction import _SHAPED, _USER, HIDDEN, cleaned, hider, secrets_in
 
 KEY = "tml-0123456789abcdef"
 
@@ -80,3 +82,28 @@ def test_no_known_key_is_left_anywhere(key, before, after):
     assert shown["b"] == (HIDDEN,)
     assert key in HIDDEN or key not in shown["a"][0].replace(HIDDEN, "\0")
     assert shown["a"][1:] == [1, None]
+
+
+PIECES = (
+    "://",
+    "me:secret@",
+    "host",
+    "eyJabcdefgh.ij.kl",
+    "AIza",
+    "AKIA",
+    "sk-",
+    "tml_",
+    "xoxb-",
+    "B" * 16,
+    "c1" * 16,
+    " ",
+    "-",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8))
+def test_no_text_with_a_key_is_passed_over(pieces):
+    """To look for the marks of keys first is quicker, and changes nothing."""
+    text = "".join(pieces)
+
+    assert hider()(text) == re.sub(f"{_SHAPED}|{_USER}", HIDDEN, text)
