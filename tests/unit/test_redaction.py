@@ -84,24 +84,18 @@ def test_no_known_key_is_left_anywhere(key, before, after):
     assert shown["a"][1:] == [1, None]
 
 
-PIECES = (
-    "://",
-    "me:secret@",
-    "host",
+WHOLE = (
+    "://me:secret@host",
     "eyJabcdefgh.ij.kl",
-    "AIza",
-    "AKIA",
-    "sk-",
-    "tml_",
-    "xoxb-",
-    "B" * 16,
-    "c1" * 16,
-    " ",
-    "-",
+    "AIza" + "c1" * 16,
+    "AKIA" + "B" * 16,
+    "sk-" + "B" * 16,
+    "tml_" + "c" * 16,
 )
+PARTS = ("://", "me:secret@", "AIza", "AKIA", "sk-", "xoxb-", "B" * 16, " ", "-")
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=8))
+@given(st.lists(st.sampled_from(WHOLE + PARTS), max_size=4))
 def test_no_text_with_a_key_is_passed_over(pieces):
     """To look for the marks of keys first is quicker, and changes nothing."""
     text = "".join(pieces)
