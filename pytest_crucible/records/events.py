@@ -14,9 +14,9 @@ from pytest_crucible.records.answers import Request
 class Event:
     """One thing that happened, with the experiment, arm and sample that it happened to; empty where it belongs to none.
 
-    Names are `request.start`, `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
-    `budget`, `checkpoint`, `train.step`, and where somebody listens `experiment.start`, `experiment.stop`, `sample.start` and
-    `sample.stop`; what each has in `facts` is in docs/reference/events.md.
+    Names are `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
+    `budget`, `checkpoint`, `train.step`, and where somebody listens `request.start`, `experiment.start`, `experiment.stop`,
+    `sample.start` and `sample.stop`; what each has in `facts` is in docs/reference/events.md.
     """
 
     name: str

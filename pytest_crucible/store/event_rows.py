@@ -11,6 +11,7 @@ from pytest_crucible.redaction import cleaned
 from pytest_crucible.store.texts import storable
 from pytest_crucible.wire import to_plain
 
+Seen = dict[tuple[tuple[str, Any], ...], Any]
 AMOUNTS = ("input_tokens", "output_tokens", "first_token_s", "cost_usd")
 NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop"})
 """Told to listeners alone. `request.stop` says when a request began; samples and experiments have tables of their own."""
@@ -26,13 +27,11 @@ def event_rows(events: Iterable[tuple[str, Event]], hide: Callable[[str], str]) 
     >>> row["error"], row["output_tokens"], row["facts"]
     ('429', 3, {'finish': 'stop'})
     """
-    seen: dict[tuple[tuple[str, Any], ...], Any] = {}
+    seen: Seen = {}
     return [_row(run, event, hide, seen) for run, event in events]
 
 
-def _row(
-    run: str, event: Event, hide: Callable[[str], str], seen: dict[tuple[tuple[str, Any], ...], Any]
-) -> dict[str, Any]:
+def _row(run: str, event: Event, hide: Callable[[str], str], seen: Seen) -> dict[str, Any]:
     """What others have said is in the facts; the run, the experiment and the arm are names of ours."""
     facts = dict(event.facts)
     amounts = [_amount(facts, name) for name in AMOUNTS]
@@ -61,7 +60,7 @@ def _amount(facts: dict[str, Any], name: str) -> int | float | None:
     return None
 
 
-def _facts(facts: dict[str, Any], hide: Callable[[str], str], seen: dict[tuple[tuple[str, Any], ...], Any]) -> Any:
+def _facts(facts: dict[str, Any], hide: Callable[[str], str], seen: Seen) -> Any:
     """Most events of a batch say the same: how a reply ended. Texts that were `seen` need not be looked at again."""
     if set(map(type, facts.values())) != {str}:
         return cleaned(_plain(facts), hide)

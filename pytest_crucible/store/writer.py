@@ -56,10 +56,12 @@ class _Batch:
     def tables(self) -> list[Rows]:
         """The rows by table, in the order of their keys; keyed ones last, and whether they take the place of what is there.
 
-        Others may be writing the same keys at this moment: all do it in one order, or they would wait for each other for ever.
+        Others may be writing the same keys at this moment: all do it in one order of tables and keys, or they would wait for
+        each other for ever.
         And to store neighbours costs less than to store rows here and there.
         """
-        told = [(table, False, _in_order(table, many)) for table, many in self.rows.items() if many]
+        by_name = sorted(self.rows.items(), key=lambda one: one[0].name)
+        told = [(table, False, _in_order(table, many)) for table, many in by_name if many]
         keyed = sorted(self.keyed.items(), key=lambda one: (one[0][0].name, one[0][1]))
         return [*told, *((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)]
 

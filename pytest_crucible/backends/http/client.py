@@ -21,7 +21,7 @@ CONNECT_S = 15.0
 IDLE_S = 4.0
 """A connection that was not used for so long is not used again: many servers close theirs after five seconds, and a request
 that meets the closing is lost."""
-NEXT_ADDRESS_S = 0.25
+_NEXT_ADDRESS_S = 0.25
 """When a host has several addresses and one does not answer, after how long the next is tried (RFC 8305)."""
 
 
@@ -166,8 +166,12 @@ def _authorization(proxy: Proxy) -> str:
 
 
 def _next_address_s(host: str) -> float | None:
-    """Of one that is an address itself there is no other, and to look for it takes as long as to connect."""
-    return None if ip_address(host) else NEXT_ADDRESS_S
+    """Of one that is an address itself there is no other, and to look for it takes as long as to connect.
+
+    >>> [_next_address_s(host) for host in ("api.example.com", "localhost", "127.0.0.1", "::1")]
+    [0.25, 0.25, None, None]
+    """
+    return None if ip_address(host) else _NEXT_ADDRESS_S
 
 
 async def _closing_at_the_end(idle: list[Connection]) -> AsyncGenerator[None, None]:

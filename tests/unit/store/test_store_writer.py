@@ -25,7 +25,7 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.answers import load_answers
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.unsaved import keep
-from pytest_crucible.store.writer import TOO_MANY
+from pytest_crucible.store.writer import TOO_MANY, _Batch
 
 PLAN = Plan(
     nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
@@ -237,6 +237,19 @@ def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(
         assert connection.execute(select(schema.replies.c.position)).all() == [(0,)]
     assert not taken.exists()
     assert others.exists()
+
+
+def test_a_batch_has_one_order_whatever_came_first():
+    """Two sessions that write the same answers would else lock the tables, and the rows, crosswise."""
+    batches = _Batch(), _Batch()
+    for batch, tables in zip(batches, ((schema.lost, schema.replies), (schema.replies, schema.lost)), strict=True):
+        for table in tables:
+            batch.rows[table] = [{"arm": 1, "position": k, "epoch": 0, "metric": ""} for k in (2, 0, 1)]
+    first, second = (
+        [(table.name, [row["position"] for row in rows]) for table, _, rows in one.tables()] for one in batches
+    )
+
+    assert first == second == [("lost", [0, 1, 2]), ("replies", [0, 1, 2])]
 
 
 def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresql):

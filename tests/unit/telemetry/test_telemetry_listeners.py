@@ -83,3 +83,18 @@ def test_ctrl_c_is_no_error_of_a_listener():
 
     with pytest.raises(KeyboardInterrupt):
         Listeners({"a plugin": interrupted})(EVENT)
+
+
+class Deaf:
+    """Wants to know of all but starts."""
+
+    ignores = frozenset({"request.start"})
+
+    def __call__(self, event: Event) -> None:
+        raise AssertionError(f"it was told of {event.name}")
+
+
+def test_what_nobody_wants_to_know_need_not_be_told():
+    assert not Listeners({"deaf": Deaf()}).hears("request.start")
+    assert Listeners({"deaf": Deaf()}).hears("request.stop")
+    assert Listeners({"deaf": Deaf(), "a plugin": [].append}).hears("request.start")
