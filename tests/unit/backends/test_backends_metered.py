@@ -14,9 +14,9 @@ from pytest_crucible.records import Event, Reply, Request
 REQUEST = Request(input="2 + 2", sample="a", epoch=1, experiment="test_sums.py::test_sums", arm="v2")
 
 
-def told(script) -> tuple[list[Event], BaseException | None]:
+def told(script, *, starts: bool = True) -> tuple[list[Event], BaseException | None]:
     events: list[Event] = []
-    backend = Metered(ScriptedBackend(script, identity="sums"), events.append)
+    backend = Metered(ScriptedBackend(script, identity="sums"), events.append, starts=starts)
     try:
         asyncio.run(backend.generate(REQUEST))
     except Exception as error:
@@ -31,6 +31,12 @@ def test_a_request_is_told_with_whom_it_belongs_to():
     assert {(one.experiment, one.arm, one.sample, one.epoch) for one in events} == {
         ("test_sums.py::test_sums", "v2", "a", 1)
     }
+
+
+def test_that_a_request_starts_is_left_out_where_nobody_listens_to_it():
+    events, _ = told(lambda request: "4", starts=False)
+
+    assert [one.name for one in events] == ["request.stop"]
 
 
 def test_its_end_has_time_and_tokens():
