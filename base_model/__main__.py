@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from base_model.train import SHAPE, Course, make_tokenizer, train
-from pytest_crucible.embedded.checkpoints import save_base
-from pytest_crucible.embedded.shape import Weights
-from pytest_crucible.embedded.tokens import Tokenizer
+from pytest_crucible.local_model.checkpoints import save_base
+from pytest_crucible.local_model.config import Weights
+from pytest_crucible.local_model.tokens import Tokenizer
 
 _DECIDING = ("words", "passages", "claims", "drills", "readings", "mixture", "muon", "train")
 

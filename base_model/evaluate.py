@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from base_model.write_claims import SUITE
-from pytest_crucible.embedded.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.embedded.sampling import SamplingParams
+from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.sampling import SamplingParams
 
 sys.path.insert(0, str(SUITE))
 

@@ -15,10 +15,10 @@ import numpy as np
 from base_model.drills import DRILLS
 from base_model.mixture import EXERCISES, Kinds, exercise, rows, text_of
 from base_model.muon import Optimiser
-from pytest_crucible.embedded.batches import Batch
-from pytest_crucible.embedded.model import log_likelihood, loss_and_gradients
-from pytest_crucible.embedded.shape import Shape, Weights, initial_weights
-from pytest_crucible.embedded.tokens import Tokenizer, train_tokenizer
+from pytest_crucible.local_model.batches import Batch
+from pytest_crucible.local_model.config import Shape, Weights, initial_weights
+from pytest_crucible.local_model.model import log_likelihood, loss_and_gradients
+from pytest_crucible.local_model.tokens import Tokenizer, train_tokenizer
 
 SHAPE = Shape(vocabulary=1024, width=128, layers=4, heads=4, mlp=512, context=512)
 
@@ -68,13 +68,18 @@ def make_tokenizer(seed: int) -> Tokenizer:
     return train_tokenizer([text_of(exercise(draw)) for _ in range(6000)], SHAPE.vocabulary)
 
 
-def train(course: Course, tokenizer: Tokenizer) -> tuple[Weights, list[dict[str, float]]]:
-    """Weights, and the loss by step: nats per token over what counts (training), and over answers alone (validation)."""
+def train(
+    course: Course, tokenizer: Tokenizer, *, last_step: int | None = None
+) -> tuple[Weights, list[dict[str, float]]]:
+    """Return the weights, and the loss by step: nats per token over all that counts (training) and over answers (validation).
+
+    With `last_step` the run ends early; its steps are those of the whole course.
+    """
     weights, optimiser = initial_weights(SHAPE, course.weights_seed), Optimiser(course.muon_rate, course.adam_rate)
     draw, validation = random.Random(course.text_seed), answers_only(course, tokenizer)
     losses: list[float] = []
     log: list[dict[str, float]] = []
-    for step in range(1, course.steps + 1):
+    for step in range(1, (last_step or course.steps) + 1):
         length, kinds = course.reads(step)
         batch = rows(draw, tokenizer, course.tokens_per_step // length, length, kinds)
         counted = float(batch.weights.sum())

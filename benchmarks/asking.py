@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks.figures import Figure, show
 from pytest_crucible.backends import retried
-from pytest_crucible.backends.breaker import Breaker, Circuit
+from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
+from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.limiting.limited import Limited
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.backends.metered import Metered
-from pytest_crucible.backends.sharing import Shared, untold
-from pytest_crucible.backends.stack import stacked
-from pytest_crucible.backends.timed import Timed
-from pytest_crucible.errors import Retryable
+from pytest_crucible.backends.request_timeout import Timed
+from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Reply, Request
+from pytest_crucible.records.errors import Retryable
 
 REQUESTS, REPEATS = 4_000, 5
 REQUEST = Request(input="2 + 2", sample="a", epoch=0, arm="v2")
@@ -50,13 +50,13 @@ def figures() -> list[Figure]:
     mine, shared = Limiters(ordinary=64), Limiters(ordinary=64, workers=Workers(secrets.token_hex(6), 2))
     adapter = Adapter(name="v2", backend="instant", options={}, parameters={}, asking={})
     asked = {
-        "retries": (retried.Retried(Instant(), untold), None),
-        "breaker": (Breaker(Instant(), Circuit("server")), None),
-        "limiter, one process": (Limited(Instant(), mine.of("server", Limits()), untold), 15),
-        "limiter, shared by processes": (Limited(Instant(), shared.of("server", Limits()), untold), 40),
-        "events of a request": (Metered(Instant(), untold), None),
+        "retries": (retried.Retried(Instant(), ignore_event), None),
+        "breaker": (CircuitBreaker(Instant(), Circuit("server")), None),
+        "limiter, one process": (Limited(Instant(), mine.of("server", Limits()), ignore_event), 15),
+        "limiter, shared by processes": (Limited(Instant(), shared.of("server", Limits()), ignore_event), 40),
+        "events of a request": (Metered(Instant(), ignore_event), None),
         "deadline of a request": (Timed(Instant(), 120.0), None),
-        "all of them, one process": (stacked(Instant(), adapter, Shared()), None),
+        "all of them, one process": (wrap_backend(Instant(), adapter, BackendContext()), None),
     }
     found = [
         Figure(name=f"asking: {name}", measured=_cost(one.generate) - bare, unit="us", limit=limit)
@@ -70,7 +70,7 @@ def _retry() -> float:
     """Of a request that fails once, without the wait."""
     first, retried.FIRST_S = retried.FIRST_S, 0.0
     try:
-        return _cost(retried.Retried(Instant(fails=True), untold).generate)
+        return _cost(retried.Retried(Instant(fails=True), ignore_event).generate)
     finally:
         retried.FIRST_S = first
 

@@ -107,7 +107,7 @@ def _compared(task: Task, *, paired: bool) -> Line:
     for drawn in drawings:
         facts = {**known.declared, "clusters": _labels(drawn, paired), "estimand": known.estimand}
         started = time.process_time()
-        answers.append([stats.compare(one, other, paired, **facts) for one, other in _runs(drawn)])
+        answers.append([stats.compare(candidate, baseline, paired, **facts) for candidate, baseline in _runs(drawn)])
         spent += time.process_time() - started
     null, shaped, effect = map(_significant, answers)
     coverages = [_covered(each, drawn.truth) for each, drawn in zip(answers, drawings, strict=True)]
@@ -124,27 +124,29 @@ def _compared(task: Task, *, paired: bool) -> Line:
 
 
 def _runs(drawn: Drawn) -> Iterable[tuple[Array, Array]]:
-    return zip(drawn.control, drawn.treatment, strict=True)
+    return zip(drawn.candidate, drawn.baseline, strict=True)
 
 
 def _labels(drawn: Drawn, paired: bool) -> Any:
     """Arms that are not paired saw other passages."""
     if drawn.clusters is None or paired:
         return drawn.clusters
-    return drawn.clusters, drawn.clusters + drawn.clusters.size
+    return drawn.clusters + drawn.clusters.size, drawn.clusters
 
 
-def _significant(answers: Sequence[stats.Comparison]) -> tuple[int, int]:
+def _significant(answers: Sequence[stats.ComparisonResult]) -> tuple[int, int]:
     return sum(answer.significant for answer in answers), sum(answer.p_value is not None for answer in answers)
 
 
-def _covered(answers: Sequence[stats.Comparison | stats.Estimate], truth: float, least: float = COVERAGE) -> Share:
+def _covered(
+    answers: Sequence[stats.ComparisonResult | stats.EstimateResult], truth: float, least: float = COVERAGE
+) -> Share:
     intervals = [answer.interval for answer in answers if answer.interval is not None]
     covered = sum(interval.low - ROUNDING <= truth <= interval.high + ROUNDING for interval in intervals)
     return Share(covered, len(intervals), least=least)
 
 
-def _contradicts(answer: stats.Comparison) -> bool:
+def _contradicts(answer: stats.ComparisonResult) -> bool:
     """An interval that has "no difference" in it beside a small p, or the other way round."""
     if answer.interval is None or answer.p_value is None:
         return False
@@ -160,9 +162,9 @@ def one_arm(task: Task) -> Line:
     for truth in TRUTHS[:2]:
         drawn = task.drawn(known, truth)
         started = time.process_time()
-        answers = [stats.estimate(row, **known.declared, clusters=drawn.clusters) for row in drawn.treatment]
+        answers = [stats.estimate(row, **known.declared, clusters=drawn.clusters) for row in drawn.candidate]
         spent += time.process_time() - started
-        shares.append(_covered(answers, known.treatments[truth].law.mean, SHOWN))
+        shares.append(_covered(answers, known.candidates[truth].law.mean, SHOWN))
     return Line(answers[0].method, tuple(shares), 1e6 * spent / task.replicates / 2)
 
 
@@ -170,7 +172,7 @@ def bounds(task: Task) -> Line:
     """How often a lower bound passes what is only just not good enough: a margin of pairs, of two arms, a target."""
     known = GATES[task.evaluation]
     drawn, apart = task.drawn(known, "an effect"), task.drawn(known, "an effect", paired=False)
-    mean = known.treatments["an effect"].law.mean
+    mean = known.candidates["an effect"].law.mean
     facts = {**known.declared, "clusters": drawn.clusters}
     of_pairs = _passes(drawn, drawn.truth, _low_of_pairs, facts)
     of_arms = _passes(apart, apart.truth, _low_of_two_arms, {**facts, "clusters": _labels(apart, False)})
@@ -183,18 +185,18 @@ def bounds(task: Task) -> Line:
     return Line("; ".join((of_pairs[1], of_arms[1], of_one[1])), tuple(shares))
 
 
-def _low_of_pairs(control: Array, treatment: Array, facts: dict[str, Any]) -> tuple[float | None, str]:
-    found = stats.difference_bounds(control, treatment, **facts)
+def _low_of_pairs(candidate: Array, baseline: Array, facts: dict[str, Any]) -> tuple[float | None, str]:
+    found = stats.difference_bounds(candidate, baseline, **facts)
     return found.low, found.method
 
 
-def _low_of_two_arms(control: Array, treatment: Array, facts: dict[str, Any]) -> tuple[float | None, str]:
-    found = stats.difference_bounds(control, treatment, False, **facts)
+def _low_of_two_arms(candidate: Array, baseline: Array, facts: dict[str, Any]) -> tuple[float | None, str]:
+    found = stats.difference_bounds(candidate, baseline, False, **facts)
     return found.low, found.method
 
 
-def _low_of_one_arm(_: Array, treatment: Array, facts: dict[str, Any]) -> tuple[float | None, str]:
-    found = stats.mean_bound(treatment, **facts)
+def _low_of_one_arm(candidate: Array, _: Array, facts: dict[str, Any]) -> tuple[float | None, str]:
+    found = stats.mean_bound(candidate, **facts)
     return found.value, found.method
 
 

@@ -8,8 +8,8 @@ import timeit
 
 from benchmarks.figures import Figure, show
 from pytest_crucible import Reply, Sample
-from pytest_crucible.cns3 import named
-from pytest_crucible.cns3.claims import parse
+from pytest_crucible.presets.cns3 import named_metrics
+from pytest_crucible.presets.cns3.claims import parse
 
 REPEATS, CALLS = 5, 500
 TEXT = """\
@@ -36,12 +36,15 @@ COMPATIBLE = ("schema_compliance", "citation_accuracy", "evidence_overlap", "bet
 
 
 def figures() -> list[Figure]:
-    metrics = [named.strict(name) for name in (*named.BINARY, *named.SHARES, *named.COUNTS)]
-    metrics += [named.compatible(name) for name in COMPATIBLE]
+    chosen = [
+        named_metrics.strict_metric(name)
+        for name in (*named_metrics.BINARY, *named_metrics.SHARES, *named_metrics.COUNTS)
+    ]
+    chosen += [named_metrics.thinker_metric(name) for name in COMPATIBLE]
 
     async def all_of_a_sample() -> None:
         reply = Reply(text=TEXT)  # a new one: what is kept of a reply is kept for this reply
-        for metric in metrics:
+        for metric in chosen:
             said = metric(reply, SAMPLE)
             if inspect.isawaitable(said):
                 await said
@@ -52,7 +55,7 @@ def figures() -> list[Figure]:
 
     return [
         Figure(
-            name=f"CNS3: {len(metrics)} metrics of a sample",
+            name=f"CNS3: {len(chosen)} metrics of a sample",
             measured=min(timeit.repeat(lambda: asyncio.run(often()), repeat=REPEATS, number=1)) / CALLS * 1e6,
             unit="us",
             limit=200,

@@ -21,9 +21,9 @@ from typing import Any
 from tabulate import tabulate
 
 from benchmarks.figures import Figure, show
+from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.openai.backend import open_openai
-from pytest_crucible.backends.sharing import Shared
-from pytest_crucible.backends.stack import stacked
+from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Request
 from tests.openai_server import OpenAIServer
 
@@ -72,7 +72,7 @@ def measured(server: OpenAIServer, law: str, hedge: Mapping[str, Any] | None) ->
 async def _ask(server: OpenAIServer, law: str, hedge: Mapping[str, Any] | None) -> list[float]:
     asking = {} if hedge is None else {"hedge": hedge}
     adapter = Adapter(name="v2", backend="openai", options={"base_url": server.url, "model": "m"}, asking=asking)
-    backend = stacked(open_openai(adapter, Path()), adapter, Shared())
+    backend = wrap_backend(open_openai(adapter, Path()), adapter, BackendContext())
     questions, took = iter(range(QUESTIONS)), list[float]()
 
     async def worker() -> None:

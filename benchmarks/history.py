@@ -14,7 +14,7 @@ from benchmarks.figures import Figure, show
 from benchmarks.million import METRICS, SAMPLES, fill, plan
 from benchmarks.suite import ROOT, Suite
 from pytest_crucible.records import Sample, Verdict
-from pytest_crucible.store.answers import load_answers
+from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 
 RUNS, ANSWERS = 1000, 1000
@@ -43,7 +43,7 @@ def load(path: str) -> dict[str, float]:
     store = RunStore(path)
     begun = time.perf_counter()
     [(key, _, _)] = store.experiments("million")
-    arms = [load_answers(store, key, number) for number in (0, 1)]
+    arms = [load_outcomes(store, key, number) for number in (0, 1)]
     seconds = time.perf_counter() - begun
     assert sum(len(column.values) for arm in arms for column in arm.scores.values()) == SAMPLES * 2 * len(METRICS)
     return {"seconds": seconds, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}

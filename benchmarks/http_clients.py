@@ -69,10 +69,10 @@ async def raw(url: str, most: int) -> AsyncIterator[Ask]:
 @contextlib.asynccontextmanager
 async def crucible(url: str, most: int) -> AsyncIterator[Ask]:
     """What this package asks with: asyncio's sockets, answers read by httptools."""
-    from pytest_crucible.backends.http.address import address_of
+    from pytest_crucible.backends.http.address import parse_address
     from pytest_crucible.backends.http.client import Client
 
-    client = Client(address_of(url), HEADERS)
+    client = Client(parse_address(url), HEADERS)
 
     async def ask(body: bytes) -> bytes:
         return (await client.post("", body)).body

@@ -142,17 +142,17 @@ def _asking(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 async def ask(url: str, run: str, workers: int, seconds: float) -> int:
     """Ask as much as can be asked; how many requests were lost."""
+    from pytest_crucible.backends.context import BackendContext
     from pytest_crucible.backends.limiting.limiters import Limiters, Workers
     from pytest_crucible.backends.openai.backend import open_openai
-    from pytest_crucible.backends.sharing import Shared
-    from pytest_crucible.backends.stack import stacked
-    from pytest_crucible.errors import BackendError
+    from pytest_crucible.backends.stack import wrap_backend
     from pytest_crucible.records import Adapter, Request
+    from pytest_crucible.records.errors import BackendError
 
     adapter = Adapter(name="v2", backend="openai", options={"base_url": url, "model": "m"}, parameters={}, asking={})
-    shared = Shared(limiters=Limiters(ordinary=AT_A_TIME, workers=Workers(run, workers)))
+    shared = BackendContext(limiters=Limiters(ordinary=AT_A_TIME, workers=Workers(run, workers)))
     backend = open_openai(adapter, Path.cwd())
-    asked, lost, end = stacked(backend, adapter, shared), 0, time.monotonic() + seconds
+    asked, lost, end = wrap_backend(backend, adapter, shared), 0, time.monotonic() + seconds
 
     async def work(number: int) -> None:
         nonlocal lost

@@ -16,8 +16,19 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
-from pytest_crucible.conclusion import conclude
-from pytest_crucible.records import Arm, Contrast, Fingerprint, MetricFacts, Observation, Outcome, Plan, Reply, Sample
+from pytest_crucible.records import (
+    Arm,
+    Contrast,
+    Fingerprint,
+    MetricFacts,
+    Observation,
+    Outcome,
+    Plan,
+    Reply,
+    Sample,
+    Unit,
+)
+from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES, ARMS = 250_000, ("v2", "v1")
@@ -60,7 +71,7 @@ def fill(store: RunStore) -> None:
     arms = [store.add_arm(key, number, name, name) for number, name in enumerate(ARMS)]
     writer = store.writer()
     for outcome, observations in _outcomes():
-        writer.add(outcome, arms[outcome.arm], observations, ())
+        writer.add(outcome, arms[outcome.unit.arm], observations, ())
         while writer.behind():
             time.sleep(0.02)
     writer.close()
@@ -72,10 +83,11 @@ def _outcomes() -> Iterator[tuple[Outcome, list[Observation]]]:
     for position in range(SAMPLES):
         for arm in range(len(ARMS)):
             right, score = (position * 7 + arm) % 10 < 7 + arm, (position * 37 + arm * 11) % 100 / 100
+            unit = Unit(position, 0, arm, 0)
             reply = Reply(text="yes" if right else "no", latency_s=0.1)
             yield (
-                Outcome(arm, position, 0, reply=reply, started=0.0),
-                [Observation(arm, position, 0, "right", right), Observation(arm, position, 0, "score", score)],
+                Outcome(unit, reply=reply, started=0.0),
+                [Observation(unit, "right", right), Observation(unit, "score", score)],
             )
 
 

@@ -143,15 +143,15 @@ CLOSED_FORMS: dict[str, Call] = {
 
 
 COMPARISONS: dict[str, Call] = {
-    "compare, yes or no": lambda x: stats.compare(*x.bits[::-1]),
-    "compare, scores": lambda x: stats.compare(*x.scores[::-1], bounds=UNIT),
-    "compare, scores of passages": lambda x: stats.compare(*x.scores[::-1], bounds=UNIT, clusters=x.passages),
-    "compare, levels": lambda x: stats.compare(*x.levels[::-1], kind="ordinal", bounds=(1, 5)),
-    "compare, latency": lambda x: stats.compare(*x.scores[::-1], kind="positive", estimand="ratio"),
-    "compare, two arms": lambda x: stats.compare(*x.scores[::-1], False, bounds=UNIT),
-    "compare, two arms in passages": lambda x: stats.compare(*x.scores[::-1], False, bounds=UNIT, clusters=x.passages),
-    "compare, scores, margin": lambda x: stats.compare(*x.scores[::-1], bounds=UNIT, margin=0.05),
-    "compare, scores, sensitivity": lambda x: stats.compare(*x.scores[::-1], bounds=UNIT, sensitivity=True),
+    "compare, yes or no": lambda x: stats.compare(*x.bits),
+    "compare, scores": lambda x: stats.compare(*x.scores, bounds=UNIT),
+    "compare, scores of passages": lambda x: stats.compare(*x.scores, bounds=UNIT, clusters=x.passages),
+    "compare, levels": lambda x: stats.compare(*x.levels, kind="ordinal", bounds=(1, 5)),
+    "compare, latency": lambda x: stats.compare(*x.scores, kind="positive", estimand="ratio"),
+    "compare, two arms": lambda x: stats.compare(*x.scores, False, bounds=UNIT),
+    "compare, two arms in passages": lambda x: stats.compare(*x.scores, False, bounds=UNIT, clusters=x.passages),
+    "compare, scores, margin": lambda x: stats.compare(*x.scores, bounds=UNIT, margin=0.05),
+    "compare, scores, sensitivity": lambda x: stats.compare(*x.scores, bounds=UNIT, sensitivity=True),
     "estimate, scores": lambda x: stats.estimate(x.scores[0], bounds=UNIT),
 }
 """Whole records, with sizes of effect and all they have."""

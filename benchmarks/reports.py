@@ -16,9 +16,9 @@ from typing import Any
 from benchmarks.figures import Figure, show
 from benchmarks.suite import Suite
 from pytest_crucible import builtin
-from pytest_crucible.outputs import outputs, write
-from pytest_crucible.recalling import recalled
 from pytest_crucible.records import Run
+from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.report_files import report_files, write_report
 from pytest_crucible.store.runs import RunStore
 from tests.chromium import find_chromium
 
@@ -67,7 +67,7 @@ def _asked(folder: Path, samples: int, metric: str = "exact_match", padding: int
     suite.run("--crucible-adapter=v2", "--compare=v1")
     store = RunStore(str(suite.store))
     try:
-        return recalled(store, store.find_run())
+        return load_run(store, store.find_run())
     finally:
         store.close()
 
@@ -75,8 +75,8 @@ def _asked(folder: Path, samples: int, metric: str = "exact_match", padding: int
 def _written(run: Run, path: Path) -> float:
     """Seconds of CPU time: whatever else the machine does would only add. It is one thread's work."""
     began = time.process_time()
-    [output] = outputs([path.name], builtin.REPORTERS, path.parent)
-    write(output, run)
+    [output] = report_files([path.name], builtin.REPORTERS, path.parent)
+    write_report(output, run)
     return time.process_time() - began
 
 

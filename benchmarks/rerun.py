@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, show
 from benchmarks.suite import COMPARED, Suite
-from pytest_crucible.store.answers import copy_answers
+from pytest_crucible.store.outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES, FEW = 10_000, 100
@@ -70,7 +70,7 @@ def _copying(store: RunStore) -> float:
     for number in range(REPEATS):
         target = store.add_arm(1, 10 + number, f"copy-{number}", f"copy-{number}")
         before = time.process_time()
-        done = copy_answers(store, 1, target, source_run="first", epochs=1)
+        done = copy_outcomes(store, 1, target, source_run="first", epochs=1)
         seconds.append(time.process_time() - before)
         assert len(done) == SAMPLES
     store.close()

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import stats as scipy_stats
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.stats.resampling.mean import bootstrap_mean
+from pytest_crucible.stats.resampling.mean_bootstrap import bootstrap_mean
 from pytest_crucible.stats.resampling.permutation import sign_flip
 
 RESAMPLES, BATCH = 10_000, 500

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.metrics.programs import MODULE, humaneval_program
+from pytest_crucible.metrics.code_execution import MODULE, humaneval_program
 from pytest_crucible.sandbox import Sandbox, allow, withdraw
 
 WORKERS, COUNT = 2, 164

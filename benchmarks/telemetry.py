@@ -21,10 +21,10 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from benchmarks.figures import Figure, show
 from pytest_crucible import hookspecs
-from pytest_crucible.analyse.usage import usage
 from pytest_crucible.backends.metered import Metered
 from pytest_crucible.exports.text import write_csv
 from pytest_crucible.records import Emit, Event, Reply, Request
+from pytest_crucible.sections.usage import summarize_usage
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.store.runs import RunStore
@@ -114,7 +114,7 @@ def _reading() -> tuple[float, float]:
 def _judge(store: RunStore) -> float:
     began = time.process_time()
     (found,) = load_events(store, "run").values()
-    usage("v2", found, level=0.95)
+    summarize_usage("v2", found, level=0.95)
     return time.process_time() - began
 
 

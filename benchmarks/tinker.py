@@ -100,10 +100,10 @@ def measure(url: str) -> float:
 
 def serve_local(directory: Path) -> None:
     """The real one, over a model of random weights that costs next to nothing."""
-    from pytest_crucible.embedded.checkpoints import save_base
-    from pytest_crucible.embedded.server.command import Serving, serve
-    from pytest_crucible.embedded.shape import Shape, initial_weights
-    from pytest_crucible.embedded.tokens import Tokenizer
+    from pytest_crucible.local_model.checkpoints import save_base
+    from pytest_crucible.local_model.config import Shape, initial_weights
+    from pytest_crucible.local_model.server.command import ServerOptions, serve
+    from pytest_crucible.local_model.tokens import Tokenizer
 
     base = directory / "base"
     base.mkdir()
@@ -119,7 +119,7 @@ def serve_local(directory: Path) -> None:
         _announce(directory, json.loads(ready.read_text())["base_url"])
 
     threading.Thread(target=tell, daemon=True).start()
-    serve(Serving(directory=directory / "kept", base=base, key=KEY, ready_file=ready))
+    serve(ServerOptions(directory=directory / "kept", base=base, key=KEY, ready_file=ready))
 
 
 def serve_stub(directory: Path) -> None:
@@ -165,8 +165,12 @@ def _answer(content: dict[str, Any] | bytes, *, close: bool = False) -> bytes:
 
 
 def _answers() -> dict[str, bytes]:
-    from pytest_crucible.embedded.server.sessions import CLIENT_CONFIG
-    from pytest_crucible.embedded.server.tinker_messages import SampledSequence, SampleResponse, write_sample_response
+    from pytest_crucible.local_model.server.sessions import CLIENT_CONFIG
+    from pytest_crucible.local_model.server.tinker_messages import (
+        SampledSequence,
+        SampleResponse,
+        write_sample_response,
+    )
 
     reply = write_sample_response(SampleResponse([SampledSequence([65], [-0.5], "length")]))
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, show
 from benchmarks.million import plan
-from pytest_crucible.records import Observation, Outcome, Reply, Sample
+from pytest_crucible.records import Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.store.runs import RunStore
 from tests import postgresql_server
 
@@ -38,8 +38,10 @@ def _per_second(location: str) -> float:
     arm, writer = store.add_arm(experiment, 0, "v2", "v2"), store.writer()
     begun = time.perf_counter()
     for position in range(REPLIES):
-        outcome = Outcome(0, position, 0, reply=Reply(text="a reply of some words", latency_s=0.1), started=0.0)
-        writer.add(outcome, arm, [Observation(0, position, 0, name, position % 7 / 7) for name in METRICS], ())
+        outcome = Outcome(
+            Unit(position, 0, 0, 0), reply=Reply(text="a reply of some words", latency_s=0.1), started=0.0
+        )
+        writer.add(outcome, arm, [Observation(Unit(position, 0, 0, 0), name, position % 7 / 7) for name in METRICS], ())
         while writer.behind():
             time.sleep(0.01)
     writer.close()

@@ -10,9 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import cns3, metrics, stats
+    from pytest_crucible import metrics, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
-    from pytest_crucible.errors import (
+    from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
+    from pytest_crucible.presets import cns3
+    from pytest_crucible.records import Adapter, Reply, Request, Run, Sample, Verdict
+    from pytest_crucible.records.errors import (
         BackendError,
         CrucibleError,
         DatasetError,
@@ -21,32 +24,31 @@ if TYPE_CHECKING:
         SpecError,
         StoreError,
     )
-    from pytest_crucible.metrics import Metric, NotApplicable, metric
-    from pytest_crucible.records import Adapter, Reply, Request, Run, Sample, Verdict
 
 _HOME = {
     "Adapter": "records",
     "Backend": "backends",
-    "BackendError": "errors",
-    "CrucibleError": "errors",
-    "DatasetError": "errors",
+    "BackendError": "records.errors",
+    "CrucibleError": "records.errors",
+    "DatasetError": "records.errors",
     "Metric": "metrics",
     "NotApplicable": "metrics",
     "RecordedBackend": "backends",
-    "Refused": "errors",
+    "Refused": "records.errors",
     "Reply": "records",
     "Request": "records",
-    "Retryable": "errors",
+    "Retryable": "records.errors",
     "Run": "records",
     "Sample": "records",
     "ScriptedBackend": "backends",
-    "SpecError": "errors",
-    "StoreError": "errors",
+    "SpecError": "records.errors",
+    "StoreError": "records.errors",
     "Verdict": "records",
-    "cns3": "",
+    "cns3": "presets.cns3",
+    "judges": "metrics.judges",
     "metric": "metrics",
-    "metrics": "",
-    "stats": "",
+    "metrics": "metrics",
+    "stats": "stats",
 }
 
 __all__ = [
@@ -69,6 +71,7 @@ __all__ = [
     "StoreError",
     "Verdict",
     "cns3",
+    "judges",
     "metric",
     "metrics",
     "stats",
@@ -76,18 +79,16 @@ __all__ = [
 
 
 if "pytest" in sys.modules:
-    from pytest_crucible import unrewritten
+    from pytest_crucible import no_assert_rewriting
 
-    unrewritten.install()
+    no_assert_rewriting.install()
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME[name]
-    if not home:
-        return importlib.import_module(f"{__name__}.{name}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    home = importlib.import_module(f"{__name__}.{_HOME[name]}")
+    return home if home.__name__.endswith(f".{name}") else getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m pytest_crucible`, which is the same as `crucible`."""
+"""`python -m pytest_crucible`: the same as `crucible`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test can ask for. Inside an experiment `sample`, `sampler` and `score` are bound anew for each call."""
+"""Fixtures of the plugin. Inside an experiment `sample`, `sampler` and `score` are bound for each call."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_crucible.embedded.server.process import LocalServer
-    from pytest_crucible.joining import Crucible
+    from pytest_crucible.local_model.server.process import LocalServer
+    from pytest_crucible.session.joined_tests import Crucible
 
 
 @pytest.fixture
 def sample(request: pytest.FixtureRequest) -> None:
-    """The sample that is asked: id, input, expected, group, metadata. In functions marked `crucible`."""
+    """The sample of this call: id, input, expected, group, metadata. In functions marked `crucible`."""
     _inside_only(request, "sample")
 
 
 @pytest.fixture
 def sampler(request: pytest.FixtureRequest) -> None:
-    """Asks the arm: `await sampler.generate(sample.input)`, without await in a plain `def`. In functions marked `crucible`."""
+    """Sends requests to the arm: `await sampler.generate(sample.input)`, without await in a plain `def`.
+
+    In functions marked `crucible`.
+    """
     _inside_only(request, "sampler")
 
 
@@ -33,7 +36,7 @@ def score(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def crucible(request: pytest.FixtureRequest) -> Crucible:
     """Makes each item of an ordinary parametrised test a sample: `crucible.score(accuracy=...)`, `crucible.sampler`."""
-    from pytest_crucible.session import SESSION
+    from pytest_crucible.session.session import SESSION
 
     session = request.config.stash[SESSION]
     return session.crucible(request.node)
@@ -45,10 +48,10 @@ def crucible(request: pytest.FixtureRequest) -> Crucible:
 @pytest.fixture(scope="session")
 def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
     """A Tinker service on this machine with a small real model: `.url`, `.key`, `.environment()`. Needs no SDK."""
-    from pytest_crucible.tinkering.session import tinkering, told
+    from pytest_crucible.session.tinker import reported_errors, tinker_services
 
-    with told():
-        tinker = tinkering(request.config)
+    with reported_errors():
+        tinker = tinker_services(request.config)
         tinker.check()
         return tinker.server
 
@@ -56,46 +59,46 @@ def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
 @pytest.fixture(scope="session")
 def service_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.ServiceClient` on the local service, or the hosted one with --crucible-tinker=hosted."""
-    from pytest_crucible.tinkering.session import tinkering, told
+    from pytest_crucible.session.tinker import reported_errors, tinker_services
 
-    with told():
-        return tinkering(request.config).own.client
+    with reported_errors():
+        return tinker_services(request.config).own.client
 
 
 @pytest.fixture
 def training_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.TrainingClient` of a new LoRA adapter; an indirect parameter is what to make it with: `{"rank": 8}`."""
-    from pytest_crucible.tinkering.session import tinkering, told
+    from pytest_crucible.session.tinker import reported_errors, tinker_services
 
-    with told():
-        return tinkering(request.config).training_client(**_options(request))
+    with reported_errors():
+        return tinker_services(request.config).training_client(**_options(request))
 
 
 @pytest.fixture
 def sampling_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.SamplingClient` of the base model; an indirect parameter names another one: `{"model_path": "tinker://..."}`."""
-    from pytest_crucible.tinkering.session import tinkering, told
+    from pytest_crucible.session.tinker import reported_errors, tinker_services
 
-    with told():
-        return tinkering(request.config).sampling_client(**_options(request))
+    with reported_errors():
+        return tinker_services(request.config).sampling_client(**_options(request))
 
 
 @pytest.fixture(scope="session")
 def rest_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.RestClient`: training runs, checkpoints, sessions."""
-    from pytest_crucible.tinkering.session import tinkering, told
+    from pytest_crucible.session.tinker import reported_errors, tinker_services
 
-    with told():
-        return tinkering(request.config).own.rest
+    with reported_errors():
+        return tinker_services(request.config).own.rest
 
 
 @pytest.fixture(scope="session")
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     """The base model's tokenizer, as the SDK loads it."""
-    from pytest_crucible.tinkering.session import tinkering, told
+    from pytest_crucible.session.tinker import reported_errors, tinker_services
 
-    with told():
-        return tinkering(request.config).tokenizer
+    with reported_errors():
+        return tinker_services(request.config).tokenizer
 
 
 def _options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
@@ -104,7 +107,7 @@ def _options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
 
 
 def _inside_only(request: pytest.FixtureRequest, name: str) -> None:
-    """Experiments replace the value; anywhere else asking for it is a mistake."""
+    """Fail outside of an experiment, which replaces the value of the fixture."""
     if request.node.get_closest_marker("crucible") is None:
         pytest.fail(
             f"fixture {name!r} belongs to experiments: mark the function with @pytest.mark.crucible(dataset=...), "

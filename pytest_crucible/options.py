@@ -1,19 +1,22 @@
-"""The one table of options. Each row becomes a command-line flag, a configuration key, or both; `read` merges them once."""
+"""The table of options: each row becomes a command-line flag, a configuration key, or both."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_crucible.durations import seconds_of
+from pytest_crucible.records.settings import DEFAULT_STORE
+
+if TYPE_CHECKING:
+    from pytest_crucible.records.settings import Settings
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `key` is the configuration key's type; None makes the option command line only."""
+    """One option. `key` is the type of its configuration key, None if it is for the command line only."""
 
     name: str
     help: str
@@ -27,13 +30,13 @@ class Option:
     choices: tuple[str, ...] | None = None
     command_line: bool = True
     environment: str | None = None
-    """A variable that says the same, below the command line and above the configuration."""
+    """An environment variable for it, below the command line and above the configuration."""
 
 
 OPTIONS = (
     Option(
         "adapter",
-        "adapter to judge: a configured name, recorded:PATH, local:PATH, local:NAME, tinker://... or openai+URL#MODEL",
+        "adapter to evaluate: a configured name, recorded:PATH, local:PATH, local:NAME, tinker://... or openai+URL#MODEL",
         key="string",
         metavar="NAME",
     ),
@@ -44,11 +47,11 @@ OPTIONS = (
         repeats=True,
         alias="--compare",
     ),
-    Option("concurrency", "samples asked at a time", 64, key="int", type=int, metavar="N"),
-    Option("timeout", "seconds until a sample is failed (0: never)", 300.0, key="float", type=float, metavar="S"),
+    Option("concurrency", "samples in flight at a time", 64, key="int", type=int, metavar="N"),
+    Option("timeout", "seconds after which a sample fails (0: never)", 300.0, key="float", type=float, metavar="S"),
     Option(
         "deadline",
-        "when the run asks nothing more: a time after its begin, such as '30 min'",
+        "stop sending requests this long after the run starts, for example '30 min'",
         key="string",
         metavar="TIME",
     ),
@@ -59,38 +62,38 @@ OPTIONS = (
         metavar="AMOUNT",
         repeats=True,
     ),
-    Option("seed", "seed of everything that is drawn", 0, key="int", type=int, metavar="N"),
+    Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
     Option(
         "store",
         "run store: a path below pytest's root directory, or a database URL",
-        ".crucible/crucible.db",
+        DEFAULT_STORE,
         key="string",
         metavar="WHERE",
         environment="CRUCIBLE_STORE",
     ),
     Option("tag", "name to find this run by, as in --compare=tag:NAME; may be repeated", metavar="NAME", repeats=True),
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
-    Option("fresh", "ask the baselines anew, even where stored answers would do", False, flag=True),
+    Option("fresh", "query the baselines again, even if their stored answers could be used", False, flag=True),
     Option(
         "cache",
-        "replies that were paid for before: auto (use and keep), only (ask nobody), off, refresh (ask anew and keep)",
+        "reply cache: auto (read and write), only (never call a model), off, refresh (call again and overwrite)",
         "auto",
         key="string",
         metavar="MODE",
         choices=("auto", "only", "off", "refresh"),
         environment="CRUCIBLE_CACHE",
     ),
-    Option("resume", "go on with the latest run: only what it has not answered is asked", False, flag=True),
-    Option("train", "train the adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
+    Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
+    Option("train", "train adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
     Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
     Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
     Option("json", "write the whole run as JSON", metavar="PATH"),
     Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
-    Option("otel", "tell OpenTelemetry what happens, as spans and metrics", False, key="bool", flag=True),
+    Option("otel", "export spans and metrics to OpenTelemetry", False, key="bool", flag=True),
     Option(
         "tinker",
-        "where the Tinker fixtures and adapters go: local (a small model on this machine) or hosted (needs a key)",
+        "service of the Tinker fixtures and adapters: local (a small model on this machine) or hosted (needs a key)",
         "local",
         key="string",
         metavar="WHERE",
@@ -105,7 +108,7 @@ OPTIONS = (
     ),
     Option(
         "undecided",
-        "what an undecided verdict does: warn (reported as skipped) or fail",
+        "effect of an undecided verdict: warn (reported as skipped) or fail",
         "warn",
         key="string",
         choices=("warn", "fail"),
@@ -114,41 +117,7 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the options say together: command line over environment over configuration over default."""
-
-    adapter: str | None
-    compare: tuple[str, ...]
-    concurrency: int
-    timeout: float
-    deadline: str | None
-    budget: tuple[str, ...]
-    seed: int
-    alpha: float
-    store: str
-    tag: tuple[str, ...]
-    strict: bool
-    fresh: bool
-    cache: str
-    resume: bool
-    train: bool
-    run_code: bool
-    sample: str | None
-    json: str | None
-    report: tuple[str, ...]
-    otel: bool
-    undecided: str
-    tinker: str
-    tinker_base: str | None
-
-    @property
-    def deadline_s(self) -> float | None:
-        """Seconds from the run's begin; None where it may take as long as it takes."""
-        return None if self.deadline is None else seconds_of(self.deadline)
-
-
-def declare(parser: pytest.Parser) -> None:
+def add_options(parser: pytest.Parser) -> None:
     """Register every row of the table."""
     group = parser.getgroup("crucible", "experiments on language models")
     for option in OPTIONS:
@@ -160,8 +129,8 @@ def declare(parser: pytest.Parser) -> None:
             )
 
 
-def declare_aliases(parser: pytest.Parser) -> None:
-    """Register `--compare`, unless somebody else has it: ours is always reachable by its long name."""
+def add_aliases(parser: pytest.Parser) -> None:
+    """Register `--compare`, unless another plugin has it: the long name works in any case."""
     group = parser.getgroup("crucible")
     for option in OPTIONS:
         if option.alias is not None and _is_free(parser, option.alias):
@@ -172,12 +141,16 @@ def declare_aliases(parser: pytest.Parser) -> None:
 def _is_free(parser: pytest.Parser, name: str) -> bool:
     try:
         return name in parser.parse_known_and_unknown_args([name])[1]
-    except pytest.UsageError:  # it is known, and needs a value
+    # Another plugin's option, which needs a value.
+    except pytest.UsageError:
         return False
 
 
-def read(config: pytest.Config) -> Settings:
+def read_settings(config: pytest.Config) -> Settings:
     """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
+    # Imported here: a session without experiments needs no records.
+    from pytest_crucible.records.settings import Settings
+
     settings = Settings(**{option.name: _value(config, option) for option in OPTIONS})
     for wrong, sentence in _limits(settings):
         if wrong:
@@ -186,6 +159,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
+    # No default here: None tells that the command line does not set the option.
     shape: dict[str, Any] = {"dest": f"crucible_{option.name}", "default": None, "help": option.help}
     if option.flag:
         shape["action"] = "store_true"
@@ -195,18 +169,19 @@ def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
-    given = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
-    if given is None and option.environment is not None:
-        given = os.environ.get(option.environment)
-    if given is None and option.key is not None:
-        given = _key(config, option)
-    if given is None:
-        given = [] if option.repeats else option.default
-    if option.repeats and isinstance(given, str):  # a key says it once
-        given = [given]
-    if option.choices and given not in option.choices:
-        raise pytest.UsageError(f"crucible_{option.name} = {given!r}: write one of {', '.join(option.choices)}")
-    return tuple(given) if option.repeats else given
+    value = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
+    if value is None and option.environment is not None:
+        value = os.environ.get(option.environment)
+    if value is None and option.key is not None:
+        value = _key(config, option)
+    if value is None:
+        value = [] if option.repeats else option.default
+    # A configuration key holds a single value, the command line a list.
+    if option.repeats and isinstance(value, str):
+        value = [value]
+    if option.choices and value not in option.choices:
+        raise pytest.UsageError(f"crucible_{option.name} = {value!r}: write one of {', '.join(option.choices)}")
+    return tuple(value) if option.repeats else value
 
 
 def _key(config: pytest.Config, option: Option) -> Any:
@@ -214,7 +189,7 @@ def _key(config: pytest.Config, option: Option) -> Any:
         return config.getini(f"crucible_{option.name}")
     except (TypeError, ValueError, pytest.UsageError) as error:
         raise pytest.UsageError(
-            f"crucible_{option.name} in pytest's configuration is no {option.key}: {error}"
+            f"crucible_{option.name} in pytest's configuration is not a valid {option.key}: {error}"
         ) from error
 
 
@@ -231,7 +206,7 @@ def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
         ),
         (
             settings.fresh and settings.cache == "only",
-            "--crucible-fresh asks the baselines anew, and --crucible-cache=only asks nobody: give one of them",
+            "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
         ),
         (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
     )

@@ -1,4 +1,4 @@
-"""The front door: the hooks that run in every pytest session. It imports nothing heavy and opens a session when one is needed."""
+"""The pytest plugin: hooks that run in every pytest session. It imports nothing heavy, and opens a session when it is needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_crucible import builtin, hookspecs, options
+from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
     crucible,
     local_tinker,
@@ -23,7 +23,7 @@ from pytest_crucible.fixtures import (
 from pytest_crucible.markers import MARKERS, is_experiment, is_judged
 
 if TYPE_CHECKING:
-    from pytest_crucible.session import CrucibleSession
+    from pytest_crucible.session.session import CrucibleSession
 
 __all__ = [
     "crucible",
@@ -38,19 +38,19 @@ __all__ = [
     "training_client",
 ]
 
+# The controller draws the run's id and passes it to its workers.
 _RUN = pytest.StashKey[str]()
-# The controller names the run; its workers learn the name.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    options.declare(parser)
+    options.add_options(parser)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, object, object]:
-    """Offer the short name of an option only when conftests have had their say: theirs would clash with it."""
+    """Add an option's short name only after conftest files have added theirs, which it would clash with."""
     result = yield
-    options.declare_aliases(parser)
+    options.add_aliases(parser)
     return result
 
 
@@ -62,15 +62,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(builtin, "crucible-builtin")
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    options.read(config)  # a mistake is told here, where it reads the same plain and under xdist
+    # Reports invalid options here, where the message is the same with and without xdist.
+    options.read_settings(config)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that joins and compares runs once an arm. Last of all, so that arms vary fastest: a slow hour hits all of them."""
+    """Parametrise a joined test that compares by its arms. Last, so that arms vary fastest: a slow hour affects all of them."""
     if "crucible" not in metafunc.fixturenames or not any(metafunc.definition.iter_markers("ab_compare")):
         return
-    settings = options.read(metafunc.config)
+    settings = options.read_settings(metafunc.config)
     if settings.adapter is not None and settings.compare:
         names = [settings.adapter, *settings.compare]
         metafunc.parametrize("crucible", names, ids=names, indirect=True)
@@ -78,42 +79,45 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Open the session if anything here is ours, before -k, -m and --lf take items away."""
+    """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
     if any(is_experiment(item) or is_judged(item) or "crucible" in getattr(item, "fixturenames", ()) for item in items):
-        from pytest_crucible.sample.garbage import collecting_seldom
+        from pytest_crucible.sample.gc_tuning import collecting_seldom
 
-        with collecting_seldom():  # modules are no garbage: looking for some is a tenth of what importing takes
-            from pytest_crucible.session import open_session
+        # Garbage collection takes a tenth of the time of imports, and finds nothing.
+        with collecting_seldom():
+            from pytest_crucible.session.session import open_session
 
-        open_session(config).see(items)
+        open_session(config).remember_items(items)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist: every worker writes to the same run."""
+    """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
     node.workerinput["crucible_run"] = _run_id(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """xdist: what a worker could not store when it was about to end."""
-    opened = _opened(node.config)
+    """Under xdist: take the errors of a worker that could not store its last rows."""
+    opened = _current_session(node.config)
     if opened is not None:
-        opened.hear(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
+        opened.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """xdist: the first report of ours opens the controller's session."""
+    """Under xdist: open the controller's session at the first report with a message from a worker's session."""
     message = getattr(report, "crucible", None)
+    # Only a report that xdist received has a node; in a worker the session is already open.
     if message is not None and hasattr(report, "node"):
-        from pytest_crucible.session import open_session
+        from pytest_crucible.session.session import open_session
 
+        # The controller collects nothing: it learns of experiments from its workers' messages.
         open_session(report.node.config, message["run"]).receive(message)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Judge when all tests have run; on Ctrl-C and -x, judge what there is."""
+    """Decide the verdicts when all tests have run; after Ctrl-C and -x, from the replies until then."""
     try:
         result = yield
     except BaseException:
@@ -123,13 +127,19 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     return result
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Leave the import system as it was before the session; a later session in this process needs no finder any more."""
+    no_assert_rewriting.uninstall()
+
+
 def _conclude(session: pytest.Session, *, interrupted: bool) -> None:
-    opened = _opened(session.config)
+    opened = _current_session(session.config)
     if opened is not None:
         opened.conclude(session, interrupted=interrupted)
 
 
-def _opened(config: pytest.Config) -> CrucibleSession | None:
+def _current_session(config: pytest.Config) -> CrucibleSession | None:
     plugin: CrucibleSession | None = config.pluginmanager.get_plugin("crucible-session")
     return plugin
 

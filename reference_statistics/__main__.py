@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from pytest_crucible.cns3.data import SHA256, claims
-from pytest_crucible.cns3.reference import FROZEN, freeze, save
+from pytest_crucible.presets.cns3.data import SHA256, claims
+from pytest_crucible.presets.cns3.reference import FROZEN, freeze, save
 
 PRECISION = "float32"
 TEXTS = f"the claims of scifact-train, CC BY 4.0, sha256 {SHA256['claims_train.jsonl']}"
@@ -17,7 +17,7 @@ TEXTS = f"the claims of scifact-train, CC BY 4.0, sha256 {SHA256['claims_train.j
 
 def main() -> None:
     """Write the file and say its hash."""
-    from pytest_crucible.scorers.embeddings import (
+    from pytest_crucible.metrics.models.embeddings import (
         EmbeddingScorer,
     )  # torch takes seconds to import: after all that can be wrong
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import virtual_time
 
+from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.sharing import Shared
-from pytest_crucible.backends.stack import stacked
+from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
 
@@ -48,8 +48,8 @@ def ask_all(requests: int, backend: Backend, *, workers: int = 64, **asking: Any
 
 def _run(backend: Backend, workers: int, requests: int | None, seconds: float | None, asking: Mapping[str, Any]) -> Run:
     run, left = Run(), iter(range(requests)) if requests is not None else iter(int, 1)
-    shared = Shared(emit=run.events.append, limiters=Limiters(ordinary=workers))
-    top = stacked(backend, adapter(**asking), shared)
+    shared = BackendContext(emit=run.events.append, limiters=Limiters(ordinary=workers))
+    top = wrap_backend(backend, adapter(**asking), shared)
 
     async def work() -> None:
         for number, _ in zip(range(1_000_000), left, strict=False):

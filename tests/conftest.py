@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 pytest_plugins = ["pytester"]
 
 settings.register_profile("everyday", max_examples=25)
-settings.register_profile("thorough", max_examples=60)  # `.ci/run` tries every law so often
+settings.register_profile("thorough", max_examples=60)  # CI_FULL=1 .ci/run
 settings.load_profile("everyday")
 
 FOREIGN = ("OPENAI_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Outcome, Sample
-from pytest_crucible.score.judge import Judged, judge
+from pytest_crucible.score.apply import Scored, score_outcome
 
 
-def judged_at_once(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool) -> Judged:
+def judged_at_once(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool) -> Scored:
     """What is said of an outcome at once."""
     try:
-        judge(outcome, metrics, sample, passed=passed).send(None)
+        score_outcome(outcome, metrics, sample, passed=passed).send(None)
     except StopIteration as done:
-        said: Judged = done.value
+        said: Scored = done.value
         return said
     raise AssertionError("a metric has waited")

@@ -50,19 +50,19 @@ class LimiterProcess:
 def main(run: str, concurrency: int) -> None:
     from pytest_crucible.backends.limiting.limiters import Limiters, Workers
     from pytest_crucible.backends.limiting.limits import Limits
-    from pytest_crucible.errors import Retryable
     from pytest_crucible.records import Reply
+    from pytest_crucible.records.errors import Retryable
 
     limiters = Limiters(workers=Workers(run, COUNT))
     limiter = limiters.of(SERVER, Limits(concurrency=concurrency))
     leases = []
 
     async def wait() -> None:
-        leases.append(await limiter.turn("v2"))
+        leases.append(await limiter.acquire("v2"))
 
     def do(word: str, kind: str = "") -> object:
         if word == "take":
-            lease = limiter.at_once("v2")
+            lease = limiter.try_acquire("v2")
             leases.extend([lease] if lease else [])
             return lease is not None
         if word == "wait":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_crucible.backends.caching import Kept, KnownAdapter
-from pytest_crucible.store.replies import decoded, encoded
+from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter
+from pytest_crucible.store.replies import decode_reply, encode_reply
 
 
 class MemoryReplies:
@@ -14,23 +14,23 @@ class MemoryReplies:
         self.known: dict[str, KnownAdapter] = {}
         self._introduced: list[KnownAdapter] = []
 
-    async def get(self, key: str) -> Kept | None:
+    async def get(self, key: str) -> CachedReply | None:
         self.known |= {one.settings: one for one in self._introduced}
         self._introduced.clear()
         if key not in self.rows:
             return None
         text, identity, at = self.rows[key]
-        reply = decoded(text, cached=True)
-        return None if reply is None else Kept(reply=reply, identity=identity, at=at)
+        reply = decode_reply(text, cached=True)
+        return None if reply is None else CachedReply(reply=reply, identity=identity, at=at)
 
-    def put(self, key: str, kept: Kept, *, overwrite: bool = False) -> None:
-        text = encoded(kept.reply)
-        there = key in self.rows and decoded(self.rows[key][0]) is not None
+    def put(self, key: str, kept: CachedReply, *, overwrite: bool = False) -> None:
+        text = encode_reply(kept.reply)
+        there = key in self.rows and decode_reply(self.rows[key][0]) is not None
         if text is not None and (overwrite or not there):
             self.rows[key] = (text, kept.identity, kept.at)
 
-    def introduce(self, adapter: KnownAdapter) -> None:
+    def remember_adapter(self, adapter: KnownAdapter) -> None:
         self._introduced.append(adapter)
 
-    def recognise(self, settings: str) -> KnownAdapter | None:
+    def find_adapter(self, settings: str) -> KnownAdapter | None:
         return self.known.get(settings)

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pytest_crucible.errors import Retryable
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import Retryable
 
 REFUSES_S = 0.003
 

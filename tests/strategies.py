@@ -22,7 +22,7 @@ plain_values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2), max_leaves=4
 )
 
-COLUMNS = {records.Answers, records.ArmEvents, records.Dataset, records.ScoreColumns, records.Table}
+COLUMNS = {records.ArmOutcomes, records.ArmEvents, records.Dataset, records.ScoreColumns, records.ExportTable}
 """Records that never leave the process that made them."""
 RECORDS = sorted(
     (

@@ -21,18 +21,17 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from test_layers import LAYERS
 
-import pytest_crucible.judges  # noqa: F401 - what suites run in this process must not import it anew each time
+import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
-from pytest_crucible.builtin import CNS3, METRICS, THINKER
-from pytest_crucible.cli import COMMANDS
+from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
 from pytest_crucible.markers import ALTERNATIVES, MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.records import LostReason
@@ -302,16 +301,12 @@ def test_the_table_of_methods_is_the_source() -> None:
     ]
 
 
-LAYERS = ("pytest", "side", "stages", "presets", "libraries", "nouns")
+def test_the_page_of_the_architecture_lists_every_folder_under_its_layer() -> None:
+    rows = [row for row in table_rows("explanation/architecture.md") if len(row) == 3]
+    listed = [(row[0], name) for row in rows for name in re.findall(r"`(\w+)`", row[1])]
 
-
-def test_the_page_of_the_architecture_lists_every_file() -> None:
-    listing = next(block.body for block in blocks(DOCS / "explanation" / "architecture.md") if block.language == "text")
-    files = [path for path in (ROOT / "pytest_crucible").rglob("*.py") if path.name != "__init__.py"]
-    folders = [folder.name for folder in {path.parent for path in files} - {ROOT / "pytest_crucible"}]
-
-    written = Counter(re.findall(r"\w+", listing))
-    assert written == Counter([*(path.stem for path in files), *folders, *LAYERS])
+    assert list(dict(listed)) == list(LAYERS)
+    assert sorted(listed) == sorted((layer, name) for layer, names in LAYERS.items() for name in names.split())
 
 
 def test_the_page_of_the_command_line_has_every_command() -> None:
@@ -386,13 +381,16 @@ FREE = {
     "run.environment.packages",
     "run.git",
     "experiments[].arms[].parameters",
-    "experiments[].arms[].training",
-    "experiments[].arms[].lost",
-    "experiments[].arms[].failures",
-    "experiments[].arms[].usage.failed",
-    "experiments[].arms[].usage.latency.intervals",
+    "experiments[].sections.losses.lost",
+    "experiments[].sections.losses.failures",
+    "experiments[].sections.cache.reused",
+    "experiments[].sections.cache.cached",
+    "experiments[].sections.usage[].failed",
+    "experiments[].sections.usage[].latency.intervals",
 }
 """Mappings whose keys are the user's, or that are described as a whole."""
+ELSEWHERE = ("experiments[].sections.training", "experiments[].sections.worst_samples")
+"""Sections without anything to show of this run: nothing was trained, and the candidate is nowhere behind. They have tests."""
 LOST = (*get_args(LostReason), "unasked", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 
@@ -400,18 +398,18 @@ LOST = (*get_args(LostReason), "unasked", "deselected")
 def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     """Both ways: the page has no key that a run has not, either."""
     importlib.import_module(
-        "pytest_crucible.judges"
+        "pytest_crucible.metrics.judges"
     )  # once: the first session would keep it, and forget what it imports
     document = _document(pytester)
     written = [row[0].strip("`") for row in table_rows("reference/json.md")]
 
     assert len(written) == len(set(written))
-    assert set(written) == set(json_keys(document)) | set(json_keys(_document(pytester, asked=1))) | set(
-        json_keys(_document(pytester, last=("--crucible-fresh",)))
-    )
+    assert {key for key in written if not key.startswith(ELSEWHERE)} == set(json_keys(document)) | set(
+        json_keys(_document(pytester, asked=1))
+    ) | set(json_keys(_document(pytester, last=("--crucible-fresh",))))
     page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
     assert f"This is format {document['format']}." in page
-    [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].arms[].lost`")
+    [lost] = (row for row in table_rows("reference/json.md") if row[0] == "`experiments[].sections.losses.lost`")
     assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
@@ -419,8 +417,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
-        from pytest_crucible.cns3.antagonist import Finding
-        from pytest_crucible.cns3.antagonist.stored import to_text
+        from pytest_crucible.presets.cns3.antagonist import Finding
+        from pytest_crucible.presets.cns3.antagonist.stored import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -442,9 +440,11 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
             return Model() if adapter.backend == "model" else None
 
         def pytest_crucible_dataset(name):
-            rated = {"a": "yes", "b": "no"}
-            samples = [{"id": one, "input": one, "expected": "one", "rated": rated[one]} for one in rated]
-            facts = {"says": "", "samples": 2, "licence": "", "source": "", "files": ()}
+            rated, group = dict(zip("abcde", ("yes", "no") * 3)), dict(zip("abcde", "gghhh"))
+            samples = [
+                {"id": one, "input": one, "expected": "one", "rated": rated[one], "group": group[one]} for one in rated
+            ]
+            facts = {"says": "", "samples": 5, "licence": "", "source": "", "files": ()}
             return Release(name=name, read=lambda paths: samples, **facts)
         """)
     pytester.makepyfile("""
@@ -454,13 +454,13 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
         right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
         better = judges.pairwise("better", "Which is better?")
 
-        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=2)
+        @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=4)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
         async def test_it(sample, sampler):
             return await sampler.generate(sample.input)
         """)
-    lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "ab"]
+    lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "abcde"]
     (pytester.path / "two.jsonl").write_text("\n".join(lines))
     (pytester.path / "crucible.toml").write_text(
         '[scorers]\njudge = { adapter = "one" }\n[adapters.one]\nbackend = "model"\n'

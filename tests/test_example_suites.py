@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_documents import of_arms
 
 SUITES = Path(__file__).parent.parent / "example_suites"
 RIGHT = {"6b_finetuning": 286, "6b_verification": 515, "175b_finetuning": 458, "175b_verification": 742}
@@ -142,7 +143,7 @@ def test_training_is_real_and_judged(claims):
     _, _, document = claims
 
     [experiment] = document["experiments"]
-    v2, v1 = (one["training"] for one in experiment["arms"])
+    v2, v1 = of_arms(experiment, "training")
     assert (v2["training_steps"], v1["training_steps"]) == (90, 9)
     assert v2["loss_reduction"] == pytest.approx(0.987, abs=5e-4)
     assert v2["convergence_steps"] == 7
@@ -166,7 +167,7 @@ def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, mo
     done, second = run_copy("claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
 
     assert "train" not in done.stderr
-    assert [one["reused"] for one in second["experiments"][0]["arms"]] == [None, None]
+    assert of_arms(second["experiments"][0], "reused") == [None, None]
     told = replies(folder, second["run"]["id"])
     assert len(told) == 480
     assert told == replies(folder, first["run"]["id"])
@@ -181,4 +182,4 @@ def test_an_adapter_is_no_better_than_itself(claims):
     [experiment] = document["experiments"]
     assert done.returncode == 0
     assert [one["difference"] for one in experiment["comparisons"]] == [0, 0]
-    assert [one["training"] is None for one in experiment["arms"]] == [False, True]
+    assert [one is None for one in of_arms(experiment, "training")] == [False, True]

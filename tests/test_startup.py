@@ -25,13 +25,15 @@ HEAVY = (
 FRONT_DOOR = {
     "pytest_crucible",
     "pytest_crucible.builtin",
-    "pytest_crucible.durations",
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
     "pytest_crucible.markers",
+    "pytest_crucible.no_assert_rewriting",
     "pytest_crucible.options",
     "pytest_crucible.plugin",
-    "pytest_crucible.unrewritten",
+    "pytest_crucible.records",
+    "pytest_crucible.records.durations",
+    "pytest_crucible.records.settings",
 }
 WATCHER = """
 import sys
@@ -77,3 +79,38 @@ def test_the_package_opens_nothing_of_its_own():
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert said.split() == ["pytest_crucible"]
+
+
+SUITE = """
+import pytest
+
+@pytest.mark.crucible(dataset=[{"id": "a", "input": "1"}, {"id": "b", "input": "2"}])
+@pytest.mark.quality_target("right >= 0.5")
+def test_small(sample, sampler, score):
+    score(right=True)
+"""
+SHOW = """
+import sys
+from pytest_crucible.cli import main
+
+status = main(["show", "-vv", "--store", sys.argv[1]])
+print("status:", status)
+print("modules:", *sorted(sys.modules))
+"""
+
+
+def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
+    (tmp_path / "test_small.py").write_text(SUITE)
+    (tmp_path / "scripts.py").write_text("def answer(request):\n    return request.input\n")
+    (tmp_path / "crucible.toml").write_text('[adapters.v1]\nbackend = "scripted"\nscript = "scripts:answer"\n')
+    store = tmp_path / "store.db"
+    session = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--crucible-adapter=v1"]
+    subprocess.run([*session, f"--crucible-store={store}"], cwd=tmp_path, capture_output=True, check=False)
+
+    show = [sys.executable, "-c", SHOW, str(store)]
+    output = subprocess.run(show, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    modules = output.rpartition("modules:")[2].split()
+
+    assert "right >= 0.5" in output
+    assert "status: 0" in output
+    assert not {"pytest", "_pytest", "xdist"} & {name.split(".")[0] for name in modules}

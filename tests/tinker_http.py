@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from pytest_crucible.embedded.server import protobuf
-from pytest_crucible.embedded.server.process import LocalServer
-from pytest_crucible.embedded.server.tensors import write_tensor
-from pytest_crucible.embedded.shape import Shape
+from pytest_crucible.local_model.config import Shape
+from pytest_crucible.local_model.server import protobuf
+from pytest_crucible.local_model.server.process import LocalServer
+from pytest_crucible.local_model.server.tensors import write_tensor
 
 WAIT_S = 60
 PROTOBUF = "application/x-protobuf"
@@ -63,7 +63,7 @@ class Http:
         body = json.dumps({"request_id": request_id}).encode()
         status, kind, content = self.raw("POST", "/api/v1/retrieve_future", body)
         assert (status, kind) == (200, PROTOBUF), content
-        return protobuf.read(content)
+        return protobuf.read_fields(content)
 
 
 class OpenAI(Http):
@@ -104,5 +104,5 @@ def ask(http_client: Http, seq_id: int, sampler: str, **changes: Any) -> Body:
 
 
 def sampled_tokens(response: protobuf.Fields) -> list[list[int]]:
-    sequences = map(protobuf.read, protobuf.all_bytes(response, 1))
+    sequences = map(protobuf.read_fields, protobuf.all_bytes(response, 1))
     return [np.frombuffer(protobuf.last_bytes(one, 2), "<i4").tolist() for one in sequences]

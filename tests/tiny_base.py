@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_crucible.embedded.checkpoints import save_base
-from pytest_crucible.embedded.shape import Shape, initial_weights
-from pytest_crucible.embedded.tokens import train_tokenizer
+from pytest_crucible.local_model.checkpoints import save_base
+from pytest_crucible.local_model.config import Shape, initial_weights
+from pytest_crucible.local_model.tokens import train_tokenizer
 
 TEXTS = ["What is the sum of two and three?", "The answer is five.", "The sum of one and one is two."]
 CONTEXT = 48

@@ -1,4 +1,4 @@
-"""For mkdocstrings: the doctests of a docstring become code blocks of its page."""
+"""A griffe extension for mkdocstrings: turns the doctests of a docstring into code blocks."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class Doctests(Extension):
 
     def on_object(self, *, obj: Object, **_kwargs: Any) -> None:
         if obj.docstring is not None:
-            obj.docstring.value = _DOCTEST.sub(lambda found: f"```python\n{found[0]}\n```", obj.docstring.value)
+            obj.docstring.value = _DOCTEST.sub(lambda match: f"```python\n{match[0]}\n```", obj.docstring.value)

@@ -1,4 +1,4 @@
-"""What the figures share: curves that are told apart without colour, the nominal rate, ticks, intervals."""
+"""Shared parts of the figures: curves that differ without colour, the nominal rate, ticks, intervals."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ LINES = ("o-", "s--", "^:", "v-.")
 
 
 def curves(axes: Axes, across: Sequence[float], columns: Sequence[Sequence[float]], names: Sequence[str]) -> None:
-    """One curve a name, through one column of the rows; the rows belong to the places across."""
+    """Draw one labelled curve per column; the rows belong to the positions across."""
     for name, line, column in zip(names, LINES, np.array(columns).T, strict=False):
         axes.plot(across, column, line, label=name)
 
 
 def nominal(axes: Axes, rate: float) -> None:
+    """Draw a line at the nominal rate."""
     axes.axhline(rate, color="grey", linewidth=0.9, label=f"nominal {rate:g}")
 
 
 def ticks(axes: Axes, places: Sequence[float] | npt.NDArray[np.float64]) -> None:
-    """These numbers, and no others, under the axis."""
+    """Put these numbers, and no others, under the axis."""
     axes.set_xticks(places, [f"{place:,g}" for place in places])
     axes.minorticks_off()
 
 
 def whisker(axes: Axes, row: float, estimate: float | None, interval: Interval | None, colour: str) -> None:
-    """A horizontal interval with its estimate."""
+    """Draw a horizontal interval with its estimate."""
     assert interval is not None
     axes.plot([interval.low, interval.high], [row, row], color=colour, linewidth=2.5, solid_capstyle="butt")
     axes.plot([estimate], [row], "o", color=colour, markersize=7)

@@ -1,4 +1,4 @@
-"""Figures of many runs in which nothing differs: how often a difference is claimed all the same."""
+"""Figures of many runs without a difference: the rate of false claims."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def alarms_of_a_switch(figure: Figure) -> None:
 
 
 def _of_a_switch(n: int, runs: int) -> list[float]:
-    """By paired t, Wilcoxon, and one of both by Shapiro-Wilk, on scores of one mean (0.49) and two shapes."""
+    """Return the false claims of paired t, Wilcoxon, and a switch between both by Shapiro-Wilk.
+
+    The scores have one mean (0.49) and two shapes.
+    """
     rng, alarms = np.random.default_rng(n), np.zeros(3)
     for _ in range(runs):
         new = np.where(rng.random(n) < 0.45, 0.0, rng.uniform(0.7818, 1.0, n))
@@ -48,7 +51,7 @@ def cost_of_ignoring_clusters(figure: Figure) -> None:
 
 
 def _in_clusters(size: int, runs: int) -> tuple[float, float]:
-    """By CR2 and by paired t, in twenty clusters of differences that correlate with 0.2."""
+    """Return the false claims of CR2 and paired t, in twenty clusters of differences that correlate with 0.2."""
     rng, labels = np.random.default_rng(size), np.repeat(np.arange(20), size)
     robust = ignoring = 0
     for _ in range(runs):
@@ -59,7 +62,7 @@ def _in_clusters(size: int, runs: int) -> tuple[float, float]:
 
 
 def alarms_of_many_questions(figure: Figure) -> None:
-    """Chance of any false claim against the number of questions, from 1 to 40.
+    """Probability of any false claim against the number of tests, from 1 to 40.
 
     Uncorrected it climbs from 0.05 to 0.85; by Holm it stays at 0.05.
     """
@@ -74,12 +77,12 @@ def alarms_of_many_questions(figure: Figure) -> None:
     ]
     curves(axes, counts, chances, ("Holm", "uncorrected"))
     nominal(axes, 0.05)
-    axes.set(xlabel="questions, none of which has a difference", ylabel="chance of any false claim", ylim=(0, 1))
+    axes.set(xlabel="tests without a difference", ylabel="probability of any false claim", ylim=(0, 1))
     axes.legend()
 
 
 def alarms_of_peeking(figure: Figure) -> None:
-    """Share of runs that have claimed a difference so far against the number of answers, up to 400.
+    """Share of runs that have claimed a difference so far against the number of replies, up to 400.
 
     With a t test after every ten answers it climbs to about 0.3. By a betting sequence it stays below 0.05.
     """
@@ -88,16 +91,16 @@ def alarms_of_peeking(figure: Figure) -> None:
     for name, line, first in zip(("betting sequence", "t test after every ten"), ("-", "--"), claims.T, strict=True):
         axes.plot(looks, [np.mean(first <= n) for n in looks], line, label=name)
     nominal(axes, 0.05)
-    axes.set(xlabel="answers so far", ylabel="runs that claimed a difference", ylim=(0, None))
+    axes.set(xlabel="replies so far", ylabel="runs that claimed a difference", ylim=(0, None))
     axes.legend()
 
 
 def _first_claims(rng: np.random.Generator, looks: np.ndarray) -> tuple[float, float]:
-    """After how many answers a betting sequence, and a t test at every look, claim a difference."""
+    """Return after how many replies a betting sequence, and a t test at every look, claim a difference."""
     old, new = (rng.random((2, int(looks[-1]))) < 0.7).astype(float)
     p_values = ((n, stats.paired_t(new[:n], old[:n]).p_value) for n in looks)
     peeked = next((float(n) for n, p in p_values if p is not None and p <= 0.05), np.inf)
-    return stats.paired_sequence(new, old).stopped_at(0.0) or np.inf, peeked
+    return stats.paired_sequence(new, old).first_exclusion(0.0) or np.inf, peeked
 
 
 def lead_of_the_best(figure: Figure) -> None:
@@ -111,8 +114,13 @@ def lead_of_the_best(figure: Figure) -> None:
     curves(
         left, counts, np.array([_leads(rng, n) for n in (100, 200, 500)]).T, [f"{n} questions" for n in (100, 200, 500)]
     )
-    some = (1, 2, 5, 10, 20)
-    curves(right, some, [_claims_of_some_candidate(count, 200) for count in some], ("Holm", "uncorrected"))
+    candidate_counts = (1, 2, 5, 10, 20)
+    curves(
+        right,
+        candidate_counts,
+        [_claims_of_some_candidate(count, 200) for count in candidate_counts],
+        ("Holm", "uncorrected"),
+    )
     nominal(right, 0.05)
     left.set(xlabel="candidates", ylabel="lead of the best (points)", ylim=(-0.3, None))
     right.set(xlabel="candidates", ylabel="runs with a false claim", ylim=(0, None))
@@ -122,19 +130,19 @@ def lead_of_the_best(figure: Figure) -> None:
 
 
 def _leads(rng: np.random.Generator, questions: int) -> np.ndarray:
-    """Average lead, in points, of the best of 1 to 20 candidates that are right in 70 % like the baseline."""
+    """Return the average lead, in points, of the best of 1 to 20 candidates that equal the baseline at 70 %."""
     rates = 100 * rng.binomial(questions, 0.7, (20_000, 21)) / questions
     return np.mean(np.maximum.accumulate(rates[:, 1:], axis=1) - rates[:, :1], axis=0)
 
 
 def _claims_of_some_candidate(candidates: int, runs: int) -> tuple[float, float]:
-    """Of equal arms that were asked the same 100 questions: any p at most 0.05, by Holm and single."""
+    """Return the share of runs with any p at most 0.05, by Holm and single, of equal arms on 100 questions."""
     rng, corrected, single = np.random.default_rng(candidates), 0, 0
     for _ in range(runs):
         arms = (0.5 * rng.random((candidates + 1, 100)) + 0.5 * rng.random(100) < 0.63).astype(float)
-        found = stats.compare_arms(list(arms), paired=True, kind="binary")
-        corrected += min(one.p_adjusted or 0 for one in found.contrasts) <= 0.05
-        single += min(one.p_value or 0 for one in found.contrasts) <= 0.05
+        comparison = stats.compare_arms(list(arms), paired=True, kind="binary")
+        corrected += min(contrast.p_adjusted or 0 for contrast in comparison.contrasts) <= 0.05
+        single += min(contrast.p_value or 0 for contrast in comparison.contrasts) <= 0.05
     return corrected / runs, single / runs
 
 
@@ -146,13 +154,16 @@ def alarms_of_a_suite(figure: Figure) -> None:
     axes, alphas, rng = figure.subplots(), np.array([0.01, 0.02, 0.05, 0.10, 0.20]), np.random.default_rng(7)
     right = (rng.random((120, 2)) < rng.beta(3, 1, (120, 1))).astype(float)
     scores = np.clip(rng.beta(7, 3, (60, 1)) + rng.uniform(-0.1, 0.1, (60, 2)), 0, 1)
+    # Zeros in either arm alone, as when one of two replies cannot be parsed.
     scores[rng.random((60, 2)) < 0.3] = 0
     suites = {"120 questions, yes or no": (right, 0.97, "o"), "60 scores, 30 % zeros": (scores, 1.03, "s")}
     for name, (values, aside, marker) in suites.items():
-        found = [stats.false_alarm_rate(values, bounds=(0, 1), alpha=alpha, replicates=1000) for alpha in alphas]
-        reach = np.array([[one.rate - one.interval.low, one.interval.high - one.rate] for one in found]).T
-        axes.errorbar(alphas * aside, [one.rate for one in found], reach, fmt=marker, label=name)
-    axes.plot(alphas, alphas, color="grey", linewidth=0.9, label="as it should be")
+        results = [stats.false_alarm_rate(values, bounds=(0, 1), alpha=alpha, replicates=1000) for alpha in alphas]
+        reach = np.array(
+            [[alarms.rate - alarms.interval.low, alarms.interval.high - alarms.rate] for alarms in results]
+        ).T
+        axes.errorbar(alphas * aside, [alarms.rate for alarms in results], reach, fmt=marker, label=name)
+    axes.plot(alphas, alphas, color="grey", linewidth=0.9, label="alarms = alpha")
     axes.set(xscale="log", yscale="log", xlabel="alpha", ylabel="false alarms")
     axes.set_yticks(alphas, [f"{alpha:g}" for alpha in alphas])
     ticks(axes, alphas)

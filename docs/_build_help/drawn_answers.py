@@ -1,4 +1,4 @@
-"""Figures of single answers, and of what a number of samples can answer."""
+"""Figures of single results, and of what a number of samples can detect."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ def reading_a_comparison(figure: Figure) -> None:
     Left, the intervals of the arms, 0.61 to 0.74 and 0.64 to 0.77, overlap widely. Right, the interval of their
     difference, from -0.01 to 0.07, is about half as long and includes 0.
     """
+    # The example of the page: 186 samples with equal results, 4 lost and 10 gained.
     agreed = [1] * 132 + [0] * 54
-    arms = {"control": agreed + [1] * 4 + [0] * 10, "treatment": agreed + [0] * 4 + [1] * 10}
-    compared = stats.compare(arms["control"], arms["treatment"])
+    arms = {"baseline": agreed + [1] * 4 + [0] * 10, "candidate": agreed + [0] * 4 + [1] * 10}
+    compared = stats.compare(arms["candidate"], arms["baseline"])
     left, right = figure.subplots(1, 2)
     for row, (arm, values) in enumerate(arms.items()):
-        seen = stats.estimate(values)
-        whisker(left, row, seen.estimate, seen.interval, f"C{row}")
-        left.text(seen.estimate, row + 0.15, arm, ha="center")
+        estimate = stats.estimate(values)
+        whisker(left, row, estimate.estimate, estimate.interval, f"C{row}")
+        left.text(estimate.estimate, row + 0.15, arm, ha="center")
     whisker(right, 0.5, compared.estimate, compared.interval, "C2")
-    right.text(compared.estimate, 0.65, "treatment - control", ha="center")
+    right.text(compared.estimate, 0.65, "candidate - baseline", ha="center")
     right.axvline(0, color="C3", linestyle="--")
     for axes, label, ends in ((left, "rate", (0.58, 0.80)), (right, "difference of the rates", (-0.11, 0.11))):
         axes.set(xlabel=label, xlim=ends, ylim=(-0.5, 1.6), yticks=[])
@@ -63,36 +64,35 @@ def rule_of_three(figure: Figure) -> None:
 
 
 def detectable_differences(figure: Figure) -> None:
-    """Smallest difference that is found against the number of questions, from 50 to 2,000, for three discordances.
+    """Smallest detectable difference against the number of questions, from 50 to 2,000, for three discordances.
 
-    At 100 questions it is 9, 12 and 15 points where 10, 20 and 30 % of the answers change; at 1,000 it is 3, 4 and
-    5.
+    At 100 questions it is 9, 12 and 15 points where 10, 20 and 30 % of the results change; at 1,000 it is 3, 4 and 5.
     """
     axes, sizes = figure.subplots(), [50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000]
     shares = (0.30, 0.20, 0.10)
-    found = [[100 * (stats.detectable_paired_proportions(n, share) or np.nan) for share in shares] for n in sizes]
-    curves(axes, sizes, found, [f"{100 * share:.0f} % of the answers change" for share in shares])
+    differences = [[100 * (stats.detectable_paired_proportions(n, share) or np.nan) for share in shares] for n in sizes]
+    curves(axes, sizes, differences, [f"{100 * share:.0f} % of the results change" for share in shares])
     axes.set(xscale="log", xlabel="questions", ylabel="detectable difference (points)", ylim=(0, None))
     ticks(axes, [*sizes[::2], 2000])
     axes.legend()
 
 
 def coefficients_and_prevalence(figure: Figure) -> None:
-    """Raw agreement, Cohen's kappa and Gwet's AC1 against the share of good answers, from 0.5 to 0.99.
+    """Raw agreement, Cohen's kappa and Gwet's AC1 against the share of good replies, from 0.5 to 0.99.
 
     Raw agreement is 0.9 throughout, AC1 rises from 0.80 to 0.89, kappa falls from 0.80 to 0.14.
     """
     axes, shares = figure.subplots(), (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-    found = []
+    coefficients = []
     for share in shares:
         good = round(1000 * share)
         caught, passed = round(0.9 * good), round(0.1 * (1000 - good))
         labels = [1] * good + [0] * (1000 - good)
         judged = [1] * caught + [0] * (good - caught) + [1] * passed + [0] * (1000 - good - passed)
         kappa, gwet = stats.cohen_kappa(judged, labels), stats.gwet_ac1([judged, labels])
-        found.append((kappa.raw, gwet.value, kappa.value))
-    curves(axes, shares, found, ("raw agreement", "Gwet's AC1", "Cohen's kappa"))
-    axes.set(xlabel="share of good answers", ylabel="agreement", ylim=(0, 1))
+        coefficients.append((kappa.raw, gwet.value, kappa.value))
+    curves(axes, shares, coefficients, ("raw agreement", "Gwet's AC1", "Cohen's kappa"))
+    axes.set(xlabel="share of good replies", ylabel="agreement", ylim=(0, 1))
     axes.legend(loc="lower left")
 
 
@@ -123,14 +123,14 @@ def forest_of_suites(figure: Figure) -> None:
     0.16.
     """
     axes, names = figure.subplots(), ["en", "de", "fr", "es", "ja"]
-    found = stats.meta_analysis([0.03, 0.08, -0.02, 0.05, 0.11], [0.020, 0.030, 0.025, 0.020, 0.040], labels=names)
-    for row, study in enumerate(reversed(found.studies)):
+    analysis = stats.meta_analysis([0.03, 0.08, -0.02, 0.05, 0.11], [0.020, 0.030, 0.025, 0.020, 0.040], labels=names)
+    for row, study in enumerate(reversed(analysis.studies)):
         whisker(axes, row + 1, study.estimate, study.interval, "C0")
-    assert found.prediction is not None
-    axes.plot([found.prediction.low, found.prediction.high], [0, 0], "--", color="C1")
-    whisker(axes, 0, found.estimate, found.interval, "C1")
+    assert analysis.prediction is not None
+    axes.plot([analysis.prediction.low, analysis.prediction.high], [0, 0], "--", color="C1")
+    whisker(axes, 0, analysis.estimate, analysis.interval, "C1")
     axes.axvline(0, color="C3", linewidth=0.9)
-    axes.set(xlabel="treatment - control", yticks=range(6), yticklabels=["mean", *reversed(names)])
+    axes.set(xlabel="candidate - baseline", yticks=range(6), yticklabels=["mean", *reversed(names)])
 
 
 def vote_of_three(figure: Figure) -> None:
@@ -139,7 +139,8 @@ def vote_of_three(figure: Figure) -> None:
     At 0 the vote is right on 0.65, 0.84 and 0.97. Each curve falls, ever more slowly, to the members' own accuracy at 1.
     """
     axes, correlation = figure.subplots(), np.linspace(0.001, 0.999, 200)
-    total = 1 / correlation - 1  # accuracies of samples follow a beta law, whose parameters sum to this
+    # The members' accuracies on a sample follow a beta distribution, whose parameters sum to this.
+    total = 1 / correlation - 1
     for accuracy, line in ((0.9, "-"), (0.75, "--"), (0.6, ":")):
         right = accuracy * total
         both = accuracy * (right + 1) / (total + 1)

@@ -1,4 +1,4 @@
-"""Figures of many runs whose truth is known: what intervals cover, what gates let pass, what is found."""
+"""Figures of many runs whose truth is known: coverage of intervals, false passes of gates, power."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from pytest_crucible import stats
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.arrays import Array
 
 
 def coverage_of_pairs(figure: Figure) -> None:
@@ -31,11 +31,12 @@ def coverage_of_pairs(figure: Figure) -> None:
 
 
 def _coverage(interval: Callable[[int, int, int], Interval], n: int, gain: float, loss: float) -> float:
-    """Chance that an interval covers the true difference of paired rates, added up over all outcomes."""
+    """Return the probability that an interval covers the true difference of paired rates, summed over all outcomes."""
     covered = 0.0
     for gained, lost in ((b, c) for b in range(n + 1) for c in range(n + 1 - b)):
         ways = comb(n, gained) * comb(n - gained, lost)
         chance = ways * gain**gained * loss**lost * (1 - gain - loss) ** (n - gained - lost)
+        # Rarer outcomes would not change the third digit, and most outcomes are rarer.
         if chance > 1e-9:
             ends = interval(gained, lost, n)
             covered += chance * (ends.low <= gain - loss <= ends.high)
@@ -43,9 +44,10 @@ def _coverage(interval: Callable[[int, int, int], Interval], n: int, gain: float
 
 
 def _paired_t(gained: int, lost: int, n: int) -> Interval:
-    found = stats.paired_t([1.0] * gained + [-1.0] * lost + [0.0] * (n - gained - lost)).interval
+    interval = stats.paired_t([1.0] * gained + [-1.0] * lost + [0.0] * (n - gained - lost)).interval
     mean = (gained - lost) / n
-    return found or Interval(low=mean, high=mean, level=0.95, method="t")  # the textbook's, where nothing varies
+    # The textbook's interval where nothing varies.
+    return interval or Interval(low=mean, high=mean, level=0.95, method="t")
 
 
 def false_passes_at_a_margin(figure: Figure) -> None:
@@ -63,7 +65,7 @@ def false_passes_at_a_margin(figure: Figure) -> None:
 
 
 def _false_passes(n: int, runs: int) -> list[float]:
-    """Losses of 0.6 to 1 on 5 % of the questions, at a margin of their mean."""
+    """Return the false passes with losses of 0.6 to 1 on 5 % of the questions, at a margin of their mean."""
     rng = np.random.default_rng(n)
     losses = (rng.random((runs, n)) < 0.05) * rng.uniform(0.6, 1.0, (runs, n))
     bounds: tuple[Callable[[Array], float], ...] = (
@@ -90,7 +92,7 @@ def misses_of_the_bootstrap(figure: Figure) -> None:
 
 
 def _misses(n: int, runs: int) -> list[float]:
-    """Of scores with 8 % zeros, the others near 0.875."""
+    """Return the share of intervals that miss the mean of scores with 8 % zeros, the others near 0.875."""
     rng, truth = np.random.default_rng(n), 0.92 * 14 / 16
     methods: tuple[Callable[[Array], Interval | None], ...] = (
         lambda scores: stats.augmented_t_interval(scores, bounds=(0, 1)),
@@ -99,25 +101,28 @@ def _misses(n: int, runs: int) -> list[float]:
         lambda scores: stats.bootstrap_mean(scores, method="bca").interval,
     )
     samples = [np.where(rng.random(n) < 0.08, 0.0, np.round(rng.beta(14, 2, n), 2)) for _ in range(runs)]
-    found = [[method(scores) for scores in samples] for method in methods]
-    return [sum(one is None or not one.low <= truth <= one.high for one in of_method) / runs for of_method in found]
+    intervals = [[method(scores) for scores in samples] for method in methods]
+    return [
+        sum(interval is None or not interval.low <= truth <= interval.high for interval in of_method) / runs
+        for of_method in intervals
+    ]
 
 
 def power_for_a_slowdown(figure: Figure) -> None:
-    """Share of runs that find a slowdown of 10 % against the number of pairs, from 20 to 500.
+    """Share of runs that detect a slowdown of 10 % against the number of pairs, from 20 to 500.
 
-    The ratio of geometric means finds it in 0.1 of the runs at 20 pairs and in 0.9 at 500, the mean difference never in more
-    than 0.2.
+    The ratio of geometric means detects it in 0.1 of the runs at 20 pairs and in 0.9 at 500, the mean difference never
+    in more than 0.2.
     """
     axes, sizes = figure.subplots(), (20, 50, 100, 200, 500)
-    curves(axes, sizes, [_found_slowdowns(n, 500) for n in sizes], ("ratio of geometric means", "mean difference"))
-    axes.set(xscale="log", xlabel="pairs", ylabel="runs that find the slowdown", ylim=(0, 1))
+    curves(axes, sizes, [_power_for_slowdown(n, 500) for n in sizes], ("ratio of geometric means", "mean difference"))
+    axes.set(xscale="log", xlabel="pairs", ylabel="runs that detect the slowdown", ylim=(0, 1))
     ticks(axes, sizes)
     axes.legend()
 
 
-def _found_slowdowns(n: int, runs: int) -> tuple[float, float]:
-    """By logarithms and by means, where 1 % of the calls hang."""
+def _power_for_slowdown(n: int, runs: int) -> tuple[float, float]:
+    """Return the power of logarithms and of means, where 1 % of the calls hang."""
     rng, by_ratio, by_mean = np.random.default_rng(n), 0, 0
     for _ in range(runs):
         load, noise = rng.lognormal(0.0, 0.8, n), rng.lognormal(0.0, 0.35, (2, n))

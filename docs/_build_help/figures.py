@@ -1,10 +1,10 @@
-"""For MkDocs: the figures of the pages in docs/statistics, computed by the package itself while the pages are built.
+"""MkDocs hooks: draw the figures of the pages in docs/statistics with the package while building.
 
-A page says `<!-- figure: NAME -->` where it belongs; NAME is a function of one of the `drawn_` modules, which draws on
-a given figure, and whose docstring describes it to those who do not see it. The SVG becomes a part of the page, so
-that text and axes take the colour of the page's own text, light or dark. Nothing is written anywhere else.
+A page contains `<!-- figure: NAME -->`; NAME is a function of one of the `drawn_` modules, which draws on a given
+figure, and whose docstring becomes the figure's text description. The SVG becomes a part of the page, so that text and
+axes take the colour of the page's own text, light or dark. Nothing is written to disk.
 
-The build fails for a figure that does not exist, for one that no page shows, and for a page of statistics without any.
+The build fails for a figure that does not exist, for a figure on no page, and for a statistics page without figures.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mkdocs.structure.pages import Page
 Draw = Callable[[Figure], None]
 
 FOLDER = "statistics/"
+# Stands for the colour of the page's text while matplotlib draws.
 INK = "#010203"
-"""Stands for the colour of the page's text while matplotlib draws."""
 STYLE = {
     "axes.edgecolor": INK,
     "axes.grid": True,
@@ -61,13 +61,13 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> None:
-    """Only looks: what is drawn comes later, past Markdown and the search index."""
+    """Check the page's figures; drawing comes later, after Markdown and the search index."""
     names = _MARK.findall(markdown)
     if page.file.src_uri.startswith(FOLDER) and not names:
         raise PluginError(f"{page.file.src_uri} has no figure")
     for name in names:
         if name not in FIGURES:
-            raise PluginError(f"{page.file.src_uri} shows a figure that nothing draws: {name}")
+            raise PluginError(f"{page.file.src_uri} shows an unknown figure: {name}")
     _shown.extend(names)
 
 
@@ -78,16 +78,16 @@ def on_post_page(output: str, **_: object) -> str:
 def on_post_build(config: MkDocsConfig) -> None:
     if sorted(_shown) != sorted(FIGURES):
         wrong = sorted(set(FIGURES) - set(_shown)) or sorted({name for name in _shown if _shown.count(name) > 1})
-        raise PluginError(f"each figure belongs to one page; these are shown never, or twice: {', '.join(wrong)}")
+        raise PluginError(f"each figure belongs on exactly one page, unlike {', '.join(wrong)}")
 
 
-def _drawn_by(module: ModuleType) -> dict[str, Draw]:
+def _draw_functions(module: ModuleType) -> dict[str, Draw]:
     functions = inspect.getmembers(module, inspect.isfunction)
     own = {name: function for name, function in functions if function.__module__ == module.__name__}
     return {name: function for name, function in own.items() if not name.startswith("_")}
 
 
-FIGURES = _drawn_by(drawn_alarms) | _drawn_by(drawn_answers) | _drawn_by(drawn_errors)
+FIGURES = _draw_functions(drawn_alarms) | _draw_functions(drawn_answers) | _draw_functions(drawn_errors)
 
 
 def _figure(name: str) -> str:
@@ -99,7 +99,7 @@ def _figure(name: str) -> str:
 
 
 def svg_of(draw: Draw) -> str:
-    """The figure as SVG that scales with its page and takes the page's own colour of text."""
+    """Return the figure as SVG that scales with its page and takes the page's own text colour."""
     with mpl.rc_context(STYLE):
         figure, file = Figure(layout="constrained"), io.StringIO()
         draw(figure)

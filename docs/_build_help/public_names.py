@@ -1,4 +1,4 @@
-"""For mkdocstrings: of a module of the statistics only what `pytest_crucible.stats` exports is in the reference."""
+"""A griffe extension for mkdocstrings: hides the statistics that `pytest_crucible.stats` does not export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_crucible import stats
 
 
 class PublicNames(Extension):
-    """Leaves out the functions and classes that modules of `stats` have for each other. Where none is exported all stay."""
+    """Removes unexported functions and classes from modules of `stats`; modules without exports stay whole."""
 
     def on_module_members(self, *, mod: Module, **_kwargs: Any) -> None:
         if not mod.path.startswith(f"{stats.__name__}."):

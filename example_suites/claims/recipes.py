@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_crucible.embedded.adam import AdamParams
-from pytest_crucible.embedded.batches import Datum
-from pytest_crucible.embedded.engine import Trainer
-from pytest_crucible.embedded.tokens import Tokenizer
+from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.engine import Trainer
+from pytest_crucible.local_model.tokens import Tokenizer
 
 SAMPLES = Path(__file__).parent / "train.jsonl"
 RATE, WARM_UP, BATCH, SEED = 3e-3, 5, 8, 0

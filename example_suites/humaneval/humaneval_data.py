@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
 
 def answers(solutions: str) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.cns3.data import claims, corpus
-from pytest_crucible.cns3.scifact import completion, relation_of
+from pytest_crucible.presets.cns3.data import claims, corpus
+from pytest_crucible.presets.cns3.scifact import completion, read_relation
 
 PREDICTIONS = Path(__file__).parent / "predictions"
 
@@ -27,7 +27,7 @@ def replies(checkpoint: str) -> Iterator[dict[str, Any]]:
     asked = {row["id"]: row["claim"] for row in claims("scifact-dev")}
     for line in (PREDICTIONS / f"{checkpoint}_dev.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        evidence = [(name, _chosen(name, one), relation_of(one["label"])) for name, one in row["evidence"].items()]
+        evidence = [(name, _chosen(name, one), read_relation(one["label"])) for name, one in row["evidence"].items()]
         yield {"sample_id": str(row["id"]), "text": completion(asked[row["id"]], evidence)}
 
 

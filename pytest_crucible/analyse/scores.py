@@ -1,4 +1,4 @@
-"""From columns of single scores to one value a sample, with what was lost and what does not apply kept apart."""
+"""One value a sample from columns of single scores, with lost and inapplicable samples apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Answers, Kind, MetricFacts, ScoreColumns
+from pytest_crucible.records import ArmOutcomes, Kind, MetricFacts, ScoreColumns
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -22,7 +22,7 @@ class Scores:
     """One metric in one arm; every array has one entry a sample."""
 
     values: Floats
-    """The mean over the repeats that were scored; NaN where there is none."""
+    """The mean over the repeats that were scored; NaN where no repeat was."""
     low: Floats
     """The same with each lost repeat at the lowest value that exists (perhaps -inf)."""
     high: Floats
@@ -36,21 +36,23 @@ class Scores:
         return ~np.isnan(self.values)
 
 
-def resolve(facts: MetricFacts, arms: Iterable[Answers], known: Mapping[str, str]) -> MetricFacts:
-    """Complete a declaration by what the values of *all* arms are, and what they were in earlier runs.
+def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapping[str, str]) -> MetricFacts:
+    """Complete a declaration by the values of *all* arms and of earlier runs.
 
-    Never by one arm alone, so that the method cannot depend on which arm happened to return only zeros and ones.
+    One arm alone never decides, so that the method cannot depend on which arm happened to return only zeros and ones.
     """
     if facts.kind is not None:
         return facts
-    seen: list[Kind] = [_seen_kind(arm, facts) for arm in arms if facts.name in arm.scores or facts.name in arm.labels]
-    earlier = known.get(facts.name)
-    kinds = [*seen, earlier] if earlier in _WIDTH else seen
+    kinds_seen: list[Kind] = [
+        _seen_kind(arm, facts) for arm in arms if facts.name in arm.scores or facts.name in arm.labels
+    ]
+    earlier = earlier_kinds.get(facts.name)
+    kinds = [*kinds_seen, earlier] if earlier in _WIDTH else kinds_seen
     kind: Kind = max(kinds, key=lambda one: _WIDTH[one], default="binary")
     return replace(facts, kind=kind, low=0.0, high=1.0) if kind == "binary" else replace(facts, kind=kind)
 
 
-def _seen_kind(arm: Answers, facts: MetricFacts) -> Kind:
+def _seen_kind(arm: ArmOutcomes, facts: MetricFacts) -> Kind:
     if facts.name in arm.labels:
         return "text"
     column = arm.scores[facts.name]
@@ -58,23 +60,25 @@ def _seen_kind(arm: Answers, facts: MetricFacts) -> Kind:
     return "unbounded" if numbers else "binary"
 
 
-def scores(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Scores:
+def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, epochs: int) -> Scores:
     """Sample means of one metric in one arm, with what was lost. Repeats are as `repeats` has them."""
-    values, scored, lost, applies = _filled(facts, arm, samples, epochs)
+    values, scored, lost, applies = _fill_failures(facts, arm, samples, epochs)
     return _means(values, scored, lost, facts, (samples, epochs), applies)
 
 
-def repeats(facts: MetricFacts, arm: Answers, *, samples: int, epochs: int) -> Floats:
-    """Every single score, samples x repeats; NaN where there is none.
+def repeats(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, epochs: int) -> Floats:
+    """Return every single score, samples x repeats; NaN for missing ones.
 
     A failed unit that was not scored gets the worst value that exists. One that was scored, perhaps with "does not
     apply", before it failed keeps that.
     """
-    values, *_ = _filled(facts, arm, samples, epochs)
+    values, *_ = _fill_failures(facts, arm, samples, epochs)
     return values.reshape(samples, epochs)
 
 
-def _filled(facts: MetricFacts, arm: Answers, samples: int, epochs: int) -> tuple[Floats, Flags, Flags, Flags]:
+def _fill_failures(
+    facts: MetricFacts, arm: ArmOutcomes, samples: int, epochs: int
+) -> tuple[Floats, Flags, Flags, Flags]:
     """Value of each unit, whether it was scored, whether it is lost, whether the metric may apply to it."""
     values, applies = _units(arm.scores.get(facts.name), samples * epochs, epochs)
     status = _status(arm, samples * epochs, epochs)
@@ -85,7 +89,7 @@ def _filled(facts: MetricFacts, arm: Answers, samples: int, epochs: int) -> tupl
         values[fails] = worst
         scored |= fails
         fails = np.zeros_like(fails)
-    broken = _broken(facts.name, arm, samples * epochs, epochs)
+    broken = _broken_units(facts.name, arm, samples * epochs, epochs)
     lost = ((status == 0) & ~scored) | fails | (broken & ~scored)
     return values, scored, lost, applies
 
@@ -97,7 +101,8 @@ def _means(
     counted = scored.reshape(shape).sum(axis=1)
     missing = (lost & applies).reshape(shape).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = total / counted  # 0/0 is NaN: no repeat was scored
+        # 0/0 is NaN: no repeat was scored
+        means = total / counted
         low, high = (
             np.where(missing, total + missing * end, total) / (counted + missing) for end in (facts.low, facts.high)
         )
@@ -109,13 +114,14 @@ def _units(column: ScoreColumns | None, size: int, epochs: int) -> tuple[Floats,
     values, applies = np.full(size, np.nan), np.ones(size, dtype=bool)
     if column is not None:
         units = _index(column.positions, column.epochs, epochs)
-        given = np.array(column.values, dtype=np.float64)  # None becomes NaN
-        values[units] = given
-        applies[units] = ~np.isnan(given)
+        # None becomes NaN
+        numbers = np.array(column.values, dtype=np.float64)
+        values[units] = numbers
+        applies[units] = ~np.isnan(numbers)
     return values, applies
 
 
-def _status(arm: Answers, size: int, epochs: int) -> npt.NDArray[np.int8]:
+def _status(arm: ArmOutcomes, size: int, epochs: int) -> npt.NDArray[np.int8]:
     status = np.zeros(size, dtype=np.int8)
     units = _index(arm.positions, arm.epochs, epochs)
     failed = np.array([failure is not None for failure in arm.failures], dtype=bool)
@@ -124,10 +130,10 @@ def _status(arm: Answers, size: int, epochs: int) -> npt.NDArray[np.int8]:
     return status
 
 
-def _broken(metric: str, arm: Answers, size: int, epochs: int) -> Flags:
-    """Units whose scorer raised, or of whose member there is nothing to score."""
+def _broken_units(metric: str, arm: ArmOutcomes, size: int, epochs: int) -> Flags:
+    """Return the units whose scorer raised, or whose member gave no reply."""
     broken = np.zeros(size, dtype=bool)
-    ours = [(one.position, one.epoch) for one in arm.lost if one.metric == metric]
+    ours = [(loss.unit.position, loss.unit.repeat) for loss in arm.lost if loss.metric == metric]
     if ours:
         positions, unit_epochs = zip(*ours, strict=True)
         broken[_index(positions, unit_epochs, epochs)] = True

@@ -1,96 +1,80 @@
-"""What the data say about one arm, and about each quality target of the candidate."""
+"""Estimates of one arm, and the evidence for each quality target of the candidate."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_crucible import stats
-from pytest_crucible.analyse.questions import Clusters, Question, measure, question_of, read
-from pytest_crucible.analyse.scores import Floats, Scores
-from pytest_crucible.records import Answers, Estimate, Evidence, MetricFacts, Target, TargetResult
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse.statistics import (
+    Clusters,
+    SampleAttributes,
+    ScoredMetric,
+    inapplicable_samples,
+    lost_samples,
+    mean_of,
+    prepare,
+    row_of,
+    scored_samples,
+)
+from pytest_crucible.records import Estimate, Evidence, Measure, MetricFacts, Target, TargetResult
+
+
+def estimate_mean(facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, level: float) -> Estimate:
+    """The mean of a metric in one arm over the samples that have a score."""
+    return estimate(mean_of(facts), [ScoredMetric(facts, scores)], arm, SampleAttributes(clusters), level=level)
 
 
 def estimate(
-    question: Question, facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, level: float
+    measure: Measure, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, level: float
 ) -> Estimate:
-    """A statistic of one arm over the samples that it was scored on."""
-    seen = scores.seen
-    measured = measure(question, scores.values[seen], _of(clusters, seen), level=level)
+    """A measure in one arm over the samples that have a score of each of its metrics."""
+    scored = scored_samples(metrics)
+    measured = row_of(measure).estimate(prepare(measure, metrics, attributes, scored), level)
     return Estimate(
-        metric=facts.name,
-        statistic=question.label,
+        metric=measure.metric,
+        statistic=measure.label,
         arm=arm,
-        n=int(seen.sum()),
-        lost=int(scores.lost.sum()),
-        inapplicable=int(scores.inapplicable.sum()),
+        n=int(scored.sum()),
+        lost=int(lost_samples(metrics).sum()),
+        inapplicable=int(inapplicable_samples(metrics).sum()),
         value=measured.value,
-        unconditional=_unconditional(question, facts, scores),
+        unconditional=_unconditional(measure, metrics[0]),
         interval=measured.interval,
         clusters=measured.clusters,
         method=measured.method,
     )
 
 
-def judge_target(
-    target: Target, facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, alpha: float
+def evaluate_target(
+    target: Target, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, alpha: float
 ) -> TargetResult:
     """A target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
-    question = question_of(target, facts)
-    seen, known = scores.seen, ~scores.inapplicable
-    observed, method = read(question, scores.values[seen], _of(clusters, seen), alpha=alpha)
+    row, scored, applicable = row_of(target), scored_samples(metrics), ~inapplicable_samples(metrics)
+    prepared = prepare(target, metrics, attributes, scored)
+    observed, method = row.bound(prepared, alpha)
     worst = best = observed
-    if scores.lost.any():
-        low, high = _extremes(question, scores)
-        worst, _ = read(question, low[known], _of(clusters, known), alpha=alpha)
-        best, _ = read(question, high[known], _of(clusters, known), alpha=alpha)
+    if lost_samples(metrics).any():
+        worst, _ = row.bound(prepare(target, metrics, attributes, applicable, "low"), alpha)
+        best, _ = row.bound(prepare(target, metrics, attributes, applicable, "high"), alpha)
+    # An equality has no proof, and the formulas for sample sizes take samples for independent.
+    has_size = attributes.clusters is None and target.relation != "=="
     return TargetResult(
         target=target,
-        estimate=estimate(question, facts, arm, scores, clusters, level=1 - alpha),
+        estimate=estimate(target, metrics, arm, attributes, level=1 - alpha),
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
-        needed=None if clusters is not None else _needed(question, target, scores.values[seen], alpha),
+        needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
+        note=prepared.problem,
     )
 
 
-def failures(answers: Answers) -> Mapping[str, int]:
-    """How often the arm failed a sample by itself, by kind."""
-    return dict(Counter(kind for kind in answers.failures if kind is not None))
-
-
-def _extremes(question: Question, scores: Scores) -> tuple[Floats, Floats]:
-    """Values between which all others lie; where one value is counted, the lost may have it or not."""
-    if question.relation != "==":
-        return scores.low, scores.high
-    could = scores.lost & (scores.low <= question.threshold) & (question.threshold <= scores.high)
-    return np.where(scores.lost, np.inf, scores.low), np.where(could, question.threshold, scores.high)
-
-
-def _of(clusters: Clusters | None, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Clusters | None:
-    return None if clusters is None else clusters[which]
-
-
-def _unconditional(question: Question, facts: MetricFacts, scores: Scores) -> float | None:
-    """The mean if the metric's worst value stood where it does not apply."""
+def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:
+    """The mean with the metric's worst value where it does not apply."""
+    facts, scores = metric
     worst = facts.low if facts.direction == "higher" else facts.high
-    if question.label != "mean" or not scores.inapplicable.any() or not math.isfinite(worst):
+    if not row_of(measure).fills_inapplicable or not scores.inapplicable.any() or not math.isfinite(worst):
         return None
     values = np.where(scores.inapplicable, worst, scores.values)
     return float(np.nanmean(values))
-
-
-def _needed(question: Question, target: Target, values: Floats, alpha: float) -> int | None:
-    """About how many samples would prove what the estimate says, were it the truth. Not known for grouped ones."""
-    if len(values) < 2 or question.quantile is not None or question.total or target.relation == "==":
-        return None
-    prepared = question.prepare(values)
-    if question.kind == "binary" and np.isin(prepared, (0.0, 1.0)).all():
-        if not 0 <= target.value <= 1:
-            return None
-        rate = float(prepared.mean())
-        side: Literal["lower", "upper"] = "lower" if rate > target.value else "upper"
-        return stats.samples_to_prove_proportion(rate, target.value, alpha=alpha, side=side)
-    return stats.samples_to_prove_mean(float(prepared.mean()), float(prepared.std(ddof=1)), target.value, alpha=alpha)

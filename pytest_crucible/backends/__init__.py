@@ -1,7 +1,7 @@
-"""Who answers: the Backend protocol, and the backends that need nothing but this package."""
+"""The Backend protocol, and the backends that need no other package."""
 
-from pytest_crucible.backends.protocol import Backend, Listed
-from pytest_crucible.backends.recorded import RecordedBackend, recorded, recorded_rows
+from pytest_crucible.backends.protocol import Backend, KnowsItsSamples
+from pytest_crucible.backends.recorded import RecordedBackend, load_recorded, recorded_rows
 from pytest_crucible.backends.scripted import ScriptedBackend
 
-__all__ = ["Backend", "Listed", "RecordedBackend", "ScriptedBackend", "recorded", "recorded_rows"]
+__all__ = ["Backend", "KnowsItsSamples", "RecordedBackend", "ScriptedBackend", "load_recorded", "recorded_rows"]

@@ -1,4 +1,4 @@
-"""The thread in which the embedded model computes: the loop goes on meanwhile, and what is asked together is answered together."""
+"""The thread in which the embedded model computes, so that the loop stays free; simultaneous requests form one batch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from pytest_crucible.embedded.engine import Sampler
-from pytest_crucible.embedded.sampling import Sampled, SamplingParams
+from pytest_crucible.local_model.engine import Sampler
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams
 
 CHUNK = 32
-"""Replies that are made together."""
+"""Replies in one batch."""
 GATHER_S = 0.002
-"""How long to wait for requests that come in the same moment."""
+"""Time to wait for further requests of the same moment, so that they share a batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
-    """One reply that is wanted."""
+    """One request that waits for its reply."""
 
     sampler: Sampler
     prompt: list[int]
@@ -29,9 +29,9 @@ class _Asked:
 
 
 class EngineThread:
-    """Starts when something is asked and ends when nothing is.
+    """Starts with the first request and ends when none is left.
 
-    What comes while it computes is answered next: by model and length, up to `CHUNK` at a time.
+    Requests that arrive while it computes are answered next, in batches by model and length of at most `CHUNK`.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class EngineThread:
         self._running = False
 
     def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams) -> Future[Sampled]:
-        """A reply, some time. Cancelling it before its turn spares the work."""
-        asked = _Asked(sampler, prompt, params)
+        """Return a future of the reply. Cancelling it before its turn saves the work."""
+        request = _Asked(sampler, prompt, params)
         with self._lock:
-            self._waiting.append(asked)
+            self._waiting.append(request)
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._run, name="crucible-engine", daemon=True).start()
-        return asked.answer
+        return request.answer
 
     def _run(self) -> None:
         while waiting := self._gathered():
@@ -58,27 +58,31 @@ class EngineThread:
         time.sleep(GATHER_S)
         with self._lock:
             waiting, self._waiting = self._waiting, []
+            # Set under the lock: a request that arrives now either is in `waiting` or starts a new thread.
             self._running = bool(waiting)
         return waiting
 
 
 def _chunks(waiting: list[_Asked]) -> Iterator[list[_Asked]]:
-    in_order = sorted(waiting, key=lambda one: (id(one.sampler), len(one.prompt)))
-    for _, group in groupby(in_order, key=lambda one: id(one.sampler)):
+    # Neighbours in length share a batch, which takes as long as its longest prompt.
+    in_order = sorted(waiting, key=lambda request: (id(request.sampler), len(request.prompt)))
+    for _, group in groupby(in_order, key=lambda request: id(request.sampler)):
         of_one = list(group)
         for start in range(0, len(of_one), CHUNK):
             yield of_one[start : start + CHUNK]
 
 
 def _answer(chunk: list[_Asked]) -> None:
-    wanted = [one for one in chunk if one.answer.set_running_or_notify_cancel()]
-    if not wanted:
+    requests = [request for request in chunk if request.answer.set_running_or_notify_cancel()]
+    if not requests:
         return
     try:
-        replies = wanted[0].sampler.sample([one.prompt for one in wanted], [one.params for one in wanted])
-    except BaseException as error:  # whoever waits has to hear of it
-        for one in wanted:
-            one.answer.set_exception(error)
+        replies = requests[0].sampler.sample(
+            [request.prompt for request in requests], [request.params for request in requests]
+        )
+    except BaseException as error:  # every waiting request has to end, whatever was raised
+        for request in requests:
+            request.answer.set_exception(error)
     else:
-        for one, reply in zip(wanted, replies, strict=True):
-            one.answer.set_result(reply)
+        for request, reply in zip(requests, replies, strict=True):
+            request.answer.set_result(reply)

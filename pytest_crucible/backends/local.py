@@ -1,8 +1,8 @@
 """The embedded model as a backend: its base, or the base with an adapter, sampled on this machine's CPU.
 
-The answers are a model's own. A reply depends on the weights, the prompt, the parameters, the sample's id and the number of the
-repeat, and on nothing else: neither on what is asked beside it, nor on how many are asked at a time. To ask the same twice
-within one sample and hear two answers, give each call a `seed` of its own.
+A reply depends on the weights, the prompt, the parameters, the sample's id and the number of the repeat, and on nothing else:
+not on other requests, nor on how many run at a time. For two different replies to one prompt within a sample, give each call a
+`seed` of its own.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.engine_thread import EngineThread
-from pytest_crucible.embedded.chat import rendered
-from pytest_crucible.embedded.checkpoints import load_sampler
-from pytest_crucible.embedded.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.embedded.lineages import read_lineage
-from pytest_crucible.embedded.lora import Adapter
-from pytest_crucible.embedded.sampling import SamplingParams
-from pytest_crucible.errors import BackendError, Refused, SpecError
+from pytest_crucible.local_model.chat import render_prompt
+from pytest_crucible.local_model.checkpoints import load_sampler
+from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
+from pytest_crucible.local_model.lineages import read_lineage
+from pytest_crucible.local_model.lora import Adapter
+from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.records import Reply, Request, TrainingResult
+from pytest_crucible.records.errors import BackendError, Refused, SpecError
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
-"""What `parameters` of an adapter may say."""
+"""The names that `parameters` of an adapter may have."""
 _WHOLE = ("max_tokens", "top_k", "seed")
 _THREAD = EngineThread()
-"""One for all adapters of a process: they share a base, and what they compute with is one thread's at a time."""
+"""One for all adapters of a process: they share a base, whose buffers only one thread may use at a time."""
 
 
 class LocalBackend:
-    """Answers from one sampler. Prompts are texts, or messages, which `embedded.chat` makes one text of.
+    """Samples from the base or one adapter. Prompts are texts, or messages, which `local_model.chat` renders as one text.
 
-    A prompt that leaves no room in the context is answered with nothing, cut by length: that the model cannot read it is the
-    model's own failure, not the world's, and asking again would change nothing.
+    The reply to a prompt that fills the context is empty and cut by length: that the model cannot read the prompt is the
+    model's own failure, and a retry would not change it.
     """
 
     simulated = False
@@ -50,10 +50,11 @@ class LocalBackend:
         self._name = name
 
     async def generate(self, request: Request) -> Reply:
-        """Raises Refused for parameters and inputs that mean nothing, BackendError for a text that cannot be encoded."""
+        """Return a reply. Raises Refused for invalid parameters and inputs, BackendError for a text that cannot be encoded."""
         started = time.perf_counter()
         params = self._params(request)
         prompt = self._prompt(request)
+        # One token of the context has to be left for the reply.
         if len(prompt) >= self._sampler.engine.shape.context:
             return Reply(text="", input_tokens=len(prompt), output_tokens=0, latency_s=0.0, finish="length")
         sampled = await asyncio.wrap_future(_THREAD.ask(self._sampler, prompt, params))
@@ -69,30 +70,30 @@ class LocalBackend:
         try:
             params = sampling_params(request.parameters)
         except ValueError as error:
-            raise Refused(f"adapter {self._name!r} cannot be asked like this: {error}") from None
-        return replace(params, seed=seed_of_reply(params.seed or 0, request))
+            raise Refused(f"adapter {self._name!r} has invalid parameters: {error}") from None
+        return replace(params, seed=reply_seed(params.seed or 0, request))
 
     def _prompt(self, request: Request) -> list[int]:
         tokenizer = self._sampler.engine.tokenizer
         try:
-            return tokenizer.encode(prompt_of(request.input)) or [tokenizer.eos]
+            return tokenizer.encode(prompt_text(request.input)) or [tokenizer.eos]
         except TypeError as error:
-            raise Refused(f"adapter {self._name!r} cannot be asked sample {request.sample!r}: {error}") from None
+            raise Refused(f"adapter {self._name!r} cannot answer sample {request.sample!r}: {error}") from None
         except ValueError as error:
             raise BackendError(f"adapter {self._name!r} cannot read sample {request.sample!r}: {error}") from None
 
 
-def seed_of_reply(seed: int, request: Request) -> int:
-    """Of each sample and repeat its own; the same for all adapters, so that chance does not part them."""
-    told = json.dumps([seed, request.sample, request.epoch]).encode()
-    return int.from_bytes(hashlib.blake2b(told, digest_size=7).digest(), "little")
+def reply_seed(seed: int, request: Request) -> int:
+    """Return a seed for each sample and repeat, the same for all adapters, so that arms do not differ by chance alone."""
+    parts = json.dumps([seed, request.sample, request.epoch]).encode()
+    return int.from_bytes(hashlib.blake2b(parts, digest_size=7).digest(), "little")
 
 
-def local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBackend:
-    """The base, or with the adapter in a checkpoint: a file, or the directory of a trained adapter.
+def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBackend:
+    """Return the base as a backend, or the base with a checkpoint: a file, or the directory of a trained adapter.
 
-    Its identity is made of the base's hash and that of the adapter's values, not of a file, whose header may be in any order.
-    Raises SpecError for a checkpoint that is missing or does not fit.
+    The identity is made of the base's hash and of the adapter's values, not of the file, whose header may be in any order.
+    Raises SpecError for a checkpoint that is missing or does not fit the base.
     """
     if checkpoint is None:
         return LocalBackend(engine.sampler(), identity=engine.base_sha256, name=name)
@@ -110,18 +111,20 @@ def local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBackend
 
 
 def _identity(engine: Engine, adapter: Adapter) -> str:
-    told = hashlib.sha256(f"{engine.base_sha256} {adapter.spec.scale}".encode())
+    digest = hashlib.sha256(f"{engine.base_sha256} {adapter.spec.scale}".encode())
+    # Name, type and shape precede the bytes, so that no other split of the same bytes has this hash.
     for factor, values in sorted(adapter.factors.items()):
-        told.update(f"{factor} {values.dtype} {values.shape}".encode())
-        told.update(values.tobytes())
-    return told.hexdigest()
+        digest.update(f"{factor} {values.dtype} {values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 def open_engine(directory: Path | None) -> Engine:
-    """The base model in a directory, or the packaged one: read once, however many adapters stand on it.
+    """Return the base model in a directory, or the packaged one, read once for all adapters.
 
-    Raises SpecError for a directory that holds none.
+    Raises SpecError for a directory without a base model.
     """
+    # The times of change are part of the cache's key: a base that is trained again in a session is read again.
     base = (directory or PACKAGED).resolve()
     try:
         return _engine(
@@ -136,35 +139,35 @@ def _engine(directory: Path, model_changed: int, tokenizer_changed: int) -> Engi
     return Engine.load(directory)
 
 
-def prompt_of(given: Any) -> str:
-    """A text as it is; messages as one text. Raises TypeError for anything else."""
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, Sequence) or not given:
-        raise TypeError(f"its input is a {type(given).__name__}, wanted a text or a list of messages")
-    return rendered(given)
+def prompt_text(prompt: Any) -> str:
+    """Return a text as it is, and messages as one text. Raises TypeError for anything else."""
+    if isinstance(prompt, str):
+        return prompt
+    if not isinstance(prompt, Sequence) or not prompt:
+        raise TypeError(f"its input is a {type(prompt).__name__}, expected a text or a list of messages")
+    return render_prompt(prompt)
 
 
 def sampling_params(parameters: Mapping[str, Any]) -> SamplingParams:
-    """What parameters say. Raises ValueError for unknown ones, and for values that mean nothing.
+    """Return parameters as SamplingParams. Raises ValueError for unknown names and invalid values.
 
     >>> sampling_params({"max_tokens": 60, "stop": "END"}).stop
     ('END',)
     """
     if unknown := sorted(set(parameters) - set(PARAMETERS)):
-        raise ValueError(f"there is no parameter {unknown[0]!r}, it takes {', '.join(PARAMETERS)}")
-    given = {name: value for name, value in parameters.items() if value is not None}
-    for name in sorted(given):
-        value, wanted = given[name], int if name in _WHOLE else int | float
-        if name != "stop" and (isinstance(value, bool) or not isinstance(value, wanted)):
+        raise ValueError(f"unknown parameter {unknown[0]!r}, expected {', '.join(PARAMETERS)}")
+    settings = {name: value for name, value in parameters.items() if value is not None}
+    for name in sorted(settings):
+        value, expected = settings[name], int if name in _WHOLE else int | float
+        if name != "stop" and (isinstance(value, bool) or not isinstance(value, expected)):
             raise ValueError(f"{name} must be a {'whole ' if name in _WHOLE else ''}number, not {value!r}")
-    if "stop" in given:
-        given["stop"] = _stops(given["stop"])
-    return SamplingParams(**given)
+    if "stop" in settings:
+        settings["stop"] = _stops(settings["stop"])
+    return SamplingParams(**settings)
 
 
-def _stops(given: Any) -> tuple[str, ...]:
-    several = [given] if isinstance(given, str) else given
-    if not isinstance(several, list | tuple) or not all(isinstance(one, str) and one for one in several):
-        raise ValueError(f"stop must be a text or a list of texts, none of them empty, not {given!r}")
+def _stops(value: Any) -> tuple[str, ...]:
+    several = [value] if isinstance(value, str) else value
+    if not isinstance(several, list | tuple) or not all(isinstance(text, str) and text for text in several):
+        raise ValueError(f"stop must be a text or a list of texts, none of them empty, not {value!r}")
     return tuple(several)

@@ -1,4 +1,4 @@
-"""The one seam to models: whatever answers a request is a Backend. Wrappers (cache, retry, hedge) are Backends themselves."""
+"""Protocols of backends, the only way to call a model. Wrappers (cache, retry, hedge) are backends themselves."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pytest_crucible.records import Reply, Request
 class Backend(Protocol):
     """Answers requests for one adapter.
 
-    `generate` makes one attempt. It raises `Retryable` when asking again may help, another `BackendError` when this answer
-    cannot be had (the sample is lost) and `Refused` when none ever will (the experiment stops). It runs on the sampling
+    `generate` makes one attempt. It raises `Retryable` when a retry may succeed, another `BackendError` when this reply
+    cannot be had (the sample is lost) and `Refused` when no reply ever can (the experiment stops). It runs on the sampling
     loop and must not block it.
     """
 
     identity: str
-    """Changes when and only when the answers may: a checkpoint, a file's hash, a model name and URL."""
+    """Changes when and only when replies may change: a checkpoint, a file's hash, a model name and URL."""
     simulated: bool
-    """True when no model stands behind the answers; every verdict says so."""
+    """True when replies do not come from a model; every verdict reports it."""
 
     async def generate(self, request: Request) -> Reply: ...
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """A backend that asks a server: what shares the server shares its limits, and its model has a price."""
+    """A backend that calls a server. Backends of one server share its limits, and its model has a price."""
 
     server: str
     """The base URL and a digest of the key, never the key: two backends of one server and one key share a limit."""
@@ -34,14 +34,27 @@ class Remote(Protocol):
 
 
 @runtime_checkable
-class Closing(Protocol):
-    """A backend that holds connections; it is closed on the sampling loop when the session ends."""
+class HasSystemPrompt(Protocol):
+    """A backend that sends a system prompt of its adapter before the messages of each request."""
+
+    system: str
+    """Empty where the adapter has none."""
+
+
+def system_prompt(backend: Backend) -> str:
+    """Return the system prompt that a backend sends; empty where it sends none."""
+    return backend.system if isinstance(backend, HasSystemPrompt) else ""
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """A backend with connections, which is closed on the sampling loop when the session ends."""
 
     async def close(self) -> None: ...
 
 
 @runtime_checkable
-class Listed(Protocol):
-    """A backend that knows beforehand which samples it can answer."""
+class KnowsItsSamples(Protocol):
+    """A backend that lists the samples that it can answer."""
 
     def samples(self) -> frozenset[str]: ...

@@ -1,8 +1,7 @@
-"""Answers that already exist, read as if they were a model.
+"""Recorded replies as a backend.
 
-One JSON object a line: `sample_id` and `text`, and where known `output_tokens`, `input_tokens`, `latency_s`, `finish`,
-`logprobs`, `cost_usd`.
-Several lines with one sample_id are its repeats, in file order.
+One JSON object a line: `sample_id` and `text`; optional `output_tokens`, `input_tokens`, `latency_s`, `finish`, `logprobs`,
+`cost_usd`. Several lines with one sample_id are its repeats, in file order.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.plausible import flaw_of
+from pytest_crucible.backends.validate_reply import find_flaw
 from pytest_crucible.datasets.jsonl import read_rows
-from pytest_crucible.errors import BackendError, DatasetError
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import BackendError, DatasetError
 
 
 class RecordedBackend:
-    """Replies by sample id, the k-th reply for the k-th repeat."""
+    """Answers from replies by sample id: the k-th reply for the k-th repeat."""
 
     simulated = False
 
@@ -46,27 +45,28 @@ class RecordedBackend:
         return replies[request.epoch]
 
 
-def recorded(path: Path) -> RecordedBackend:
-    """Open a file of recorded answers. Its identity is the hash of what it says.
+def load_recorded(path: Path) -> RecordedBackend:
+    """Open a file of recorded replies. The identity is the hash of its content.
 
-    Raises DatasetError, with the line, for a file that is missing, empty or malformed.
+    Raises DatasetError, with the line, for a missing, empty or malformed file.
     """
     rows = read_rows(path, what="recorded answers")
     return _recorded(((f"line {line} of {path}", row) for line, row in rows), path.name)
 
 
 def recorded_rows(rows: Iterable[Mapping[str, Any]], *, name: str) -> RecordedBackend:
-    """The same from rows in memory: `{"sample_id", "text", ...}`."""
+    """Return a backend of rows in memory, such as `{"sample_id": "a", "text": "4"}`. Raises DatasetError."""
     return _recorded(((f"row {k} of {name}", row) for k, row in enumerate(rows, start=1)), name)
 
 
 def _recorded(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> RecordedBackend:
     replies: dict[str, list[Reply]] = defaultdict(list)
+    # Of the parsed rows: spaces and the order of keys do not make another checkpoint.
     digest = hashlib.sha256()
     for where, row in rows:
         _check(where, row)
         reply = _reply(row)
-        if flaw := flaw_of(reply):
+        if flaw := find_flaw(reply):
             raise DatasetError(f"{where} {flaw}")
         replies[str(row["sample_id"])].append(reply)
         digest.update(json.dumps(row, sort_keys=True, default=str).encode())
@@ -88,9 +88,9 @@ def _reply(row: Mapping[str, Any]) -> Reply:
 
 
 def _check(where: str, row: Mapping[str, Any]) -> None:
-    for wanted in ("sample_id", "text"):
-        if row.get(wanted) is None:
-            raise DatasetError(f"{where} has no {wanted!r}: recorded answers need 'sample_id' and 'text'")
+    for field in ("sample_id", "text"):
+        if row.get(field) is None:
+            raise DatasetError(f"{where} has no {field!r}: recorded answers need 'sample_id' and 'text'")
     if not isinstance(row["text"], str):
         raise DatasetError(f"{where} has a 'text' of type {type(row['text']).__name__}: it must be a string")
     if not (row.get("cost_usd") is None or _is_number(row["cost_usd"])):

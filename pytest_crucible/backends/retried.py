@@ -1,4 +1,4 @@
-"""Asks again what failed in passing, a few times and ever later; then the sample is lost, and a sentence counts what happened."""
+"""The retry wrapper: sends a request again after a transient failure, with growing pauses; then the sample is lost."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from typing import Any
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_base
 
-from pytest_crucible.backends.patience import not_counted
 from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.wrapping import Wrapper
-from pytest_crucible.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.backends.sample_clock import paused_clock
+from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
+# Attempts after the first.
 RETRIES = 5
-"""Attempts after the first."""
+# The first pause is drawn from 0 to FIRST_S seconds; the range doubles with each attempt, up to LONGEST_S.
+# Longest pause: half a minute is a usual restart; beyond it, waiting longer no longer relieves a busy server.
 FIRST_S, LONGEST_S = 1.0, 30.0
-"""The first wait is drawn from up to so many seconds, each next one from twice as much, up to the longest."""
+# A server that asks for a longer pause ends the experiment.
+# A pause of ten minutes and more is a used-up quota, which no developer at a terminal waits for.
 LONG_S = 600.0
-"""Who is told to come back later than this stops: so long nobody waits before a screen."""
 
 
 class Retried(Wrapper):
-    """The first attempt goes straight to the backend; what follows when it fails is tenacity's.
+    """The first attempt goes straight to the backend, so that tenacity costs nothing unless it fails.
 
-    An attempt that waits holds no turn: this wrapper is outside of the limiter.
+    An attempt that waits holds no permit: this wrapper is outside the limiter.
     """
 
     def __init__(self, inner: Backend, emit: Emit, *, retries: int = RETRIES) -> None:
@@ -37,54 +39,59 @@ class Retried(Wrapper):
         self._retries = retries
 
     async def generate(self, request: Request) -> Reply:
-        """Raises BackendError when all attempts are used up, and whatever is not Retryable."""
+        """Raises BackendError when all attempts have failed, and at once any error that is not Retryable."""
         started = asyncio.get_running_loop().time()
         try:
             return await self.inner.generate(request)
         except Retryable as error:
             first = error
-        return await self._again(request, first, started)
+        return await self._retry(request, first, started)
 
-    async def _again(self, request: Request, first: Retryable, started: float) -> Reply:
-        """tenacity starts with what the first attempt came to."""
+    async def _retry(self, request: Request, first: Retryable, started: float) -> Reply:
+        """Retry with tenacity, whose first attempt is the one that has already failed."""
         failures: list[Retryable] = []
 
         async def attempt() -> Reply:
             try:
+                # tenacity counts calls, so the attempt that has failed already is replayed as its first.
                 if not failures:
                     raise first
                 return await self.inner.generate(request)
             except Retryable as error:
-                failures.append(_bearable(error))
+                failures.append(_check_wait(error))
                 raise
 
         try:
-            return await self._retrying(request)(attempt)
+            return await self._retry_policy(request)(attempt)
         except Retryable:
             seconds = asyncio.get_running_loop().time() - started
             raise BackendError(_sentence(failures, seconds)) from None
 
-    def _retrying(self, request: Request) -> AsyncRetrying:
+    def _retry_policy(self, request: Request) -> AsyncRetrying:
         return AsyncRetrying(
             stop=stop_after_attempt(1 + self._retries),
             wait=_Wait(),
             retry=retry_if_exception_type(Retryable),
             sleep=_sleep,
-            before_sleep=self._teller(request),
+            before_sleep=self._retry_logger(request),
             reraise=True,
         )
 
-    def _teller(self, request: Request) -> Callable[[RetryCallState], None]:
-        def tell(state: RetryCallState) -> None:
+    def _retry_logger(self, request: Request) -> Callable[[RetryCallState], None]:
+        def log_retry(state: RetryCallState) -> None:
             facts = {"kind": _error(state).kind, "attempt": state.attempt_number, "wait_s": state.upcoming_sleep}
             self._emit(Event.about("request.retry", request, facts=facts))
 
-        return tell
+        return log_retry
 
 
 class _Wait(wait_base):
-    """Exponential with full jitter, and not before the server wants to be asked. The draws disturb nobody's seed."""
+    """Exponential backoff with full jitter, and at least the pause that the server asked for.
 
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+    """
+
+    # A generator of its own: the global one may have been seeded by the user.
     _draws = random.Random()
 
     def __call__(self, retry_state: RetryCallState) -> float:
@@ -93,7 +100,7 @@ class _Wait(wait_base):
 
 
 async def _sleep(seconds: float) -> None:
-    with not_counted():
+    with paused_clock():
         await asyncio.sleep(seconds)
 
 
@@ -103,18 +110,19 @@ def _error(state: RetryCallState) -> Retryable:
     return error
 
 
-def _bearable(error: Retryable) -> Retryable:
+def _check_wait(error: Retryable) -> Retryable:
     if error.retry_after_s is not None and error.retry_after_s > LONG_S:
         raise Refused(
-            f"{error}: the server asks to come back in {_how_long(error.retry_after_s)}; --crucible-resume goes on then"
+            f"{error}: the server asks for a pause of {_format_wait(error.retry_after_s)}; "
+            "resume with --crucible-resume after it"
         ) from None
     return error
 
 
-def _how_long(seconds: float) -> str:
-    """Of waits that nobody waits for.
+def _format_wait(seconds: float) -> str:
+    """Return a long pause as text.
 
-    >>> _how_long(900), _how_long(9000), _how_long(900000), _how_long(float("inf"))
+    >>> _format_wait(900), _format_wait(9000), _format_wait(900000), _format_wait(float("inf"))
     ('15 minutes', '2 hours', '10 days', 'more than a year')
     """
     if seconds > 365 * 86400:
@@ -125,7 +133,7 @@ def _how_long(seconds: float) -> str:
 
 
 def _sentence(failures: list[Retryable], seconds: float) -> str:
-    """What happened, counted.
+    """Return the message for a lost sample, with the failures counted by kind.
 
     >>> _sentence([Retryable("busy", kind="429")] * 5 + [Retryable("no answer within 20 s", kind="timeout")], 41.2)
     'lost after 6 attempts in 41 s: 429 x 5, timeout x 1; the last: no answer within 20 s'
@@ -136,11 +144,12 @@ def _sentence(failures: list[Retryable], seconds: float) -> str:
     return f"lost after {attempts} in {seconds:.0f} s: {kinds}; the last: {failures[-1]}"
 
 
-def retries_of(adapter: Adapter) -> int:
-    """`retries` of an adapter. Raises SpecError for what is no count."""
-    given: Any = adapter.asking.get("retries", RETRIES)
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+def read_retries(adapter: Adapter) -> int:
+    """Read `retries` of an adapter. Raises SpecError unless it is a count."""
+    retries: Any = adapter.asking.get("retries", RETRIES)
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise SpecError(
-            f"adapter {adapter.name!r} has retries = {given!r}: write how often a request that failed is asked again, or 0"
+            f"adapter {adapter.name!r} has retries = {retries!r}: "
+            "expected how often a failed request is sent again, for example 5, or 0 for never"
         )
-    return given
+    return retries

@@ -1,4 +1,4 @@
-"""A backend for tests: a function answers. Its results are marked simulated, everywhere."""
+"""A backend for tests: a function answers. Results are marked simulated everywhere."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 
-from pytest_crucible.errors import BackendError
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.sources import sources
+from pytest_crucible.records.errors import BackendError
+from pytest_crucible.records.function_source import sources
 
 
 class ScriptedBackend:
-    """Answers with what `script(request)` returns: a string or a Reply. What it raises, the backend raises.
+    """Answers with the string or Reply that `script(request)` returns, and raises what it raises.
 
-    `latency_s` is waited, without blocking, before each answer.
+    Each reply comes after `latency_s`, without blocking.
     """
 
     simulated = True
@@ -31,10 +31,10 @@ class ScriptedBackend:
             await asyncio.sleep(self._latency_s)
         answer = self._script(request)
         if not isinstance(answer, str | Reply):
-            raise BackendError(f"the script answered a {type(answer).__name__}: return a str or a Reply")
+            raise BackendError(f"the script returned a {type(answer).__name__}: return a str or a Reply")
         return answer if isinstance(answer, Reply) else Reply(text=answer)
 
 
 def _source_hash(script: Callable[[Request], str | Reply]) -> str:
-    """Two scripts that say the same, and read the same, are one checkpoint, unless an identity says otherwise."""
+    """Return a hash of the script's source and of all that it reads: equal scripts are one checkpoint."""
     return hashlib.sha256("\n".join(sources(script)).encode()).hexdigest()

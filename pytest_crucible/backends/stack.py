@@ -1,85 +1,160 @@
-"""A backend with the wrappers that its adapter asks for, in the one order in which they make sense.
+"""The wrappers around a backend, in the one order that works.
 
-From the outside: what is known already (cache), asking again (retries), waiting for a server that is down (breaker), waiting
-for a turn (limit), asking twice (hedge), what counts each request on the wire (metered), and the deadline of each (timed). The
-breaker sees each attempt, so that none is used up on a server that restarts; a retry waits for its turn anew; a hedge
-goes out only when there is room for it; and whatever is counted was sent.
+WRAPPERS lists them from the inside out. The deadline of each request is innermost, so that it does not count waiting. What
+counts requests is next: whatever passes it was sent. A hedge is inside the limit, because it goes out only when a permit is
+spare. The circuit breaker sees each attempt, so that none is used up on a server that restarts; each retry waits for a permit
+again. The cache is outermost: a cached reply needs none of the others.
 """
 
 from __future__ import annotations
 
-from pytest_crucible.backends.breaker import Breaker
-from pytest_crucible.backends.cached import Cached
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pytest_crucible.backends.cache.cached import Cached
+from pytest_crucible.backends.circuit_breaker import CircuitBreaker
+from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.hedging.hedged import Hedged
-from pytest_crucible.backends.hedging.settings import hedge_of
+from pytest_crucible.backends.hedging.settings import read_hedge
 from pytest_crucible.backends.limiting.limited import Limited
-from pytest_crucible.backends.limiting.limits import limits_of
+from pytest_crucible.backends.limiting.limits import read_limits
 from pytest_crucible.backends.metered import Metered
-from pytest_crucible.backends.protocol import Backend, Listed, Remote
-from pytest_crucible.backends.retried import Retried, retries_of
-from pytest_crucible.backends.sharing import Shared
-from pytest_crucible.backends.timed import Timed, timeout_of
-from pytest_crucible.errors import SpecError
+from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Remote
+from pytest_crucible.backends.request_timeout import Timed, read_timeout
+from pytest_crucible.backends.retried import Retried, read_retries
 from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
 
 
-def stacked(backend: Backend, adapter: Adapter, shared: Shared) -> Backend:
-    """The backend as a session asks it. Raises SpecError for settings that cannot be meant."""
-    if isinstance(backend, Listed):  # what is written down is neither slow nor limited nor paid for
+@dataclass(frozen=True)
+class Wrapping:
+    """A backend that is being wrapped: the innermost backend, its adapter, and the session's shared state."""
+
+    backend: Backend
+    adapter: Adapter
+    shared: BackendContext
+    is_free: bool = False
+    """Tokens cost nothing, unless the adapter sets a price."""
+
+    @property
+    def model(self) -> str:
+        """The model on a server, whose tokens have a price."""
+        return self.backend.model if isinstance(self.backend, Remote) else ""
+
+    @property
+    def server(self) -> str:
+        """The key under which backends share a limit and a circuit breaker."""
+        return self.backend.server if isinstance(self.backend, Remote) else f"adapter {self.adapter.name}"
+
+    @property
+    def server_name(self) -> str:
+        """The server's name in messages, without the digest of the key."""
+        is_remote = isinstance(self.backend, Remote)
+        return f"server {self.server.split()[0]}" if is_remote else f"adapter {self.adapter.name!r}"
+
+    @property
+    def is_limited(self) -> bool:
+        """A backend that calls no server has a limit only where one is set."""
+        return isinstance(self.backend, Remote) or "limit" in self.adapter.asking
+
+
+@dataclass(frozen=True)
+class WrapperRow:
+    """One wrapper. Both functions raise SpecError for invalid settings."""
+
+    applies: Callable[[Wrapping], bool]
+    wrap: Callable[[Backend, Wrapping], Backend]
+
+
+def wrap_backend(backend: Backend, adapter: Adapter, shared: BackendContext, *, is_free: bool = False) -> Backend:
+    """Return the backend with the wrappers that apply to its adapter. Raises SpecError for invalid settings."""
+    # Replies in a file are neither slow nor limited nor paid for.
+    if isinstance(backend, KnowsItsSamples):
         _refuse_settings(adapter)
         return backend
-    till = shared.spending.till(adapter, backend.model if isinstance(backend, Remote) else "")
-    metered = Metered(Timed(backend, timeout_of(adapter, backend)), shared.emit, till, starts=shared.starts)
-    limited = _limited(_hedged(metered, backend, adapter, shared), backend, adapter, shared)
-    broken = Breaker(limited, shared.circuits.of(_server(backend, adapter), _name(backend, adapter)))
-    retried = Retried(broken, shared.emit, retries=retries_of(adapter))
-    if shared.cache is None or not is_cached(backend, adapter):
-        return retried
-    return Cached(retried, shared.cache, shared.emit)
+    wrapping = Wrapping(backend, adapter, shared, is_free)
+    wrapped = backend
+    for row in WRAPPERS:
+        if row.applies(wrapping):
+            wrapped = row.wrap(wrapped, wrapping)
+    return wrapped
 
 
-def _hedged(metered: Backend, backend: Backend, adapter: Adapter, shared: Shared) -> Backend:
-    hedge = hedge_of(adapter, shared.seed)
-    if hedge is None:
-        return metered
+def _always(wrapping: Wrapping) -> bool:
+    return True
+
+
+def _time(inner: Backend, wrapping: Wrapping) -> Backend:
+    return Timed(inner, read_timeout(wrapping.adapter, wrapping.backend))
+
+
+def _meter(inner: Backend, wrapping: Wrapping) -> Backend:
+    shared = wrapping.shared
+    meter = shared.spending.meter(wrapping.adapter, wrapping.model, is_free=wrapping.is_free)
+    return Metered(inner, shared.emit, meter, starts=shared.starts)
+
+
+def _has_hedge(wrapping: Wrapping) -> bool:
+    adapter, backend = wrapping.adapter, wrapping.backend
+    if read_hedge(adapter, wrapping.shared.seed) is None:
+        return False
     if not (isinstance(backend, Remote) or backend.simulated):
         raise SpecError(
             f"adapter {adapter.name!r} has a hedge, but backend {adapter.backend!r} has nothing to send a second request to: "
             "it answers one after another, on this machine"
         )
-    limited = isinstance(backend, Remote) or "limit" in adapter.asking
-    spares = shared.limiters.of(_server(backend, adapter), limits_of(adapter)) if limited else None
-    return Hedged(metered, hedge, spares, shared.emit)
+    return True
 
 
-def _limited(inner: Backend, backend: Backend, adapter: Adapter, shared: Shared) -> Backend:
-    """What asks no server has a limit where one is set."""
-    limits = limits_of(adapter)
-    if not (isinstance(backend, Remote) or "limit" in adapter.asking):
-        return inner
-    return Limited(inner, shared.limiters.of(_server(backend, adapter), limits), shared.emit, seen=backend)
+def _hedge(inner: Backend, wrapping: Wrapping) -> Backend:
+    shared, hedge = wrapping.shared, read_hedge(wrapping.adapter, wrapping.shared.seed)
+    spares = shared.limiters.of(wrapping.server, read_limits(wrapping.adapter)) if wrapping.is_limited else None
+    return inner if hedge is None else Hedged(inner, hedge, spares, shared.emit)
 
 
-def _server(backend: Backend, adapter: Adapter) -> str:
-    """Whom those share a limit with that ask it."""
-    return backend.server if isinstance(backend, Remote) else f"adapter {adapter.name}"
+def _limit(inner: Backend, wrapping: Wrapping) -> Backend:
+    shared = wrapping.shared
+    limiter = shared.limiters.of(wrapping.server, read_limits(wrapping.adapter))
+    return Limited(inner, limiter, shared.emit, reporter=wrapping.backend)
 
 
-def _name(backend: Backend, adapter: Adapter) -> str:
-    """What sentences call it: without the digest of the key."""
-    return f"server {backend.server.split()[0]}" if isinstance(backend, Remote) else f"adapter {adapter.name!r}"
+def _break(inner: Backend, wrapping: Wrapping) -> Backend:
+    return CircuitBreaker(inner, wrapping.shared.circuits.of(wrapping.server, wrapping.server_name))
+
+
+def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
+    return Retried(inner, wrapping.shared.emit, retries=read_retries(wrapping.adapter))
+
+
+def _cache(inner: Backend, wrapping: Wrapping) -> Backend:
+    cache = wrapping.shared.cache
+    return inner if cache is None else Cached(inner, cache, wrapping.shared.emit)
+
+
+WRAPPERS = (
+    WrapperRow(_always, _time),
+    WrapperRow(_always, _meter),
+    WrapperRow(_has_hedge, _hedge),
+    WrapperRow(lambda wrapping: wrapping.is_limited, _limit),
+    WrapperRow(_always, _break),
+    WrapperRow(_always, _retry),
+    WrapperRow(
+        lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
+    ),
+)
+"""From the inside out. A guard, which sees every reply, would be one row at the end."""
 
 
 def is_cached(backend: Backend, adapter: Adapter) -> bool:
-    """Whether replies of this backend are worth keeping. Raises SpecError for a setting that cannot be meant."""
-    wanted = adapter.asking.get("cache", not backend.simulated)
-    if not isinstance(wanted, bool):
-        raise SpecError(f"adapter {adapter.name!r} has cache = {wanted!r}: write true or false")
-    if wanted and backend.simulated:
+    """Return whether replies of this backend are cached. Raises SpecError for an invalid `cache`."""
+    is_wanted = adapter.asking.get("cache", not backend.simulated)
+    if not isinstance(is_wanted, bool):
+        raise SpecError(f"adapter {adapter.name!r} has cache = {is_wanted!r}: write true or false")
+    if is_wanted and backend.simulated:
         raise SpecError(
             f"adapter {adapter.name!r} has cache = true, but no model stands behind its answers: leave it out"
         )
-    return wanted and not isinstance(backend, Listed)
+    return is_wanted and not isinstance(backend, KnowsItsSamples)
 
 
 def _refuse_settings(adapter: Adapter) -> None:

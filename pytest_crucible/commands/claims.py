@@ -1,4 +1,4 @@
-"""What may be said of comparisons on the command line: of which metrics, and what is claimed."""
+"""Options that declare comparisons on the command line: metrics, margin and alternative."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from typing import Any
 
 import click
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.markers import ALTERNATIVES, contrast
 from pytest_crucible.records import Contrast
+from pytest_crucible.records.errors import SpecError
 
 _OPTIONS = (
-    click.option("--metric", "metrics", multiple=True, metavar="NAME", help="What to compare; may be repeated."),
-    click.option(
-        "--margin", type=float, metavar="M", help="How much worse is still good enough, as ab_compare has it."
-    ),
-    click.option("--alternative", type=click.Choice(ALTERNATIVES), help="What is claimed, as ab_compare has it."),
+    click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Metric to compare; may be repeated."),
+    click.option("--margin", type=float, metavar="M", help="Largest acceptable loss, as in ab_compare."),
+    click.option("--alternative", type=click.Choice(ALTERNATIVES), help="Claim to test, as in ab_compare."),
 )
 
 
 def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--metric`, `--margin` and `--alternative`, in this order of the help."""
+    """Add `--metric`, `--margin` and `--alternative`, in this order of the help."""
+    # click lists options in the reverse order in which they are added.
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def claims(metrics: Sequence[str], margin: float | None, alternative: str | None) -> tuple[Contrast, ...]:
-    """The comparisons that were named; none where all are wanted. Raises SpecError."""
+def read_claims(metrics: Sequence[str], margin: float | None, alternative: str | None) -> tuple[Contrast, ...]:
+    """Return the named comparisons; an empty tuple compares all metrics. Raises SpecError."""
     if not metrics and (margin is not None or alternative is not None):
-        raise SpecError("a margin or a claim is one metric's: name it with --metric")
+        raise SpecError("--margin and --alternative apply to one metric: name it with --metric")
     return tuple(contrast(name, margin=margin, alternative=alternative) for name in metrics)

@@ -1,4 +1,4 @@
-"""`crucible compare`: two stored runs, or arms of them, or two files of another harness, against each other."""
+"""`crucible compare`: compare two stored runs, arms of them, or two files of another harness."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 
 import click
 
-from pytest_crucible.adopted import DEFAULT_ALPHA, Wishes
-from pytest_crucible.adopting import Adoption
-from pytest_crucible.commands.claims import claim_options, claims
+from pytest_crucible.commands.claims import claim_options, read_claims
 from pytest_crucible.commands.options import json_option, store_option
+from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import say_run, verbose_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.errors import SpecError
-from pytest_crucible.importing.formats import read
-from pytest_crucible.pairing import Side, paired
+from pytest_crucible.importers.formats import read
 from pytest_crucible.records import Contrast, Run
-from pytest_crucible.store.naming import TAGGED
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.compare import StoredArm, compare_runs
+from pytest_crucible.runs.imported import ImportedRun
+from pytest_crucible.runs.imported_plan import DEFAULT_ALPHA, ImportOptions
+from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore
 
 
-@click.command("compare", short_help="Two stored runs, or arms of them, or files, against each other.")
+@click.command("compare", short_help="Compare two stored runs, arms of them, or files.")
 @click.argument("candidate")
 @click.argument("baseline")
 @claim_options
@@ -35,64 +36,67 @@ def command(
 ) -> int:
     """Compare CANDIDATE with BASELINE, sample by sample: the same methods and verdicts as in a session.
 
-    Each is RUN or RUN:ARM, where RUN is the id of a run, or its beginning, `latest` or `tag:NAME`; without an arm the run's
-    candidate is meant. Or both are files that another harness has written, as `crucible import` reads them; then nothing is
-    stored. Without --metric the comparisons are those that the suite declares, and where it declares none, of every metric.
-    Exits 1 when a verdict is missed.
+    Each is RUN or RUN:ARM, where RUN is a run's id, or its beginning, `latest` or `tag:NAME`; ARM is the run's candidate by
+    default. Or both are files of another harness, as `crucible import` reads them; then nothing is stored. Without --metric
+    the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
+    missed.
     """
-    asked = claims(**claimed)
-    if any(Path(one).is_file() or _is_path(one) for one in (candidate, baseline)):
-        run, notes = _files(candidate, baseline, asked, alpha)
+    contrasts = read_claims(**claimed)
+    if any(Path(name).is_file() or _is_path(name) for name in (candidate, baseline)):
+        run, notes = _files(candidate, baseline, contrasts, alpha)
     else:
-        run, notes = _runs(store, candidate, baseline, asked, alpha)
+        run, notes = _runs(store, candidate, baseline, contrasts, alpha)
     say_run(run, verbose, as_json=as_json, notes=notes)
-    return int(any(one.state == "missed" for one in run.verdicts))
+    return int(any(verdict.state == "missed" for verdict in run.verdicts))
 
 
 Compared = tuple[Run, tuple[str, ...]]
 
 
-def _files(candidate: str, baseline: str, asked: tuple[Contrast, ...], alpha: float | None) -> Compared:
-    run = next((one for one in (candidate, baseline) if not Path(one).is_file()), None)
+def _files(candidate: str, baseline: str, contrasts: tuple[Contrast, ...], alpha: float | None) -> Compared:
+    run = next((name for name in (candidate, baseline) if not Path(name).is_file()), None)
     if run is not None and _is_path(run):
         raise SpecError(
             f"{run!r} is neither a file nor a run: give the path of a log or of a table, or what `crucible runs` lists"
         )
     if run is not None:
         raise SpecError(
-            f"{run!r} is no file: compare files with files, or runs with runs (crucible import makes a run)"
+            f"{run!r} is not a file: compare files with files, or runs with runs (crucible import makes a run of a file)"
         )
-    files = [read(Path(one)) for one in (candidate, baseline)]
-    adoption = Adoption.of(files, Wishes(contrasts=asked, alpha=DEFAULT_ALPHA if alpha is None else alpha))
-    return adoption.judged(), adoption.notes
+    files = [read(Path(name), readers=importers()) for name in (candidate, baseline)]
+    adoption = ImportedRun.of(
+        files, ImportOptions(contrasts=contrasts, alpha=DEFAULT_ALPHA if alpha is None else alpha)
+    )
+    return adoption.evaluate_unstored(), adoption.notes
 
 
-def _runs(store: str, candidate: str, baseline: str, asked: tuple[Contrast, ...], alpha: float | None) -> Compared:
+def _runs(store: str, candidate: str, baseline: str, contrasts: tuple[Contrast, ...], alpha: float | None) -> Compared:
     with existing_store(store) as opened:
         ours, theirs = _side(opened, candidate), _side(opened, baseline)
         if ours == theirs:
             raise SpecError(f"{candidate} and {baseline} are the same answers: compare two that differ")
         level = opened.run(ours.run)["alpha"] if alpha is None else alpha
-        return paired(opened, ours, theirs, lambda known: _checked(asked, known), alpha=level)
+        return compare_runs(opened, ours, theirs, lambda metrics: _check_metrics(contrasts, metrics), alpha=level)
 
 
 def _is_path(named: str) -> bool:
-    """Whether it is named as a file is. Ids of runs have no point and no slash; arms and tags, which may, follow a colon."""
+    """Return whether a name looks like a path: run ids have no dot and no slash; arms and tags follow a colon."""
     return ":" not in named and bool(Path(named).suffix or Path(named).parent.name)
 
 
-def _side(store: RunStore, named: str) -> Side:
-    """What stands behind a colon is the arm, but for the one of `tag:`."""
+def _side(store: RunStore, named: str) -> StoredArm:
+    """Return the arm of `RUN:ARM`; the colon of `tag:NAME` does not separate an arm."""
     prefix = TAGGED if named.startswith(TAGGED) else ""
     run, _, arm = named.removeprefix(prefix).partition(":")
-    return Side(store.find_run(prefix + run), arm)
+    return StoredArm(store.find_run(prefix + run), arm)
 
 
-def _checked(asked: tuple[Contrast, ...], known: Sequence[str]) -> tuple[Contrast, ...]:
-    """Raises SpecError for a metric that the arms do not have both."""
-    for one in asked:
-        if one.metric not in known:
+def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> tuple[Contrast, ...]:
+    """Return the comparisons. Raises SpecError for a metric that is missing in one of the arms."""
+    for contrast in contrasts:
+        missing = next((name for name in contrast.metrics if name not in metrics), None)
+        if missing is not None:
             raise SpecError(
-                f"metric {one.metric!r} was not scored in both arms: they share {', '.join(known) or 'none'}"
+                f"metric {missing!r} was not scored in both arms: they share {', '.join(metrics) or 'none'}"
             )
-    return asked
+    return contrasts

@@ -1,4 +1,4 @@
-"""`crucible datasets`: what a marker can name as a dataset, and what is in one."""
+"""`crucible datasets`: the datasets that a marker can name, and the content of one."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from pytest_crucible.builtin import DATASETS, check_dataset_name, release
-from pytest_crucible.commands.options import json_option, say
+from pytest_crucible.builtin import DATASETS, check_dataset_name, find_release
+from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import load_file, load_rows
 from pytest_crucible.datasets.description import Description, describe
 from pytest_crucible.datasets.fetch import cache_folder
 from pytest_crucible.datasets.release import Release
-from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Origin, Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.printable import printable
-from pytest_crucible.wire import to_plain
 
-HEADERS = ("name", "samples", "licence", "here", "what is asked")
+HEADERS = ("name", "samples", "licence", "here", "task")
+# Characters of a field of the first sample: enough to recognise it; a field can be a whole document.
 A_LOOK = 400
-"""Characters of a field of the first sample that are shown."""
 
 
-@click.command("datasets", short_help="The datasets that a marker can name, and what is in one.")
+@click.command("datasets", short_help="The datasets that a marker can name, and the content of one.")
 @click.argument("name", default="")
 @click.option(
-    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="What the file calls a field: input=question."
+    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the file: input=question."
 )
 @json_option
 def command(name: str, fields: Sequence[str], as_json: bool) -> None:
-    """The datasets that this package knows by name; with a NAME or a file, what is in it.
+    """List the built-in datasets; with NAME, describe the content of one.
 
-    NAME is that of a dataset (mmlu:SUBJECT for a part), or the path of a file. --json gives checksums, too.
+    NAME is a dataset's name (mmlu:SUBJECT for a part) or the path of a file. --json includes checksums.
     """
     if not name:
-        say(catalogue_lines(), catalogue(), as_json=as_json)
+        print_result(catalogue_lines(), catalogue(), as_json=as_json)
         return
-    found = release(name)
+    dataset = find_release(name)
     renamed = dict(map(_pair, fields))
-    samples = _of_file(name, renamed) if found is None else load_rows(found, name=name, fields=renamed)
+    samples = _of_file(name, renamed) if dataset is None else load_rows(dataset, name=name, fields=renamed)
     described = describe(samples)
-    origin = None if found is None else found.origin()
+    origin = None if dataset is None else dataset.origin()
     document = {**to_plain(described), "name": name, "origin": to_plain(origin)}
-    say(lines_of(name, described, origin), document, as_json=as_json)
+    print_result(lines_of(name, described, origin), document, as_json=as_json)
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """What is known of every dataset without reading it."""
-    return [_facts(found) for name in DATASETS if (found := release(name)) is not None]
+    """Return the facts about every dataset that are known without reading it."""
+    return [_facts(dataset) for name in DATASETS if (dataset := find_release(name)) is not None]
 
 
 def catalogue_lines() -> list[str]:
-    """A line each, and where their files are looked for."""
-    rows = [(one["name"], f"{one['samples']:,}", one["licence"], one["here"], one["says"]) for one in catalogue()]
+    """Return a line for each dataset, and the folder of their files."""
+    rows = [(row["name"], f"{row['samples']:,}", row["licence"], row["here"], row["says"]) for row in catalogue()]
     align = ("left", "right", "left", "left", "left")
     table = tabulate(rows, headers=HEADERS, tablefmt="plain", colalign=align, disable_numparse=True)
     return [*table.splitlines(), "", f"files are in {os.environ.get('CRUCIBLE_DATA') or cache_folder()}"]
 
 
 def lines_of(name: str, described: Description, origin: Origin | None) -> list[str]:
-    """One dataset, line by line."""
+    """Return the description of one dataset, line by line."""
     rows = [("name", name), ("samples", f"{described.samples:,}")]
     if origin is not None:
         rows += [("licence", origin.licence), ("source", origin.source), ("official", _official(origin))]
@@ -75,17 +75,17 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
         ("duplicate inputs", f"{described.duplicates:,}"),
     ]
     rows += [
-        (name, ", ".join(f"{value}: {n:,}" for value, n in found.items())) for name, found in described.values.items()
+        (name, ", ".join(f"{value}: {n:,}" for value, n in counts.items())) for name, counts in described.values.items()
     ]
     first = {**to_plain(described.first), **described.first.metadata}
-    shown = [(f"first {key}", _look(first[key])) for key in described.columns]
-    return tabulate([*rows, *shown], tablefmt="plain", disable_numparse=True).splitlines()
+    fields = [(f"first {key}", _look(first[key])) for key in described.columns]
+    return tabulate([*rows, *fields], tablefmt="plain", disable_numparse=True).splitlines()
 
 
 def _pair(text: str) -> tuple[str, str]:
     ours, equals, theirs = text.partition("=")
     if not (ours and equals and theirs):
-        raise SpecError(f"--field {text} is no pair: write OURS=THEIRS, such as input=question")
+        raise SpecError(f"--field {text} is not a pair: write OURS=THEIRS, such as input=question")
     return ours, theirs
 
 
@@ -96,15 +96,15 @@ def _of_file(name: str, fields: Mapping[str, str]) -> Sequence[Sample]:
     return load_file(path, fields=fields)
 
 
-def _facts(found: Release) -> dict[str, Any]:
-    places = {file.name: file.found() for file in found.files}
+def _facts(dataset: Release) -> dict[str, Any]:
+    places = {file.name: file.local_path() for file in dataset.files}
     here = sum(path is not None for path in places.values())
     return {
-        "name": found.name,
-        "says": found.says,
-        "samples": found.samples,
-        "licence": found.licence,
-        "source": found.source,
+        "name": dataset.name,
+        "says": dataset.says,
+        "samples": dataset.samples,
+        "licence": dataset.licence,
+        "source": dataset.source,
         "here": "yes" if here == len(places) else f"{here} of {len(places)} files" if here else "no",
         "files": [
             {
@@ -114,7 +114,7 @@ def _facts(found: Release) -> dict[str, Any]:
                 "sha256_of": "archive" if file.members else "file",
                 "path": None if (path := places[file.name]) is None else str(path),
             }
-            for file in found.files
+            for file in dataset.files
         ],
     }
 

@@ -1,4 +1,4 @@
-"""`crucible doctor`: is all well here, and can a run be repeated here?"""
+"""`crucible doctor`: check the run store and the adapters, or whether a run can be reproduced here."""
 
 from __future__ import annotations
 
@@ -7,50 +7,59 @@ from pathlib import Path
 
 import click
 
-from pytest_crucible.commands.options import json_option, say, store_option
+from pytest_crucible.adapters.config import read_adapters
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.errors import CrucibleError
-from pytest_crucible.numerals import counted
-from pytest_crucible.plan.adapters import read_adapters
-from pytest_crucible.repeating import Finding, repeatable
-from pytest_crucible.store.history import listed_runs
+from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.runs.reproduce import ReproductionCheck, reproduction_checks
+from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.schema import FORMAT
 
 
-@click.command("doctor", short_help="Is all well here? With a run: can it be repeated here, and what differs?")
+@click.command(
+    "doctor", short_help="Check the run store and adapters; with RUN, whether that run can be reproduced here."
+)
 @click.argument("run", default="")
 @store_option
 @json_option
 def command(run: str, store: str, as_json: bool) -> int:
-    """Is the run store whole, and are the adapters readable? With RUN: can that run be repeated here, and what differs?
+    """Check the run store and adapters; with RUN, whether that run can be reproduced here, and what differs.
 
-    Tests are collected as that run had them, nothing is asked. Exits 1 when something is wrong, or would be another run.
+    Tests are collected as that run collected them, and no model is called. Exits 1 when something is wrong or differs.
     """
-    found = list(_of_run(store, run) if run else _of_place(store))
-    say(map(_line, found), found, as_json=as_json)
-    return int(any(not one.fits for one in found))
+    checks = list(_check_run(store, run) if run else _check_place(store))
+    print_result(map(_line, checks), checks, as_json=as_json)
+    return int(any(not check.matches for check in checks))
 
 
-def _of_run(where: str, named: str) -> Iterator[Finding]:
+def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
+    # Imported here: it imports pytest, which the other commands do without.
+    from pytest_crucible.session.collect_plans import collect_plans
+
     with existing_store(where) as opened:
         run = opened.find_run(named)
         facts, plans = opened.run(run), [plan for _, plan, _ in opened.experiments(run)]
-    yield from repeatable(facts, plans, Path.cwd())
+    yield from reproduction_checks(facts, plans, Path.cwd(), collect_plans)
 
 
-def _of_place(where: str) -> Iterator[Finding]:
+def _check_place(where: str) -> Iterator[ReproductionCheck]:
     try:
         with existing_store(where) as opened:
-            runs = listed_runs(opened)
-        cut = sum(one.status != "finished" for one in runs)
-        yield Finding("run store", True, f"format {FORMAT}, {counted(len(runs), 'run')}, {cut} of them cut short")
+            runs = list_runs(opened)
+        cut = sum(run.status != "finished" for run in runs)
+        yield ReproductionCheck(
+            "run store", True, f"format {FORMAT}, {quantity(len(runs), 'run')}, {cut} of them cut short"
+        )
     except CrucibleError as error:
-        yield Finding("run store", False, str(error))
+        yield ReproductionCheck("run store", False, str(error))
     try:
-        yield Finding("adapters", True, ", ".join(sorted(read_adapters(Path.cwd()))) or "none are configured here")
+        yield ReproductionCheck(
+            "adapters", True, ", ".join(sorted(read_adapters(Path.cwd()))) or "none are configured here"
+        )
     except CrucibleError as error:
-        yield Finding("adapters", False, str(error))
+        yield ReproductionCheck("adapters", False, str(error))
 
 
-def _line(one: Finding) -> str:
-    return f"{'ok     ' if one.fits else 'differs'}  {one.what}: {one.said}"
+def _line(check: ReproductionCheck) -> str:
+    return f"{'ok     ' if check.matches else 'differs'}  {check.subject}: {check.detail}"

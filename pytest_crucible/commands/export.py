@@ -1,4 +1,4 @@
-"""`crucible export`: what a run has stored, as a file."""
+"""`crucible export`: a table of a stored run as a file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
-from pytest_crucible.commands.options import json_option, run_argument, say, store_option
+from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.exports.formats import FORMATS, write_file, writer
-from pytest_crucible.numerals import counted
+from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
+from pytest_crucible.presets import EXPORTS
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.store.tables import TABLES
 
+WHAT = (*TABLES, *EXPORTS)
 
-@click.command("export", short_help="Write what a run has stored into a file.")
+
+@click.command("export", short_help="Write a table of a stored run into a file.")
 @run_argument
 @store_option
 @click.option(
@@ -24,16 +28,18 @@ from pytest_crucible.store.tables import TABLES
     metavar="FILE",
     help=f"FILE.{{{','.join(FORMATS)}}}",
 )
-@click.option("--what", type=click.Choice(tuple(TABLES)), default="observations", help="Which table.")
+@click.option("--what", type=click.Choice(WHAT), default="observations", help="Which table.")
 @json_option
 def command(run: str, store: str, output: Path, what: str, as_json: bool) -> None:
-    """Write what a run has stored into a file, one row an observation, a reply, an event or a finding.
+    """Write a table of a stored run into a file: one row for each observation, reply, event or finding.
 
-    RUN is the id of a run, or its beginning; without one it is the latest.
+    RUN is a run's id, or its beginning; by default the latest.
     """
-    writer(output.suffix.removeprefix("."))  # before the store is opened: what cannot be written is not read
+    # Checked before the store is opened: an unknown format needs no table.
+    find_writer(output.suffix.removeprefix("."))
     with existing_store(store) as opened:
         run = opened.find_run(run)
-        rows = write_file(TABLES[what](opened, run), output)
-    said = f"{counted(rows, what.removesuffix('s'))} of run {run} written to {output}"
-    say([said], {"run": run, "what": what, "rows": rows, "file": str(output)}, as_json=as_json)
+        table = TABLES[what] if what in TABLES else load_object(EXPORTS[what])
+        rows = write_file(table(opened, run), output)
+    sentence = f"{quantity(rows, what.removesuffix('s'))} of run {run} written to {output}"
+    print_result([sentence], {"run": run, "what": what, "rows": rows, "file": str(output)}, as_json=as_json)

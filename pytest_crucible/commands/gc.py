@@ -1,4 +1,4 @@
-"""`crucible gc`: keep the run store small."""
+"""`crucible gc`: remove old runs and cached replies from the run store."""
 
 from __future__ import annotations
 
@@ -6,40 +6,45 @@ import datetime
 
 import click
 
-from pytest_crucible.commands.options import json_option, say, store_option
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.numerals import counted
-from pytest_crucible.store.clearing import clear, clearable
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.store.prune import clear, find_prunable
 
 
-@click.command("gc", short_help="Remove what is old from the run store.")
-@click.option("--keep-runs", type=click.IntRange(min=0), default=20, metavar="N", help="The newest runs stay.")
-@click.option("--keep-days", type=click.FloatRange(min=0), default=90.0, metavar="D", help="Younger ones stay too.")
+@click.command("gc", short_help="Remove old runs and cached replies from the run store.")
+@click.option("--keep-runs", type=click.IntRange(min=0), default=20, metavar="N", help="Keep the N newest runs.")
+@click.option(
+    "--keep-days", type=click.FloatRange(min=0), default=90.0, metavar="D", help="Also keep runs younger than D days."
+)
 @click.option(
     "--cache-days",
     type=click.FloatRange(min=0),
     metavar="D",
-    show_default="all stay",
-    help="Cached replies that are younger stay.",
+    show_default="keep all",
+    help="Keep cached replies younger than D days.",
 )
-@click.option("--delete", is_flag=True, help="Do it; without this it is only said what would go.")
+@click.option("--delete", is_flag=True, help="Delete. Without it, only list what would be deleted.")
 @store_option
 @json_option
 def command(
     keep_runs: int, keep_days: float, cache_days: float | None, delete: bool, store: str, as_json: bool
 ) -> None:
-    """Remove runs that are neither among the newest nor young, with all their answers, and cached replies that are old.
+    """Remove old runs, with all their answers, and old cached replies.
 
-    A run that has a tag or was promoted stays, and so does one that is running. Without --delete nothing is removed: it is
-    said what would be. A dataset goes with the last run that asked it.
+    Runs with a tag, promoted runs and running ones are kept. Without --delete nothing is removed, only listed. A dataset is
+    removed with the last run that used it.
     """
+    # Taken once, so that all runs and replies are compared with one moment.
     at = datetime.datetime.now(datetime.UTC)
     with existing_store(store) as opened:
-        found = clearable(opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days)
-        freed = clear(opened, found) if delete else 0
-    what = f"{counted(len(found.runs), 'run')} and {found.replies:,} cached replies"
+        prunable = find_prunable(opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days)
+        freed = clear(opened, prunable) if delete else 0
+    what = f"{quantity(len(prunable.runs), 'run')} and {prunable.replies:,} cached replies"
     size = f" ({freed / 2**20:,.1f} MiB)" if freed else ""
-    lines = [f"removed {what}{size}" if delete else f"would remove {what}: --delete does", *found.runs]
-    say(
-        lines, {"runs": found.runs, "cached_replies": found.replies, "deleted": delete, "freed": freed}, as_json=as_json
+    lines = [f"removed {what}{size}" if delete else f"would remove {what}: --delete does", *prunable.runs]
+    print_result(
+        lines,
+        {"runs": prunable.runs, "cached_replies": prunable.replies, "deleted": delete, "freed": freed},
+        as_json=as_json,
     )

@@ -1,4 +1,4 @@
-"""`crucible import`: what another harness has measured, as a run of our own."""
+"""`crucible import`: results of another harness as a run in the run store."""
 
 from __future__ import annotations
 
@@ -11,44 +11,47 @@ from typing import Any
 
 import click
 
-from pytest_crucible.adopted import DEFAULT_ALPHA, Wishes
-from pytest_crucible.adopting import Adoption
-from pytest_crucible.commands.claims import claim_options, claims
-from pytest_crucible.commands.options import json_option, say, store_option
-from pytest_crucible.errors import SpecError
-from pytest_crucible.importing.facts import Declared
-from pytest_crucible.importing.formats import READERS, read
-from pytest_crucible.importing.results import Imported
-from pytest_crucible.numerals import counted
+from pytest_crucible.commands.claims import claim_options, read_claims
+from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.commands.plugins import importers
+from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.redaction import hider
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.redaction import hider
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
+from pytest_crucible.runs.imported import ImportedRun
+from pytest_crucible.runs.imported_plan import DEFAULT_ALPHA, ImportOptions
 from pytest_crucible.store.runs import RunStore
 
 
-@click.command("import", short_help="What another harness has measured, as a run.")
+@click.command("import", short_help="Store results of another harness as a run.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--as",
     "harness",
     default="",
     metavar="HARNESS",
-    show_default="seen from what is in them",
-    help=f"Who wrote the files: {', '.join(READERS)}.",
+    show_default="detected from their content",
+    help=f"Harness that wrote the files: {', '.join(importers())}.",
 )
-@click.option("--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once a file, in their order.")
-@click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm that is judged.")
+@click.option(
+    "--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once for each file, in their order."
+)
+@click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm to evaluate.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
 @claim_options
 @click.option(
-    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="What a column of a table has; may be repeated."
+    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="Role of a table's column; may be repeated."
 )
-@click.option("--lower", multiple=True, metavar="METRIC", help="A metric of which less is better; may be repeated.")
-@click.option("--higher", multiple=True, metavar="METRIC", help="A metric of which more is better; may be repeated.")
+@click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
+@click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @click.option(
-    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Values that it can have; may be repeated."
+    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric's values; may be repeated."
 )
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
@@ -70,39 +73,47 @@ def command(
     as_json: bool,
     **claimed: Any,
 ) -> int:
-    """Read what other harnesses have measured, sample by sample, and store it as a run with verdicts.
+    """Read the results of other harnesses, sample by sample, and store them as a run with verdicts.
 
-    The first arm of the first FILE is the candidate, and all others that were asked the same are its baselines. Exits 1 when
+    The first arm of the first FILE is the candidate, and all other arms with the same samples are its baselines. Exits 1 when
     a verdict is missed.
     """
-    wanted = [parse_target(text) for text in targets]
-    named = dict(_named(text) for text in columns)
+    quality_targets = [parse_target(text) for text in targets]
+    roles = dict(_parse_column(text) for text in columns)
     declared = Declared(lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges)))
-    found = [read(path, harness, named) for path in files]
-    wishes = Wishes(
-        arms=arms, candidate=candidate, targets=wanted, contrasts=claims(**claimed), declared=declared, alpha=alpha
+    files_read = [read(path, harness, roles, readers=importers()) for path in files]
+    wishes = ImportOptions(
+        arms=arms,
+        candidate=candidate,
+        targets=quality_targets,
+        contrasts=read_claims(**claimed),
+        declared=declared,
+        alpha=alpha,
     )
-    adoption = Adoption.of(found, wishes)
+    adoption = ImportedRun.of(files_read, wishes)
     opened = RunStore(store, hider())
     try:
         run = adoption.enter(opened)
-        run = replace(run, exit_status=int(any(one.state == "missed" for one in run.verdicts)))
+        # A session's status comes from pytest; an imported run has only its verdicts.
+        run = replace(run, exit_status=int(any(verdict.state == "missed" for verdict in run.verdicts)))
         opened.set_exit_status(run.id, run.exit_status)
     finally:
         opened.close()
-    lines = [one.text for one in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
-    said = [*_read(found), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
-    say(map(printable, said), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
+    lines = [line.text for line in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
+    lines_printed = [*_read(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
+    print_result(map(printable, lines_printed), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
     return run.exit_status
 
 
-def _read(files: Sequence[Imported]) -> Iterator[str]:
+def _read(files: Sequence[ImportedFile]) -> Iterator[str]:
     for file in files:
-        told = ", ".join(f"{one.arm} on {one.task} ({counted(len(one.rows), 'result')})" for one in file.results)
-        yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {told}"
+        arms = ", ".join(
+            f"{results.arm} on {results.task} ({quantity(len(results.rows), 'result')})" for results in file.results
+        )
+        yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {arms}"
 
 
-def _named(text: str) -> tuple[str, str]:
+def _parse_column(text: str) -> tuple[str, str]:
     role, _, name = text.partition("=")
     if not name:
         raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
@@ -114,6 +125,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
     try:
         low, high = map(float, ends.split(":"))
     except ValueError:
+        # Not a number: every comparison with it is false, so the check below refuses it too.
         low = high = math.nan
     if not name or not low < high:
         raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")

@@ -1,4 +1,4 @@
-"""`crucible metrics`: what a marker can name by a string, a line each."""
+"""`crucible metrics`: the metrics that a marker can name, a line for each."""
 
 from __future__ import annotations
 
@@ -8,46 +8,51 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from pytest_crucible.builtin import METRICS, load
-from pytest_crucible.commands.options import json_option, say
+from pytest_crucible.builtin import METRICS
+from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.metrics import Metric
+from pytest_crucible.records.object_reference import load_object
 
-HEADERS = ("name", "kind", "better", "range", "what it says")
+HEADERS = ("name", "kind", "better", "range", "meaning")
 
 
 @click.command("metrics", short_help="The metrics that a marker can name.")
 @json_option
 def command(as_json: bool) -> None:
-    """The metrics that this package registers, with --json their versions too.
+    """List the built-in metrics; --json includes their versions.
 
-    Those of a conftest.py are known to its tests alone.
+    Metrics of a conftest.py are known only to its tests.
     """
-    metrics: list[Metric] = [load(METRICS[name]) for name in sorted(METRICS)]
-    rows = [(one.name, one.facts.kind or "", one.facts.direction, _range(one), _sentence(one)) for one in metrics]
+    metrics: list[Metric] = [load_object(METRICS[name]) for name in sorted(METRICS)]
+    rows = [
+        (metric.name, metric.facts.kind or "", metric.facts.direction, _range(metric), _sentence(metric))
+        for metric in metrics
+    ]
     lines = tabulate(rows, headers=HEADERS, tablefmt="plain").splitlines()
-    say(lines, [_facts(one) for one in metrics], as_json=as_json)
+    print_result(lines, [_facts(metric) for metric in metrics], as_json=as_json)
 
 
-def _facts(one: Metric) -> dict[str, Any]:
-    facts = one.facts
+def _facts(metric: Metric) -> dict[str, Any]:
+    facts = metric.facts
     low, high = (end if math.isfinite(end) else None for end in (facts.low, facts.high))
     return {
-        "name": one.name,
+        "name": metric.name,
         "kind": facts.kind,
         "direction": facts.direction,
         "low": low,
         "high": high,
         "version": facts.version,
-        "says": _sentence(one),
+        "says": _sentence(metric),
     }
 
 
-def _range(one: Metric) -> str:
-    low, high = one.facts.low, one.facts.high
+def _range(metric: Metric) -> str:
+    low, high = metric.facts.low, metric.facts.high
     if not math.isfinite(low):
         return ""
     return f"{low:g} to {high:g}" if math.isfinite(high) else f"from {low:g}"
 
 
-def _sentence(one: Metric) -> str:
-    return (one.function.__doc__ or "").strip().splitlines()[0]
+def _sentence(metric: Metric) -> str:
+    # The first line of the docstring describes the metric, so both stay equal.
+    return (metric.function.__doc__ or "").strip().splitlines()[0]

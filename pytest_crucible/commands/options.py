@@ -1,4 +1,4 @@
-"""What several commands take and give alike: a run, the store that it is in, and JSON for programs. Opens no store itself."""
+"""Options and output that commands share: a run, its run store, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any
 
 import click
 
-from pytest_crucible.wire import to_plain
+from pytest_crucible.commands.pytest_configuration import session_store
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.settings import DEFAULT_STORE
 
-DEFAULT_STORE = ".crucible/crucible.db"
-
+# RUN is a run's id, or its beginning. Empty by default, which the run store resolves to the latest run.
 run_argument = click.argument("run", default="")
-"""RUN: the id of a run, or its beginning; without one it is the latest run."""
 store_option = click.option(
     "--store",
     envvar="CRUCIBLE_STORE",
-    default=DEFAULT_STORE,
+    default=session_store,
+    show_default=f"crucible_store of pytest's configuration, else {DEFAULT_STORE}",
     metavar="WHERE",
-    help="Run store: a path or a database URL; CRUCIBLE_STORE says the same.",
+    help="Run store: a path or a database URL (env: CRUCIBLE_STORE).",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Say it as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def say(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
-    """Lines for people, or the same as a JSON document."""
+def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
+    """Print lines, or the same as a JSON document."""
     if as_json:
         click.echo(json.dumps(to_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
     else:

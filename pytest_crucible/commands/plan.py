@@ -1,4 +1,4 @@
-"""`crucible plan`: samples, tokens and money that a wanted difference takes, before anything is spent."""
+"""`crucible plan`: the samples, tokens and money needed to detect a difference, before they are spent."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from dataclasses import dataclass
 import click
 from tabulate import tabulate
 
-from pytest_crucible.analyse.spreads import pair_spreads
-from pytest_crucible.commands.answers import given_answers
-from pytest_crucible.commands.options import json_option, say, store_option
+from pytest_crucible.analyse.pair_variability import pair_variabilities
+from pytest_crucible.commands.load import stored_inputs
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.errors import SpecError
-from pytest_crucible.plan.requirements import ASSUMED, samples_to_detect, samples_to_prove
-from pytest_crucible.recalling import recalled
-from pytest_crucible.records import Analysis, PairSpread
+from pytest_crucible.plan.sample_size import ASSUMED, samples_to_detect, samples_to_prove
+from pytest_crucible.records import Analysis, PairVariability
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.load import load_run
+from pytest_crucible.sections.usage import Usages
 
 HEADS = ("metric", "baseline", "the arms differ", "samples", "replies", "tokens", "cost")
 
 
 @dataclass(frozen=True)
 class PerSample:
-    """What it took to ask all arms for one sample; None where it is not known."""
+    """Cost of querying all arms for one sample; None where it is unknown."""
 
     replies: float
     tokens: float | None
@@ -31,24 +32,24 @@ class PerSample:
 
 @dataclass(frozen=True)
 class Need:
-    """What one comparison takes."""
+    """Samples, replies, tokens and cost that one comparison needs."""
 
-    spread: PairSpread
+    spread: PairVariability
     samples: int | None
     replies: float | None
     tokens: float | None
     cost_usd: float | None
 
 
-@click.command("plan", short_help="Samples and cost that a wanted difference takes, before they are spent.")
+@click.command("plan", short_help="Samples and cost needed to detect a difference.")
 @click.argument("run", default="")
 @click.option(
-    "--difference", type=float, metavar="D", help="What is to be detected, in the metric's units: 0.02 is two points."
+    "--difference", type=float, metavar="D", help="Difference to detect, in the metric's units: 0.02 is two points."
 )
-@click.option("--margin", type=float, metavar="M", help="Or how much worse is still good enough, and to be proven.")
-@click.option("--power", type=float, default=0.8, metavar="P", help="How likely it is to succeed.")
+@click.option("--margin", type=float, metavar="M", help="Or the margin to prove: the largest acceptable loss.")
+@click.option("--power", type=float, default=0.8, metavar="P", help="Probability of detecting or proving it.")
 @click.option("--alpha", type=float, default=0.05, metavar="A", help="Error rate of all claims together.")
-@click.option("--questions", type=click.IntRange(min=1), default=1, metavar="N", help="Comparisons that share alpha.")
+@click.option("--family-size", type=click.IntRange(min=1), default=1, metavar="N", help="Comparisons that share alpha.")
 @store_option
 @json_option
 def command(
@@ -57,64 +58,86 @@ def command(
     margin: float | None,
     power: float,
     alpha: float,
-    questions: int,
+    family_size: int,
     store: str,
     as_json: bool,
 ) -> None:
-    """Samples, replies, tokens and cost that it takes to detect a difference, or to prove a margin.
+    """Print the samples, replies, tokens and cost needed to detect a difference, or to prove a margin.
 
     With RUN (an id, its beginning, `latest` or `tag:NAME`) the spread of the differences and the cost of a sample are those
-    that this run has seen; without it a spread is assumed, and the cost is unknown.
+    of that run; without it a spread is assumed, and the cost is unknown.
     """
+    # Exactly one of them: they ask for different sample sizes.
     if (difference is None) == (margin is None):
-        raise SpecError("say what is wanted: either --difference=D or --margin=M")
+        raise SpecError("give either --difference=D or --margin=M")
     for option, amount in (("--difference", difference), ("--margin", margin)):
         if amount is not None and not amount > 0:
-            raise SpecError(f"{option}={amount:g} is nothing to look for: write a number above 0, such as 0.05")
-    seen, per_sample = _seen(store, run) if run else (ASSUMED, {"": PerSample(2, None, None)})
+            raise SpecError(f"{option}={amount:g} is not a positive number: write a number above 0, such as 0.05")
+    variabilities, per_sample = _read_run(store, run) if run else (ASSUMED, {"": PerSample(2, None, None)})
     needs = [
-        _need(one, per_sample[one.nodeid], difference=difference, margin=margin, power=power, alpha=alpha / questions)
-        for one in seen
+        _need(
+            spread,
+            per_sample[spread.nodeid],
+            difference=difference,
+            margin=margin,
+            power=power,
+            alpha=alpha / family_size,
+        )
+        for spread in variabilities
     ]
-    wanted = (
-        f"to detect a difference of {difference:g}" if difference is not None else f"to prove a margin of {margin:g}"
-    )
-    head = f"{wanted}: alpha {alpha / questions:.3g}, power {power:g}, {f'as run {run} has it' if run else 'on assumptions'}"
-    say([head, "", *_lines(needs)], needs, as_json=as_json)
+    goal = f"to detect a difference of {difference:g}" if difference is not None else f"to prove a margin of {margin:g}"
+    basis = f"spread and cost from run {run}" if run else "spread assumed, cost unknown"
+    head = f"{goal}: alpha {alpha / family_size:.3g}, power {power:g}, {basis}"
+    print_result([head, "", *_lines(needs)], needs, as_json=as_json)
 
 
-def _seen(store: str, run: str) -> tuple[Sequence[PairSpread], Mapping[str, PerSample]]:
+def _read_run(store: str, run: str) -> tuple[Sequence[PairVariability], Mapping[str, PerSample]]:
     with existing_store(store) as opened:
         full = opened.find_run(run)
-        spreads = [one for given in given_answers(opened, full) for one in pair_spreads(given)]
-        costs = {one.plan.nodeid: _per_sample(one) for one in recalled(opened, full).experiments}
+        spreads = [spread for inputs in stored_inputs(opened, full) for spread in pair_variabilities(inputs)]
+        costs = {analysis.plan.nodeid: _per_sample(analysis) for analysis in load_run(opened, full).experiments}
     if not spreads:
-        raise SpecError(f"run {full} compared nothing, so how much the arms differ is not known: name one that did")
+        raise SpecError(f"run {full} has no comparison, so the spread of differences is unknown: name a run with one")
     return spreads, costs
 
 
 def _per_sample(analysis: Analysis) -> PerSample:
-    """Of the arms that this run asked itself: a baseline whose answers were stored is taken to cost what they do."""
-    replies, asked = len(analysis.plan.arms) * analysis.plan.epochs, [one for one in analysis.usage if one.answered]
-    answered = sum(one.answered for one in asked)
-    tokens = [(one.input_tokens or 0) + (one.output_tokens or 0) for one in asked if not one.uncounted]
-    costs = [one.cost_usd for one in asked if one.cost_usd is not None and not one.unpriced]
+    """Return the cost of one sample in all arms, from the usage of the arms that this run queried."""
+    # A baseline whose answers were stored has no usage of its own: it is assumed to cost as much as the queried arms.
+    usage: Usages | None = analysis.sections["usage"].result if "usage" in analysis.sections else None
+    queried = [arm_usage for arm_usage in usage.usages if arm_usage.answered] if usage else []
+    # One sample is queried in every arm and every repeat.
+    replies = len(analysis.plan.arms) * analysis.plan.epochs
+    answered = sum(arm_usage.answered for arm_usage in queried)
+    tokens = [
+        (arm_usage.input_tokens or 0) + (arm_usage.output_tokens or 0)
+        for arm_usage in queried
+        if not arm_usage.uncounted
+    ]
+    costs = [arm_usage.cost_usd for arm_usage in queried if arm_usage.cost_usd is not None and not arm_usage.unpriced]
     return PerSample(
         replies=replies,
-        tokens=replies * sum(tokens) / answered if asked and len(tokens) == len(asked) else None,
-        cost_usd=replies * sum(costs) / answered if asked and len(costs) == len(asked) else None,
+        tokens=replies * sum(tokens) / answered if queried and len(tokens) == len(queried) else None,
+        cost_usd=replies * sum(costs) / answered if queried and len(costs) == len(queried) else None,
     )
 
 
 def _need(
-    spread: PairSpread, each: PerSample, *, difference: float | None, margin: float | None, power: float, alpha: float
+    spread: PairVariability,
+    each: PerSample,
+    *,
+    difference: float | None,
+    margin: float | None,
+    power: float,
+    alpha: float,
 ) -> Need:
     if difference is not None:
         samples = samples_to_detect(difference, spread, alpha=alpha, power=power)
     else:
         samples = samples_to_prove(margin or 0.0, spread, alpha=alpha, power=power)
     amounts = [
-        None if samples is None or one is None else samples * one for one in (each.replies, each.tokens, each.cost_usd)
+        None if samples is None or amount is None else samples * amount
+        for amount in (each.replies, each.tokens, each.cost_usd)
     ]
     return Need(spread, samples, *amounts)
 
@@ -122,20 +145,20 @@ def _need(
 def _lines(needs: Sequence[Need]) -> Iterator[str]:
     rows = [
         (
-            one.spread.metric,
-            one.spread.baseline,
-            _differ(one.spread),
-            *map(_amount, (one.samples, one.replies, one.tokens)),
-            _cost(one),
+            need.spread.metric,
+            need.spread.baseline,
+            _differ(need.spread),
+            *map(_amount, (need.samples, need.replies, need.tokens)),
+            _cost(need),
         )
-        for one in needs
+        for need in needs
     ]
     yield from tabulate(
         [HEADS, *rows], tablefmt="plain", disable_numparse=True, colalign=("left",) * 3 + ("right",) * 4
     ).splitlines()
 
 
-def _differ(spread: PairSpread) -> str:
+def _differ(spread: PairVariability) -> str:
     if spread.discordance is not None:
         return f"on {spread.discordance * 100:.3g} % of samples"
     return f"by a spread of {spread.deviation:.3g}"
@@ -145,5 +168,5 @@ def _amount(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.0f}"
 
 
-def _cost(one: Need) -> str:
-    return "unknown" if one.cost_usd is None else f"{one.cost_usd:,.2f} USD"
+def _cost(need: Need) -> str:
+    return "unknown" if need.cost_usd is None else f"{need.cost_usd:,.2f} USD"

@@ -1,4 +1,4 @@
-"""`crucible report`: a stored run, told in the same formats as a session tells its own."""
+"""`crucible report`: report files of a stored run, in the formats of a session's reports."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from pytest_crucible import builtin
-from pytest_crucible.commands.options import json_option, run_argument, say, store_option
+from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.errors import SpecError
-from pytest_crucible.outputs import check, outputs, write
-from pytest_crucible.recalling import recalled
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 
 
-@click.command("report", short_help="Tell a stored run, as files.")
+@click.command("report", short_help="Write report files of a stored run.")
 @run_argument
 @store_option
 @click.option(
@@ -23,19 +23,20 @@ from pytest_crucible.recalling import recalled
 )
 @json_option
 def command(run: str, store: str, files: Sequence[str], as_json: bool) -> None:
-    """Tell a stored run, in as many files as are asked for, each in the format of its extension.
+    """Write report files of a stored run, each in the format of its extension.
 
-    RUN is the id of a run, or its beginning; without one it is the latest.
+    RUN is a run's id, or its beginning; by default the latest.
     """
-    wanted = outputs(files, builtin.REPORTERS, Path())
-    for output in wanted:  # before the store is opened: what cannot be written is not read
-        check(output)
+    outputs = report_files(files, builtin.REPORTERS, Path())
+    # Checked first: analysing a large run takes a while, and would be in vain if no file can be written.
+    for output in outputs:
+        check_writable(output)
     with existing_store(store) as opened:
-        found = recalled(opened, opened.find_run(run))
-    for output in wanted:
+        stored = load_run(opened, opened.find_run(run))
+    for output in outputs:
         try:
-            write(output, found)
+            write_report(output, stored)
         except SpecError as error:
             raise SpecError(f"report {str(output.path)!r} was not written: {error}") from error
-    said = [f"report of run {found.id} written to {output.path}" for output in wanted]
-    say(said, {"run": found.id, "files": [str(output.path) for output in wanted]}, as_json=as_json)
+    lines = [f"report of run {stored.id} written to {output.path}" for output in outputs]
+    print_result(lines, {"run": stored.id, "files": [str(output.path) for output in outputs]}, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`crucible runs`: what is in the run store."""
+"""`crucible runs`: the runs in the run store."""
 
 from __future__ import annotations
 
@@ -6,52 +6,53 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from pytest_crucible.commands.options import json_option, say, store_option
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.records import RunListed
-from pytest_crucible.store.history import listed_runs
+from pytest_crucible.records import RunSummary
+from pytest_crucible.store.history import list_runs
 
 
 @click.command("runs", short_help="The runs in the store, newest first.")
 @store_option
-@click.option("--tag", default="", metavar="NAME", help="Those that have this tag.")
-@click.option("--suite", default="", metavar="TEXT", help="Those with an experiment whose name has this text in it.")
-@click.option("--adapter", default="", metavar="NAME", help="Those that asked this adapter.")
-@click.option("--limit", type=click.IntRange(min=0), default=20, metavar="N", help="The most that are told; 0 for all.")
+@click.option("--tag", default="", metavar="NAME", help="Only runs with this tag.")
+@click.option("--suite", default="", metavar="TEXT", help="Only runs with an experiment whose name contains this text.")
+@click.option("--adapter", default="", metavar="NAME", help="Only runs that queried this adapter.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, metavar="N", help="Show at most N runs (0: all).")
 @json_option
 def command(store: str, tag: str, suite: str, adapter: str, limit: int, as_json: bool) -> None:
-    """The runs in the store, newest first: when, of what, with what verdicts, and their tags."""
+    """List the runs in the store, newest first: start, commit, arms, experiments, verdicts and tags."""
     with existing_store(store) as opened:
-        found = listed_runs(opened, tag=tag, suite=suite, adapter=adapter, limit=limit)
-    say(_lines(found), found, as_json=as_json)
+        listed = list_runs(opened, tag=tag, suite=suite, adapter=adapter, limit=limit)
+    print_result(_lines(listed), listed, as_json=as_json)
 
 
-def _lines(found: Sequence[RunListed]) -> Iterator[str]:
+def _lines(listed: Sequence[RunSummary]) -> Iterator[str]:
+    # Imported here: `verdict_counts` is used by commands that print no table.
     from tabulate import tabulate
 
-    if not found:
-        yield "no such run"
+    if not listed:
+        yield "no run matches"
         return
     heads = ("run", "started", "commit", "arms", "experiments", "verdicts", "tags")
-    yield from tabulate([heads, *map(_row, found)], tablefmt="plain", disable_numparse=True).splitlines()
+    yield from tabulate([heads, *map(_row, listed)], tablefmt="plain", disable_numparse=True).splitlines()
 
 
-def _row(one: RunListed) -> tuple[str, ...]:
-    first, *rest = one.experiments or ("",)
+def _row(run: RunSummary) -> tuple[str, ...]:
+    first, *rest = run.experiments or ("",)
     more = f" and {len(rest)} more" if rest else ""
     return (
-        one.id,
-        one.started[:19].replace("T", " "),
-        (one.commit or "-")[:8] + ("+" if one.dirty else ""),
-        " vs ".join(one.arms),
+        run.id,
+        run.started[:19].replace("T", " "),
+        (run.commit or "-")[:8] + ("+" if run.dirty else ""),
+        " vs ".join(run.arms),
         first.partition("::")[2] + more,
-        verdict_counts(one),
-        " ".join(one.tags),
+        verdict_counts(run),
+        " ".join(run.tags),
     )
 
 
-def verdict_counts(one: RunListed) -> str:
-    """`2 met, 1 missed`, and whether the run came to its end."""
-    told = [f"{n} {state}" for state, n in sorted(one.verdicts.items())]
-    ended = [] if one.status == "finished" else [one.status]
-    return ", ".join([*told, *ended]) or "none"
+def verdict_counts(run: RunSummary) -> str:
+    """Return `2 met, 1 missed`, and the status of a run that is not finished."""
+    counts = [f"{n} {state}" for state, n in sorted(run.verdicts.items())]
+    ended = [] if run.status == "finished" else [run.status]
+    return ", ".join([*counts, *ended]) or "none"

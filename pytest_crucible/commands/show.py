@@ -1,45 +1,109 @@
-"""`crucible show`: a stored run, as its session told it."""
+"""`crucible show`: a stored run as its session reported it, or one sample's conversations."""
 
 from __future__ import annotations
 
+import difflib
 import shutil
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
-from pytest_crucible.commands.options import json_option, run_argument, say, store_option
+from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.commands.stores import existing_store
-from pytest_crucible.recalling import recalled
 from pytest_crucible.records import Run
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
+from pytest_crucible.runs.load import load_run
+from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.sample_rows import all_sample_ids
 
-verbose_option = click.option("-v", "--verbose", count=True, help="Methods and estimates too; -vv the worst samples.")
+# Characters of one line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
+LONGEST_LINE = 100_000
+verbose_option = click.option("-v", "--verbose", count=True, help="Also methods and estimates; -vv the worst samples.")
 
 
-@click.command("show", short_help="A stored run, as its session told it.")
+@click.command("show", short_help="Show a stored run, or one sample's conversations.")
 @run_argument
 @store_option
 @verbose_option
+@click.option(
+    "--sample", metavar="ID", help="Show what each arm was sent for this sample and what it replied, turn by turn."
+)
+@click.option("--reasoning", is_flag=True, help="With --sample: print the model's reasoning too, not only its length.")
 @json_option
-def command(run: str, store: str, verbose: int, as_json: bool) -> None:
-    """A stored run, as its session told it: analysed anew from the stored answers, with the verdicts that were given.
+def command(run: str, store: str, verbose: int, sample: str | None, reasoning: bool, as_json: bool) -> None:
+    """Show a stored run: the stored replies are analysed again, with the verdicts that its session gave.
 
-    RUN is the id of a run, or its beginning, `latest` or `tag:NAME`; without one it is the latest.
+    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. Without RUN, the latest run is shown.
     """
     with existing_store(store) as opened:
-        say_run(recalled(opened, opened.find_run(run)), verbose, as_json=as_json)
+        run_id = opened.find_run(run)
+        if sample is None:
+            say_run(load_run(opened, run_id), verbose, as_json=as_json)
+        else:
+            _print_sample(opened, run_id, sample, reasoning=reasoning, as_json=as_json)
 
 
-def say_run(found: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = ()) -> None:
-    """All that a session says in the end, and what is to be known besides."""
-    head = f"run {found.id}, started {found.started[:19].replace('T', ' ')} UTC"
-    lines = [one.text for one in summary(found, verbosity=verbose, width=shutil.get_terminal_size().columns)]
-    say(map(printable, [head, *_origins(found), "", *lines, *notes]), run_document(found), as_json=as_json)
+def say_run(run: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = ()) -> None:
+    """Print what the session printed at its end, and further notes."""
+    head = f"run {run.id}, started {run.started[:19].replace('T', ' ')} UTC"
+    lines = [line.text for line in summary(run, verbosity=verbose, width=shutil.get_terminal_size().columns)]
+    print_result(map(printable, [head, *_origins(run), "", *lines, *notes]), run_document(run), as_json=as_json)
 
 
 def _origins(run: Run) -> Iterator[str]:
-    """Of a run that another harness has asked: its files."""
-    for one in run.environment.get("imported", ()):
-        yield f"imported from {one['file']} ({' '.join((one['harness'], one['version'])).strip()})"
+    """Yield a line for each file of another harness that the run was imported from."""
+    for file in run.environment.get("imported", ()):
+        yield f"imported from {file['file']} ({' '.join((file['harness'], file['version'])).strip()})"
+
+
+def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as_json: bool) -> None:
+    """Print the sample's conversations in every experiment of the run that has it. Raises SpecError where none has."""
+    lines: list[str] = []
+    documents: list[dict[str, Any]] = []
+    for key, plan, _ in store.experiments(run):
+        position = find_position(store, plan.dataset_sha256, sample)
+        if position is not None and store.has_arms(key):
+            stored = load_sample(store, plan.dataset_sha256, position)
+            conversations = load_conversations(store, key, plan, position)
+            lines += [
+                *([""] if lines else []),
+                *conversation_lines(plan.nodeid, stored, conversations, reasoning=reasoning),
+            ]
+            documents.append({"experiment": plan.nodeid, "sample": _document(stored), "conversations": conversations})
+    if not documents:
+        raise SpecError(f"run {run} has no sample {sample!r}: {_hint(store, run, sample)}")
+    print_result(
+        (printable(line, LONGEST_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json
+    )
+
+
+def _document(stored: Any) -> dict[str, Any]:
+    # The names of columns are the store's own; programs read these keys.
+    names = {
+        "id": "sample_id",
+        "group": "sample_group",
+        "input": "input",
+        "expected": "expected",
+        "metadata": "metadata",
+    }
+    return {name: stored[column] for name, column in names.items()}
+
+
+def _hint(store: RunStore, run: str, sample: str) -> str:
+    sample_ids = [
+        sample_id for _, plan, _ in store.experiments(run) for sample_id in all_sample_ids(store, plan.dataset_sha256)
+    ]
+    near = difflib.get_close_matches(sample, sample_ids, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return (
+        f"the first of its {len(sample_ids):,} samples is {sample_ids[0]!r}"
+        if sample_ids
+        else "none of its experiments began"
+    )

@@ -1,4 +1,4 @@
-"""The run store that a command looks into."""
+"""Opens the run store of a command."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_crucible.errors import SpecError
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore
 
 
 @contextlib.contextmanager
 def existing_store(where: str) -> Iterator[RunStore]:
-    """A run store that is there: opening a path that does not exist would make an empty one. Raises SpecError."""
+    """Open an existing run store; opening a missing path would create an empty one. Raises SpecError."""
+    # A database URL cannot be checked without connecting; opening it reports the error.
     if "://" not in where and not Path(where).is_file():
         raise SpecError(_missing(Path(where)))
     store = RunStore(where)
@@ -23,10 +24,10 @@ def existing_store(where: str) -> Iterator[RunStore]:
 
 
 def _missing(where: Path) -> str:
-    """Where it was looked for, and what lies above: pytest keeps a suite's store in its root directory."""
+    """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
     here = Path.cwd()
-    looked = f"there is no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
+    problem = f"there is no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
     above = next((folder / where for folder in here.parents if (folder / where).is_file()), None)
     if above is None or where.is_absolute():
-        return f"{looked}: run a suite first, or name another one with --store"
-    return f"{looked}, but one at {str(above)!r}: go there, or name it with --store"
+        return f"{problem}: run a suite first, or name another one with --store"
+    return f"{problem}, but one at {str(above)!r}: go there, or name it with --store"

@@ -1,4 +1,4 @@
-"""What is asked: loading, checking, identifying and drawing samples."""
+"""Datasets: load, check, identify and draw samples."""
 
 from pytest_crucible.datasets.load import identify, load_file, load_rows
 from pytest_crucible.datasets.selection import select

@@ -1,4 +1,4 @@
-"""Reading CSV and TSV so that every complaint names its line. The first line has the names of the columns."""
+"""Read CSV and TSV files; errors name the line. The first line has the names of the columns."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.jsonl import text_lines
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
+# Characters. Python's own limit of 131,072 is that of a spreadsheet, and a long context has more.
 LONGEST_CELL = 1 << 27
-"""Characters; Python's own limit is that of a spreadsheet, and a context can be longer."""
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, row) for each record; an empty cell is no value. Raises DatasetError."""
+    """Yield (line number, row) for each record; an empty cell means a missing value. Raises DatasetError."""
     return _rows(path, csv.excel)
 
 
 def read_tsv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The same with tabs."""
+    """Yield (line number, row) for each record of a tab-separated file. Raises DatasetError."""
     return _rows(path, csv.excel_tab)
 
 
 def records(path: Path, dialect: type[csv.Dialect]) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line that it begins on, cells) for each record that is not blank. Raises DatasetError."""
+    """Yield (first line number, cells) for each record that is not blank. Raises DatasetError."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
     reader = csv.reader((text for _, text in text_lines(path)), dialect, strict=True)
     while True:
+        # A quoted cell may span lines: errors name the first.
         begin = reader.line_num + 1
         try:
             cells = next(reader, None)

@@ -1,4 +1,4 @@
-"""What can be said of samples at a glance: fields, groups, values that repeat, inputs that occur twice."""
+"""A summary of a dataset: fields, groups, repeated values, duplicate inputs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from pytest_crucible.datasets.strata import fields_of, text_of
 from pytest_crucible.records import Sample
 
+# Fields with more distinct values than this (ids, texts) are of no use for strata, and counting them costs memory.
 FEW = 20
-"""A field with no more values than these is one that samples can be told apart by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """Of all samples of a dataset."""
+    """A summary of all samples of a dataset."""
 
     samples: int
     columns: tuple[str, ...]
@@ -24,17 +24,17 @@ class Description:
     groups: int | None
     """None when no sample has a group."""
     duplicates: int
-    """Samples whose input an earlier one has."""
+    """The number of samples with the same input as an earlier sample."""
     values: Mapping[str, Mapping[str, int]]
     """Field -> value -> samples, for fields of a few values that repeat; the most frequent first."""
     first: Sample
 
 
 def describe(samples: Sequence[Sample]) -> Description:
-    """Read all samples once.
+    """Return a summary of the samples, which are read once.
 
-    >>> told = describe([Sample(id="a", input="1 + 1", expected="2"), Sample(id="b", input="1 + 1", expected="2")])
-    >>> told.duplicates, told.values
+    >>> summary = describe([Sample(id="a", input="1 + 1", expected="2"), Sample(id="b", input="1 + 1", expected="2")])
+    >>> summary.duplicates, summary.values
     (1, {'expected': {'2': 2}})
     """
     counts: dict[str, Counter[str]] = {}
@@ -51,21 +51,21 @@ def describe(samples: Sequence[Sample]) -> Description:
         columns=tuple(columns),
         groups=len(groups) or None,
         duplicates=len(samples) - len(inputs),
-        values={name: dict(found.most_common()) for name, found in counts.items() if _few(name, found)},
+        values={name: dict(counter.most_common()) for name, counter in counts.items() if _few(name, counter)},
         first=samples[0],
     )
 
 
 def _fields(sample: Sample) -> list[str]:
-    given: dict[str, Any] = {"expected": sample.expected, "group": sample.group, **sample.metadata}
-    return [name for name, value in given.items() if value is not None]
+    values: dict[str, Any] = {"expected": sample.expected, "group": sample.group, **sample.metadata}
+    return [name for name, value in values.items() if value is not None]
 
 
-def _count(found: Counter[str], value: Any) -> None:
-    """Beyond a few, a field's values are not counted on: they would be as many as the samples."""
-    if isinstance(value, str | int | bool) and len(found) <= FEW:
-        found[text_of(value)] += 1
+def _count(counter: Counter[str], value: Any) -> None:
+    """Count a value, unless the field already has too many distinct values."""
+    if isinstance(value, str | int | bool) and len(counter) <= FEW:
+        counter[text_of(value)] += 1
 
 
-def _few(name: str, found: Counter[str]) -> bool:
-    return name != "group" and 0 < len(found) <= FEW and max(found.values()) > 1
+def _few(name: str, counter: Counter[str]) -> bool:
+    return name != "group" and 0 < len(counter) <= FEW and max(counter.values()) > 1

@@ -1,4 +1,4 @@
-"""FEVER: claims about Wikipedia that its sentences support or refute, or say too little of.
+"""FEVER: claims that sentences of Wikipedia support, refute, or say too little about.
 
 Thorne et al. 2018, "FEVER: a Large-scale Dataset for Fact Extraction and VERification", NAACL, https://fever.ai.
 Annotations: CC BY-SA 3.0. The evidence is named by page and sentence; the sentences themselves are Wikipedia's.
@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
 _SPLITS = {
     "fever": ("paper_dev", 9_999, "41158707810008747946bf23471e82df53e77a513524b9e3ec1c2e674ef5ef8c"),
@@ -22,7 +22,7 @@ LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
 
 def release(name: str) -> Release:
-    """`fever` (the paper's development set, the labels in equal parts) or `fever-train`. Raises KeyError."""
+    """Return the release of `fever` (the paper's development set, labels balanced) or `fever-train`. Raises KeyError."""
     split, samples, sha256 = _SPLITS[name]
     file = OfficialFile(
         name=f"fever/{split}.jsonl", url=f"https://fever.ai/download/fever/{split}.jsonl", sha256=sha256
@@ -39,12 +39,12 @@ def release(name: str) -> Release:
 
 
 def _claims(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Claims whose first piece of evidence is on the same page are a group; without evidence each is one by itself."""
+    """Yield the claims; those whose first piece of evidence is on the same page are a group."""
     for line, row in read_rows(paths[0]):
         missing = {"id", "claim", "label", "evidence"} - set(row)
         if missing or row["label"] not in LABELS:
             wrong = f"has no {min(missing)!r}" if missing else f"has the label {row['label']!r}"
-            raise DatasetError(f"line {line} of {paths[0]} {wrong}: wanted id, claim, evidence and one of {LABELS}")
+            raise DatasetError(f"line {line} of {paths[0]} {wrong}: expected id, claim, evidence and one of {LABELS}")
         evidence = evidence_of(row)
         yield {
             "id": str(row["id"]),
@@ -56,10 +56,10 @@ def _claims(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 
 def evidence_of(row: Mapping[str, Any]) -> list[list[tuple[str, int]]]:
-    """Sets of (page, sentence), each of which is enough; none where there is too little information.
+    """Return the sets of (page, sentence), each of which is sufficient; empty for NOT ENOUGH INFO.
 
     >>> evidence_of({"evidence": [[[1, 2, "Soul_Food", 0], [1, 3, "Fox_2000", 4]], [[5, None, None, None]]]})
     [[('Soul_Food', 0), ('Fox_2000', 4)]]
     """
-    sets = ([(page, line) for _, _, page, line in one if page is not None] for one in row["evidence"])
-    return [one for one in sets if one]
+    sets = ([(page, line) for _, _, page, line in piece if page is not None] for piece in row["evidence"])
+    return [piece for piece in sets if piece]

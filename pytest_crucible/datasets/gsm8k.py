@@ -1,4 +1,4 @@
-"""GSM8K: grade-school word problems, whose worked answers end in the number (OpenAI, MIT licence).
+"""GSM8K: grade-school word problems; each worked answer ends in a number (OpenAI, MIT licence).
 
 Cobbe et al. 2021, "Training Verifiers to Solve Math Word Problems", https://github.com/openai/grade-school-math
 """
@@ -12,6 +12,7 @@ from typing import Any
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
 
+# A fixed commit: the checksums below are those of its files.
 _COMMIT = "3101c7d5072418e28b9008a6636bde82a006892c"
 _URL = f"https://raw.githubusercontent.com/openai/grade-school-math/{_COMMIT}/grade_school_math/data"
 _SPLITS = {
@@ -21,7 +22,7 @@ _SPLITS = {
 
 
 def release(name: str) -> Release:
-    """`gsm8k` (the test set) or `gsm8k-train`. Raises KeyError."""
+    """Return the release of `gsm8k` (the test set) or `gsm8k-train`. Raises KeyError."""
     split, samples, sha256 = _SPLITS[name]
 
     def read(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
 
+# A fixed commit: the checksum below is that of its file.
 _COMMIT = "6d43fb980f9fee3c892a914eda09951f772ad10d"
 _FILE = OfficialFile(
     name="humaneval/HumanEval.jsonl.gz",
@@ -21,7 +22,7 @@ _FILE = OfficialFile(
 
 
 def release(name: str) -> Release:
-    """`humaneval`. Raises KeyError."""
+    """Return the release of `humaneval`. Raises KeyError for another name."""
     if name != "humaneval":
         raise KeyError(name)
     return Release(
@@ -36,7 +37,7 @@ def release(name: str) -> Release:
 
 
 def _problems(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """What is expected is the canonical solution; the tests are in the metadata."""
+    """Yield the problems; the canonical solution is expected, the tests are metadata."""
     for _, row in read_rows(paths[0]):
-        kept = {name: row[name] for name in ("test", "entry_point")}
-        yield {"id": row["task_id"], "input": row["prompt"], "expected": row["canonical_solution"], **kept}
+        metadata = {name: row[name] for name in ("test", "entry_point")}
+        yield {"id": row["task_id"], "input": row["prompt"], "expected": row["canonical_solution"], **metadata}

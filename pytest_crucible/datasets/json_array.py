@@ -1,4 +1,4 @@
-"""Reading one JSON array of objects so that every complaint names the line that the object begins on."""
+"""Read a JSON array of objects; errors name the line on which the object begins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.jsonl import text_lines
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 
@@ -22,7 +22,7 @@ def read_json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class _Array:
-    """A text that is read from left to right, an element at a time."""
+    """A JSON array that is read from left to right, one element at a time."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
@@ -33,15 +33,15 @@ class _Array:
 
     def elements(self) -> Iterator[tuple[int, dict[str, Any]]]:
         decoder = json.JSONDecoder()
-        self._expect("[", "is no JSON array")
+        self._expect("[", "is not a JSON array")
         closed = self._take("]")
         while not closed:
             line = self._line_here()
             try:
                 element, self._at = decoder.raw_decode(self._text, self._at)
             except (ValueError, RecursionError) as error:
-                said = error.msg if isinstance(error, json.JSONDecodeError) else error
-                raise DatasetError(f"line {line} of {self._path} is not JSON ({said})") from error
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+                raise DatasetError(f"line {line} of {self._path} is not JSON ({reason})") from error
             if not isinstance(element, dict):
                 raise DatasetError(f"line {line} of {self._path} has a JSON {type(element).__name__}: write objects")
             yield line, element
@@ -50,7 +50,7 @@ class _Array:
                 self._expect(",", "lacks a comma or the closing bracket")
         if self._at < len(self._text):
             raise DatasetError(
-                f"line {self._line_here()} of {self._path} goes on after the array: write one array a file"
+                f"line {self._line_here()} of {self._path} has text after the array: write one array per file"
             )
 
     def _expect(self, character: str, otherwise: str) -> None:
@@ -58,18 +58,19 @@ class _Array:
             raise DatasetError(f"line {self._line_here()} of {self._path} {otherwise}: write [{{...}}, {{...}}]")
 
     def _take(self, character: str) -> bool:
-        """Step over the character, and over what is blank before and after it."""
-        at = self._skipped(self._at)
-        if found := self._text.startswith(character, at):
-            at = self._skipped(at + 1)
+        """Step over the character and the blanks around it; return whether it was there."""
+        at = self._skip_blanks(self._at)
+        if present := self._text.startswith(character, at):
+            at = self._skip_blanks(at + 1)
         self._at = at
-        return found
+        return present
 
-    def _skipped(self, at: int) -> int:
+    def _skip_blanks(self, at: int) -> int:
         blank = _BLANK.match(self._text, at)
         return blank.end() if blank else at
 
     def _line_here(self) -> int:
+        # Only the part since the last call is counted, so that the whole text is counted once.
         self._line += self._text.count("\n", self._counted, self._at)
         self._counted = self._at
         return self._line

@@ -1,4 +1,4 @@
-"""Reading JSON lines so that every complaint names its line."""
+"""Read JSON lines; errors name the line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
 
 def read_rows(path: Path, *, what: str = "dataset") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) for each line that is not blank; `.gz` is unpacked on the way.
+    """Yield (line number, object) for each line that is not blank, also of a gzipped file.
 
-    Raises DatasetError for a file that is missing, unreadable, empty, or not one JSON object a line.
+    Raises DatasetError if the file is missing, unreadable, empty, or not one JSON object per line.
     """
     if not path.is_file():
         raise DatasetError(f"{what} {str(path)!r} does not exist: give the path of a .jsonl file")
@@ -25,20 +25,21 @@ def read_rows(path: Path, *, what: str = "dataset") -> Iterator[tuple[int, dict[
             empty = False
             yield line, _row(text, path, line)
     if empty:
-        raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object a line")
+        raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object per line")
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text with its line end) for each line of a UTF-8 file, with a byte order mark or without.
+    """Yield (line number, text with its line end) for each line of a UTF-8 file, with or without a byte order mark.
 
-    Raises DatasetError for one that cannot be read.
+    Raises DatasetError if the file cannot be read.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     line = 0
     try:
         with opener(path, "rb") as file:
             for line, raw in enumerate(file, start=1):
-                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")  # line by line: only so is the number exact
+                # Decoded line by line, because a decoder that reads ahead would make the line number of an error wrong.
+                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
                 yield line, text
     except UnicodeDecodeError as error:
         raise DatasetError(f"line {line} of {path} is not UTF-8 ({error.reason}): save the file as UTF-8") from error
@@ -52,5 +53,5 @@ def _row(text: str, path: Path, line: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"line {line} of {path} is not JSON ({error})") from error
     if not isinstance(row, dict):
-        raise DatasetError(f"line {line} of {path} is a JSON {type(row).__name__}: write one object a line")
+        raise DatasetError(f"line {line} of {path} is a JSON {type(row).__name__}: write one object per line")
     return row

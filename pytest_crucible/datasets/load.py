@@ -1,4 +1,4 @@
-"""From a file, a list or a function to samples: one sample a row, ids unique, groups on all or none."""
+"""Load samples from a file, a list or a function: one sample a row, unique ids, groups on all or none."""
 
 from __future__ import annotations
 
@@ -16,61 +16,61 @@ import numpy as np
 
 from pytest_crucible.datasets.formats import ending, reader
 from pytest_crucible.datasets.objects import Rows, as_rows
-from pytest_crucible.datasets.packed import kept
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.records import Dataset, Sample
+from pytest_crucible.records.errors import DatasetError
 
 FIELDS = ("id", "input", "expected", "group")
 
 
 def load_file(path: Path, *, fields: Mapping[str, str] | None = None) -> Sequence[Sample]:
-    """Read a file of samples: JSONL, a JSON array, CSV, TSV (each perhaps gzipped) or Parquet, by its ending.
+    """Return the samples of a file: JSONL, a JSON array, CSV, TSV (each optionally gzipped) or Parquet, by its ending.
 
-    `fields` maps our names to the file's: `{"input": "question", "expected": "answer"}`. A file in which no row has an id
-    gets "<file>-<line>" as ids. Raises DatasetError with the line.
+    `fields` maps sample fields to the file's names: `{"input": "question", "expected": "answer"}`. If no row has an id, the ids
+    are "<file>-<line>". Raises DatasetError with the line.
     """
     word, read = reader(path)
     stem = path.name.removesuffix(".gz").removesuffix(ending(path))
     source = _Source(str(path), word=word, stem=stem)
-    return _checked(source, read(path), fields or {})
+    return _check_samples(source, read(path), fields or {})
 
 
 def load_rows(
     rows: Rows | Callable[[], Rows], *, name: str, fields: Mapping[str, str] | None = None
 ) -> Sequence[Sample]:
-    """The same from samples or mappings in memory, another library's dataset, or a function that returns one of these."""
-    given = rows() if callable(rows) else rows
+    """Return samples from samples or mappings in memory, another library's dataset, or a function that returns one of these."""
+    source_rows = rows() if callable(rows) else rows
     source = _Source(name, word="sample", stem=name)
-    return _checked(source, enumerate(as_rows(given), start=1), fields or {})
+    return _check_samples(source, enumerate(as_rows(source_rows), start=1), fields or {})
 
 
 def identify(name: str, samples: Iterable[Sample]) -> Dataset:
-    """Give samples the hash of all that they say, in order: equal hashes are the same questions."""
-    keeps = tuple(found) if isinstance(found := kept(samples), list) else found
+    """Return the dataset with the hash of all fields of its samples, in order: equal hashes mean equal samples."""
+    packed_samples = tuple(packed) if isinstance(packed := pack_if_many(samples), list) else packed
     digest = hashlib.sha256()
-    for sample in keeps:
+    for sample in packed_samples:
         fields = (sample.id, sample.input, sample.expected, sample.group, dict(sample.metadata))
         digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
-    return Dataset(name=name, sha256=digest.hexdigest(), samples=keeps)
+    return Dataset(name=name, sha256=digest.hexdigest(), samples=packed_samples)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where samples come from, and what complaints call them."""
+    """The source of samples, and how errors name its rows."""
 
     name: str
     word: str
     stem: str
-    """The beginning of the ids of samples that have none."""
+    """The prefix of generated ids."""
 
     def where(self, number: int) -> str:
         return f"{self.word} {number} of {self.name}"
 
 
-def _checked(source: _Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
-    """All samples, one after the other, so that many rows are never in memory as rows."""
-    checks = _Checks(source)
-    samples = kept(checks.seen(_samples(source, rows, fields)))
+def _check_samples(source: _Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
+    """Return the checked samples. Rows are converted one by one, so that they are never all in memory."""
+    checks = SampleChecks(source)
+    samples = pack_if_many(checks.watch(_samples(source, rows, fields)))
     checks.finish(samples)
     return samples
 
@@ -78,7 +78,7 @@ def _checked(source: _Source, rows: Iterable[tuple[int, Any]], fields: Mapping[s
 def _samples(
     source: _Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]
 ) -> Iterator[tuple[int, Sample, bool]]:
-    """(number, sample, whether its id was given) for each row."""
+    """Yield (number, sample, whether the row has an id) for each row."""
     unknown = set(fields) - set(FIELDS)
     if unknown:
         raise DatasetError(f"fields={dict(fields)!r} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
@@ -97,46 +97,48 @@ def _sample(source: _Source, number: int, row: Any, names: Mapping[str, str]) ->
     if names["input"] not in row:
         raise DatasetError(
             f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
-            f"{_hint(names['input'], row)}"
+            f"{_suggest_field(names['input'], row)}"
         )
-    given = row.get(names["id"])
+    sample_id = row.get(names["id"])
     group = row.get(names["group"])
     sample = Sample(
-        id=f"{source.stem}-{number}" if given is None else str(given),
+        id=f"{source.stem}-{number}" if sample_id is None else str(sample_id),
         input=row[names["input"]],
         expected=row.get(names["expected"]),
         group=None if group is None else str(group),
         metadata={key: value for key, value in row.items() if key not in names.values()},
     )
-    return sample, given is not None
+    return sample, sample_id is not None
 
 
+# Common names for the input field, in order of preference.
 _ALIASES = ("question", "prompt", "problem", "query", "instruction", "text", "claim")
-"""What others call the input, in this order."""
 
 
-def _hint(wanted: str, row: Mapping[str, Any]) -> str:
-    """How to name the field that was most likely meant."""
-    near = difflib.get_close_matches(wanted, map(str, row), n=1) or [one for one in _ALIASES if one in row]
+def _suggest_field(expected_field: str, row: Mapping[str, Any]) -> str:
+    """Return a hint that names the most likely field."""
+    near = difflib.get_close_matches(expected_field, map(str, row), n=1) or [
+        alias for alias in _ALIASES if alias in row
+    ]
     return f"name the field with fields={{'input': {repr(near[0]) if near else '...'}}}"
 
 
+# One half of a surrogate pair, as written by a broken JSON writer. UTF-8 and databases refuse it.
 _HALF = re.compile("[\ud800-\udfff]")
-"""One of a surrogate pair, as a broken JSON writer leaves it."""
 
 
-class _Checks:
-    """What is known of all rows only when the last one was read. Of each row it keeps two numbers."""
+class SampleChecks:
+    """Checks that need all rows: unique ids, and ids and groups on all rows or none. Stores two numbers for each row."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._numbers = array("Q")
         self._hashes = array("q")
-        self._lacking: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
         """Field -> number of the first row without it."""
-        self._had: set[str] = set()
+        self._present: set[str] = set()
 
-    def seen(self, rows: Iterable[tuple[int, Sample, bool]]) -> Iterator[Sample]:
+    def watch(self, rows: Iterable[tuple[int, Sample, bool]]) -> Iterator[Sample]:
         """Pass the samples on."""
         for number, sample, has_id in rows:
             self._numbers.append(number)
@@ -144,39 +146,40 @@ class _Checks:
             self._check_names(number, sample)
             for field, present in (("id", has_id), ("group", sample.group is not None)):
                 if present:
-                    self._had.add(field)
+                    self._present.add(field)
                 else:
-                    self._lacking.setdefault(field, number)
+                    self._missing.setdefault(field, number)
             yield sample
 
     def _check_names(self, number: int, sample: Sample) -> None:
         for name in (sample.id, sample.group or ""):
             if not name.isascii() and _HALF.search(name):
                 raise DatasetError(
-                    f"{self._source.where(number)} has the id or group {name!r}: half of a character is no text, write it anew"
+                    f"{self._source.where(number)} has the id or group {name!r}, which contains half of a character: correct it"
                 )
 
     def finish(self, samples: Sequence[Sample]) -> None:
-        """An id or a group on some rows only is a mistake, and guessing the rest would hide it. Ids must be unique."""
+        """Raise DatasetError for duplicate ids, and for an id or group that only some rows have."""
         if not samples:
             raise DatasetError(f"dataset {self._source.name!r} is empty: an experiment needs at least one sample")
         for field in ("id", "group"):
-            if field in self._lacking and field in self._had:
+            if field in self._missing and field in self._present:
                 raise DatasetError(
-                    f"{self._source.where(self._lacking[field])} has no {field!r} but others have one: "
+                    f"{self._source.where(self._missing[field])} has no {field!r} but others have one: "
                     "give it to all samples or to none"
                 )
         self._check_unique(samples)
 
     def _check_unique(self, samples: Sequence[Sample]) -> None:
         values, counts = np.unique(np.frombuffer(self._hashes, dtype=np.int64), return_counts=True)
+        # Hashes instead of ids cost 8 bytes a sample; ids are compared only where two hashes are equal.
         suspects = set(values[counts > 1].tolist())
-        seen: dict[str, int] = {}
-        for number, told, k in zip(self._numbers, self._hashes, range(len(samples)), strict=True):
-            if told in suspects and (name := samples[k].id) in seen:
+        first_numbers: dict[str, int] = {}
+        for number, id_hash, k in zip(self._numbers, self._hashes, range(len(samples)), strict=True):
+            if id_hash in suspects and (name := samples[k].id) in first_numbers:
                 raise DatasetError(
-                    f"{self._source.where(number)} repeats the id {name!r} of {self._source.where(seen[name])}: "
+                    f"{self._source.where(number)} repeats the id {name!r} of {self._source.where(first_numbers[name])}: "
                     "ids must be unique"
                 )
-            if told in suspects:
-                seen[samples[k].id] = number
+            if id_hash in suspects:
+                first_numbers[samples[k].id] = number

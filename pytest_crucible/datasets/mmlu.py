@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_crucible.datasets.delimited import records
 from pytest_crucible.datasets.release import OfficialFile, Release
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
 _REVISION = "c30699e8356da336a370243923dbaf21066bb9fe"
 _URL = f"https://huggingface.co/datasets/cais/mmlu/resolve/{_REVISION}/data.tar"
@@ -34,24 +34,24 @@ SUBJECTS = tuple(_NAMES.split())
 LETTERS = "ABCD"
 _SPLITS = {"mmlu": ("test", 14_042), "mmlu-dev": ("dev", 285)}
 _MEMBERS = {
-    f"mmlu/{split}/{one}_{split}.csv": f"data/{split}/{one}_{split}.csv"
+    f"mmlu/{split}/{subject}_{split}.csv": f"data/{split}/{subject}_{split}.csv"
     for split, _ in _SPLITS.values()
-    for one in SUBJECTS
+    for subject in SUBJECTS
 }
 
 
 def release(name: str) -> Release:
-    """`mmlu` (the test questions of all subjects), `mmlu:SUBJECT`, and the same with `mmlu-dev` (five each, for examples).
+    """Return the release of `mmlu` (the test questions of all subjects), `mmlu:SUBJECT`, or `mmlu-dev` (five each, for examples).
 
-    Raises DatasetError for another subject.
+    Raises DatasetError for an unknown subject.
     """
     of_split, colon, subject = name.partition(":")
     split, samples = _SPLITS[of_split]
     subjects = [_subject(subject)] if colon else SUBJECTS
 
     def read(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-        for one, path in zip(subjects, paths, strict=True):
-            yield from _questions(path, one, split)
+        for subject_of_file, path in zip(subjects, paths, strict=True):
+            yield from _questions(path, subject_of_file, split)
 
     return Release(
         name=name,
@@ -60,15 +60,15 @@ def release(name: str) -> Release:
         licence="MIT",
         source="https://github.com/hendrycks/test",
         files=tuple(
-            OfficialFile(name=f"mmlu/{split}/{one}_{split}.csv", url=_URL, sha256=_SHA256, members=_MEMBERS)
-            for one in subjects
+            OfficialFile(name=f"mmlu/{split}/{name_of_file}_{split}.csv", url=_URL, sha256=_SHA256, members=_MEMBERS)
+            for name_of_file in subjects
         ),
         read=read,
     )
 
 
 def prompt(question: str, choices: Sequence[str]) -> str:
-    """The question with its lettered choices, one a line, and `Answer:`.
+    """Return the question with its lettered choices, one per line, and `Answer:`.
 
     >>> prompt("What is 1 + 1?", ["1", "2", "3", "4"]).splitlines()
     ['What is 1 + 1?', 'A. 1', 'B. 2', 'C. 3', 'D. 4', 'Answer:']
@@ -78,11 +78,11 @@ def prompt(question: str, choices: Sequence[str]) -> str:
 
 
 def _questions(path: Path, subject: str, split: str) -> Iterator[dict[str, Any]]:
-    """Rows without a head: question, four choices, and the letter of the right one."""
+    """Yield the rows of a file without a header: question, four choices, and the letter of the right choice."""
     for number, (line, cells) in enumerate(records(path, csv.excel)):
         if len(cells) != 6 or cells[5] not in tuple(LETTERS):
             raise DatasetError(
-                f"line {line} of {path} is no question of MMLU: wanted a question, four choices and a letter from A to D"
+                f"line {line} of {path} is not an MMLU question: expected a question, four choices and a letter from A to D"
             )
         question, *choices, letter = cells
         yield {

@@ -1,6 +1,6 @@
-"""What other libraries call a dataset, as rows: told by what an object can do, so that none of them is imported.
+"""Rows of other libraries' datasets: pandas and polars data frames, Hugging Face datasets, Inspect samples.
 
-Data frames of pandas and polars, datasets of Hugging Face, samples of Inspect.
+They are recognised by their methods, so that none of these libraries is imported.
 """
 
 from __future__ import annotations
@@ -8,31 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from pytest_crucible.errors import DatasetError
 from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import DatasetError
 
 Rows = Iterable[Sample | Mapping[str, Any]]
 
 
-def as_rows(given: Any) -> Rows:
-    """The rows of an object, read as they are asked for. Raises DatasetError for what is not one dataset but several."""
-    if hasattr(given, "iterrows") and hasattr(given, "isna"):
-        return _of_frame(given)
-    if hasattr(given, "iter_rows") and hasattr(given, "columns"):
-        return cast(Rows, given.iter_rows(named=True))
-    if isinstance(given, Mapping):
+def as_rows(dataset: Any) -> Rows:
+    """Return the rows of a dataset object, read lazily. Raises DatasetError for a mapping of several datasets."""
+    if hasattr(dataset, "iterrows") and hasattr(dataset, "isna"):
+        return _frame_rows(dataset)
+    if hasattr(dataset, "iter_rows") and hasattr(dataset, "columns"):
+        return cast(Rows, dataset.iter_rows(named=True))
+    if isinstance(dataset, Mapping):
         raise DatasetError(
-            f"a {type(given).__name__} with {', '.join(map(repr, given))} is not one dataset: give one of its parts"
+            f"a {type(dataset).__name__} with {', '.join(map(repr, dataset))} is not a single dataset: pass one of its parts"
         )
-    if not isinstance(given, Iterable):
+    if not isinstance(dataset, Iterable):
         raise DatasetError(
-            f"a {type(given).__name__} is no dataset: give a list of samples, or a function that returns one"
+            f"a {type(dataset).__name__} cannot be used as a dataset: pass a list of samples, or a function that returns one"
         )
-    return (_of_inspect(row) if _is_of_inspect(row) else row for row in given)
+    return (_inspect_row(row) if _is_inspect_sample(row) else row for row in dataset)
 
 
-def _of_frame(frame: Any) -> Iterator[dict[str, Any]]:
-    """A missing cell (NaN, NaT, NA, None) is no value."""
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data frame without its missing cells (NaN, NaT, NA, None)."""
     names = [str(name) for name in frame.columns]
     for values, missing in zip(
         frame.itertuples(index=False, name=None), frame.isna().itertuples(index=False, name=None), strict=True
@@ -41,23 +41,23 @@ def _of_frame(frame: Any) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Python's own number for one of numpy's, which JSON does not know."""
+    """Return a Python number for a numpy scalar, which JSON cannot represent; other values unchanged."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape else value
 
 
-def _is_of_inspect(row: Any) -> bool:
+def _is_inspect_sample(row: Any) -> bool:
     return not isinstance(row, Mapping | Sample) and all(hasattr(row, name) for name in ("input", "target", "metadata"))
 
 
-def _of_inspect(row: Any) -> dict[str, Any]:
-    """An empty target is Inspect's way to say that there is none."""
+def _inspect_row(row: Any) -> dict[str, Any]:
+    """Return an Inspect sample as a row. An empty target becomes a missing expected value."""
     further = {"choices": list(row.choices)} if getattr(row, "choices", None) else {}
-    known = {"id": getattr(row, "id", None), "expected": row.target or None}
-    return {**(row.metadata or {}), **further, **known, "input": _input_of(row.input)}
+    fields = {"id": getattr(row, "id", None), "expected": row.target or None}
+    return {**(row.metadata or {}), **further, **fields, "input": _input_of(row.input)}
 
 
-def _input_of(given: Any) -> Any:
-    """A text, or messages as roles and contents."""
-    if isinstance(given, str):
-        return given
-    return [{"role": one.role, "content": one.text} for one in given]
+def _input_of(value: Any) -> Any:
+    """Return a text unchanged, and messages as roles and contents."""
+    if isinstance(value, str):
+        return value
+    return [{"role": message.role, "content": message.text} for message in value]

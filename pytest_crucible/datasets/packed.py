@@ -1,4 +1,4 @@
-"""Many samples in little memory: what they say is kept as bytes, and each sample is made when it is asked for."""
+"""Store many samples in little memory: their fields as bytes, and each sample created on access."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import overload
 
 from pytest_crucible.records import Sample
 
+# A million samples take about 100 MB packed and 600 MB as objects. Below this number access time matters more than memory.
 MANY = 10_000
-"""From so many samples on it is worth it: a million take about 100 MB, as objects six times as much."""
 
 
 class PackedSamples(Sequence[Sample]):
-    """Equal samples each time, not the same object. What cannot be pickled is kept as it is.
+    """A sequence that returns equal samples on each access, not the same object. Samples that cannot be pickled stay objects.
 
     >>> packed = PackedSamples([Sample(id="a", input="2 + 2", expected="4")])
     >>> packed[0].expected, len(packed)
@@ -35,7 +35,8 @@ class PackedSamples(Sequence[Sample]):
         fields = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
         try:
             self._bytes += pickle.dumps(fields, protocol=5)
-        except Exception:  # whatever an object of the user's raises
+        except Exception:
+            # a user's object may raise anything while it is pickled
             self._odd[len(self)] = sample
         self._ends.append(len(self._bytes))
 
@@ -53,17 +54,17 @@ class PackedSamples(Sequence[Sample]):
             return [self[k] for k in range(*at.indices(len(self)))]
         place = at + len(self) if at < 0 else at
         if not 0 <= place < len(self):
-            raise IndexError(f"there is no sample {at} among {len(self)}")
+            raise IndexError(f"sample {at} is out of range for {len(self)} samples")
         if place in self._odd:
             return self._odd[place]
-        name, given, expected, group, metadata = pickle.loads(
+        name, text, expected, group, metadata = pickle.loads(
             memoryview(self._bytes)[self._ends[place] : self._ends[place + 1]]
         )
-        return Sample(id=name, input=given, expected=expected, group=group, metadata=metadata or {})
+        return Sample(id=name, input=text, expected=expected, group=group, metadata=metadata or {})
 
 
-def kept(samples: Iterable[Sample]) -> Sequence[Sample]:
-    """A list, or packed where they are many."""
+def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:
+    """Return the samples as a list, or packed if there are more than `MANY`."""
     if isinstance(samples, PackedSamples):
         return samples
     more = iter(samples)

@@ -1,4 +1,4 @@
-"""Reading Parquet a batch of rows at a time."""
+"""Read Parquet files, a batch of rows at a time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.records.errors import DatasetError
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (row number from 1, row). Raises DatasetError; for want of pyarrow as well."""
+    """Yield (row number from 1, row). Raises DatasetError, also if pyarrow is not installed."""
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -24,4 +24,4 @@ def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     number += 1
                     yield number, row
     except (OSError, ArrowException) as error:
-        raise DatasetError(f"{path} is no Parquet file that can be read ({str(error).splitlines()[0]})") from error
+        raise DatasetError(f"{path} cannot be read as Parquet ({str(error).splitlines()[0]})") from error

@@ -1,4 +1,4 @@
-"""A dataset by name: its official files, pinned by their checksums, and how they become samples."""
+"""Releases: datasets by name, with their official files, checksums, and how to read samples from them."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.fetch import CHUNK, data_file, find_file, unpacked_file
-from pytest_crucible.errors import DatasetError
 from pytest_crucible.records import Origin, Sample
+from pytest_crucible.records.errors import DatasetError
 
 Row = Sample | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialFile:
-    """One file of a release, at an address that does not change, or that is checked."""
+    """One file of a release, identified by its checksum."""
 
     name: str
-    """Below $CRUCIBLE_DATA and below the cache, such as `gsm8k/test.jsonl`."""
+    """The path inside $CRUCIBLE_DATA and inside the cache, such as `gsm8k/test.jsonl`."""
     url: str
     sha256: str
-    """Of the file; with `members`, of the archive."""
+    """The checksum of the file; with `members`, of the archive."""
     member: str | None = None
-    """Its name in the tar archive at the URL, where it is in one."""
+    """The file's name in the tar archive at the URL; None if the URL is the file itself."""
     members: Mapping[str, str] = field(default_factory=dict)
-    """All names that are kept of an archive, where only the archive is pinned."""
+    """Local name -> name in the archive, for all files of an archive of which only the archive has a checksum."""
 
     def path(self) -> Path:
-        """Where it lies, downloaded if need be. Raises DatasetError."""
+        """Return the local path, after a download if necessary. Raises DatasetError."""
         if self.members:
             return unpacked_file(self.name, url=self.url, sha256=self.sha256, members=self.members)
         return data_file(self.name, url=self.url, sha256=self.sha256, member=self.member)
 
-    def found(self) -> Path | None:
-        """Where it lies on this machine; None where it is not."""
+    def local_path(self) -> Path | None:
+        """Return the path on this machine, or None if the file is not here."""
         try:
             return find_file(self.name)
         except DatasetError:
@@ -47,32 +47,34 @@ class OfficialFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What is known of a dataset before it is read. Iterating reads it, sample after sample."""
+    """A dataset by name, before it is read. Iterating reads it, sample by sample."""
 
     name: str
     says: str
-    """What is asked, in a line."""
+    """One line that describes the samples."""
     samples: int | None
-    """How many; None where nobody has counted."""
+    """The number of samples; None if unknown."""
     licence: str
     source: str
     files: tuple[OfficialFile, ...]
     read: Callable[[Sequence[Path]], Iterable[Row]]
-    """From the files, in their order, to samples."""
+    """Converts the files, in their order, to samples."""
 
     def __iter__(self) -> Iterator[Row]:
-        return iter(self.read([one.path() for one in self.files]))
+        return iter(self.read([official_file.path() for official_file in self.files]))
 
     def origin(self) -> Origin:
-        """Where the samples come from, and whether each file is the pinned one. Raises DatasetError."""
-        found = {one.name: sha256_of(one.path(), one.name) for one in self.files}
-        pinned = {one.name: one.sha256 for one in self.files if not one.members}
-        official = None if len(pinned) < len(found) else found == pinned
-        return Origin(source=self.source, licence=self.licence, files=found, official=official)
+        """Return the source of the samples, and whether each file has the expected checksum. Raises DatasetError."""
+        digests = {
+            official_file.name: sha256_of(official_file.path(), official_file.name) for official_file in self.files
+        }
+        pinned = {official_file.name: official_file.sha256 for official_file in self.files if not official_file.members}
+        official = None if len(pinned) < len(digests) else digests == pinned
+        return Origin(source=self.source, licence=self.licence, files=digests, official=official)
 
 
 def sha256_of(path: Path, name: str) -> str:
-    """Of the file under its own name: where it lies gzipped as `name`.gz, of what is packed in it."""
+    """Return the checksum of a file; if it is stored gzipped as `name`.gz, of its uncompressed content."""
     opener: Any = gzip.open if path.suffix == ".gz" and not name.endswith(".gz") else open
     digest = hashlib.sha256()
     try:

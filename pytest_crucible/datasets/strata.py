@@ -1,4 +1,4 @@
-"""What samples are told apart by: the value that each has of one field."""
+"""Strata: the value of one field for each sample."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.errors import DatasetError
 from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import DatasetError
 
 
 def strata(samples: Sequence[Sample], name: str) -> list[str]:
-    """The value of a field for each sample, as text. Raises DatasetError for the first sample that has none.
+    """Return the value of a field for each sample, as text. Raises DatasetError for the first sample without it.
 
     A field is `expected`, `group`, anything in the metadata, or a key of an `expected` that is a mapping.
 
@@ -23,20 +23,20 @@ def strata(samples: Sequence[Sample], name: str) -> list[str]:
 
 
 def _value(sample: Sample, name: str) -> Any:
-    known = fields_of(sample)
-    if known.get(name) is None:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f": did you mean {near[0]!r}?" if near else f" (it has {', '.join(map(repr, known)) or 'none'})"
+    fields = fields_of(sample)
+    if fields.get(name) is None:
+        near = difflib.get_close_matches(name, fields, n=1)
+        hint = f": did you mean {near[0]!r}?" if near else f" (it has {', '.join(map(repr, fields)) or 'none'})"
         raise DatasetError(f"sample {sample.id!r} has no field {name!r} to stratify by{hint}")
-    return known[name]
+    return fields[name]
 
 
 def fields_of(sample: Sample) -> dict[str, Any]:
-    """All that a sample can be told apart by, in the order in which names count."""
+    """Return the fields of a sample; a field of the metadata hides a key of `expected` with the same name."""
     inside = sample.expected if isinstance(sample.expected, Mapping) else {}
     return {**inside, **sample.metadata, "expected": sample.expected, "group": sample.group}
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, anything else as JSON, the same for equal values."""
+    """Return a text unchanged, and any other value as JSON, equal for equal values."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)

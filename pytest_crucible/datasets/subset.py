@@ -6,38 +6,38 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_crucible.datasets.packed import kept
+from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.datasets.strata import strata
 from pytest_crucible.records import Sample
 
 
 def subset(samples: Sequence[Sample], limit: int | None, *, seed: int, stratify: str | None = None) -> Sequence[Sample]:
-    """`limit` samples drawn by a hash of seed and id, in the dataset's order.
+    """Return `limit` samples drawn by a hash of seed and id, in the dataset's order.
 
     Drawing by hash makes subsets nested: the 100 samples of limit=100 are among the 200 of limit=200. With `stratify` each
-    value of that field has its share of them, to one sample or so, by Webster's method, which keeps them nested. Raises
-    DatasetError for a field that a sample lacks.
+    value of that field is represented in proportion, within about one sample, by Webster's method, which keeps subsets nested.
+    Raises DatasetError if a sample lacks the field.
     """
     if limit is None or limit >= len(samples):
-        return kept(samples)
+        return pack_if_many(samples)
     drawn = sorted((draw(f"{seed}:{sample.id}"), position) for position, sample in enumerate(samples))
     order = [position for _, position in drawn]
     if stratify is not None:
-        order = _shared_out(order, strata(samples, stratify))
-    return kept(samples[position] for position in sorted(order[:limit]))
+        order = _interleave_strata(order, strata(samples, stratify))
+    return pack_if_many(samples[position] for position in sorted(order[:limit]))
 
 
 def draw(what: str) -> bytes:
-    """Bytes that are the same in every process, and in no order that means anything."""
+    """Return a hash that is the same in every process, used as a reproducible random draw."""
     return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _shared_out(order: Sequence[int], labels: Sequence[str]) -> list[int]:
-    """The drawn positions, so that each beginning of them has every stratum in proportion."""
-    sizes, taken = Counter(labels), Counter[str]()
+def _interleave_strata(order: Sequence[int], labels: Sequence[str]) -> list[int]:
+    """Return the drawn positions reordered so that each prefix contains every stratum in proportion."""
+    sizes, counts = Counter(labels), Counter[str]()
     ranked = []
     for place, position in enumerate(order):
         label = labels[position]
-        ranked.append(((taken[label] + 0.5) / sizes[label], place, position))
-        taken[label] += 1
+        ranked.append(((counts[label] + 0.5) / sizes[label], place, position))
+        counts[label] += 1
     return [position for _, _, position in sorted(ranked)]

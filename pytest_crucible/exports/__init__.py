@@ -1,1 +1,1 @@
-"""Tables as files: CSV, JSON Lines and Parquet (extra `parquet`), written row by row."""
+"""Write tables as CSV, JSON Lines and Parquet (extra `parquet`), row by row."""

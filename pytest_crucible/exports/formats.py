@@ -1,4 +1,4 @@
-"""Which file is written how."""
+"""File formats of exports: the writer for each file name ending."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from pytest_crucible.errors import SpecError
-from pytest_crucible.records import Table
+from pytest_crucible.records import ExportTable
+from pytest_crucible.records.errors import SpecError
 
-Write = Callable[[Table, IO[bytes]], int]
+Write = Callable[[ExportTable, IO[bytes]], int]
 FORMATS: Mapping[str, str] = {
     "csv": "pytest_crucible.exports.text:write_csv",
     "jsonl": "pytest_crucible.exports.text:write_jsonl",
@@ -20,19 +20,19 @@ FORMATS: Mapping[str, str] = {
 }
 
 
-def writer(extension: str) -> Write:
-    """What writes files of that extension (without its dot). Raises SpecError."""
+def find_writer(extension: str) -> Write:
+    """Return the writer for an extension without its dot. Raises SpecError."""
     if extension not in FORMATS:
-        given = f"ends in '.{extension}'" if extension else "has no extension"
-        raise SpecError(f"the file {given}: write one of {', '.join(f'.{name}' for name in FORMATS)}")
+        problem = f"ends in '.{extension}'" if extension else "has no extension"
+        raise SpecError(f"the file {problem}: write one of {', '.join(f'.{name}' for name in FORMATS)}")
     module, _, name = FORMATS[extension].partition(":")
-    found: Write = getattr(importlib.import_module(module), name)
-    return found
+    write: Write = getattr(importlib.import_module(module), name)
+    return write
 
 
-def write_file(table: Table, path: Path) -> int:
-    """Rows written. The file appears whole or not at all. Raises SpecError."""
-    write = writer(path.suffix.removeprefix("."))
+def write_file(table: ExportTable, path: Path) -> int:
+    """Write the table and return the number of rows. The file is written completely or not at all. Raises SpecError."""
+    write = find_writer(path.suffix.removeprefix("."))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Parquet (extra `parquet`)."""
+"""Write Parquet files (extra `parquet`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.exports.text import cell
-from pytest_crucible.records import Table
+from pytest_crucible.records import ExportTable
+from pytest_crucible.records.errors import SpecError
 
 try:
     import pyarrow
@@ -18,8 +18,8 @@ except ModuleNotFoundError as error:
         'Parquet files need pyarrow, which is not installed: pip install "pytest-crucible[parquet]"'
     ) from error
 
-_AT_ONCE = 10_000
-"""Rows of one row group: what is in memory at a time."""
+# Rows in one row group. A group is in memory as a whole while it is written.
+_ROW_GROUP = 10_000
 _TYPES = {
     "text": pyarrow.string(),
     "integer": pyarrow.int64(),
@@ -29,14 +29,14 @@ _TYPES = {
 }
 
 
-def write_parquet(table: Table, file: IO[bytes]) -> int:
-    """Rows written. A `json` column holds texts."""
+def write_parquet(table: ExportTable, file: IO[bytes]) -> int:
+    """Write the table and return the number of rows. A `json` column holds texts."""
     schema = pyarrow.schema([(name, _TYPES[kind]) for name, kind in table.columns.items()])
     count = 0
     with ParquetWriter(file, schema) as writer:
         for rows in _batches(table.rows):
             columns = [
-                pyarrow.array([_whole(cell(value, kind)) for value in column], type=_TYPES[kind])
+                pyarrow.array([_escape_surrogates(cell(value, kind)) for value in column], type=_TYPES[kind])
                 for column, kind in zip(zip(*rows, strict=True), table.columns.values(), strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
@@ -46,10 +46,10 @@ def write_parquet(table: Table, file: IO[bytes]) -> int:
 
 def _batches(rows: Any) -> Iterator[Sequence[tuple[Any, ...]]]:
     iterator = iter(rows)
-    while batch := list(itertools.islice(iterator, _AT_ONCE)):
+    while batch := list(itertools.islice(iterator, _ROW_GROUP)):
         yield batch
 
 
-def _whole(value: Any) -> Any:
-    """Half of a surrogate pair, which a prompt may have, as its escape."""
+def _escape_surrogates(value: Any) -> Any:
+    """Return the text with lone surrogates escaped, which a prompt may contain and UTF-8 cannot encode."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""CSV and JSON Lines, in UTF-8."""
+"""Write CSV and JSON Lines, in UTF-8."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable
 from typing import IO, Any
 
-from pytest_crucible.records import ColumnKind, Table
-from pytest_crucible.wire import to_plain
+from pytest_crucible.records import ColumnKind, ExportTable
+from pytest_crucible.records.serialize import to_plain
 
 
-def write_csv(table: Table, file: IO[bytes]) -> int:
-    """Rows written. As RFC 4180 has it, but for line ends of one character; unknown values are empty.
+def write_csv(table: ExportTable, file: IO[bytes]) -> int:
+    """Write the table by RFC 4180 and return the number of rows. Unknown values are empty cells.
 
     >>> file = io.BytesIO()
-    >>> table = Table(columns={"text": "text", "facts": "json"}, rows=[('say "hi",\\nBob', {"n": 1}), (None, None)])
+    >>> table = ExportTable(columns={"text": "text", "facts": "json"}, rows=[('say "hi",\\nBob', {"n": 1}), (None, None)])
     >>> write_csv(table, file)
     2
     >>> print(file.getvalue().decode().replace("\\r\\n", "\\n"), end="")
@@ -27,16 +27,17 @@ def write_csv(table: Table, file: IO[bytes]) -> int:
     """
     json_columns = [k for k, kind in enumerate(table.columns.values()) if kind == "json"]
     with _Utf8(file) as text:
-        writer = csv.writer(text)  # its line ends, which RFC 4180 has: with others a lone \r would not be quoted
+        # The default line ends are those of RFC 4180; with others, csv would not quote a lone \r.
+        writer = csv.writer(text)
         writer.writerow(table.columns)
-        return _counted(table, lambda row: writer.writerow(_told(row, json_columns)))
+        return _write_rows(table, lambda row: writer.writerow(_json_cells(row, json_columns)))
 
 
-def write_jsonl(table: Table, file: IO[bytes]) -> int:
-    """Rows written: strict JSON, an object a line, with infinities as the strings `"inf"` and `"-inf"`.
+def write_jsonl(table: ExportTable, file: IO[bytes]) -> int:
+    """Write the table as one strict JSON object per line and return the number of rows. Infinities are `"inf"` and `"-inf"`.
 
     >>> file = io.BytesIO()
-    >>> write_jsonl(Table(columns={"sample": "text", "value": "number"}, rows=[("ä", 0.5), ("b", None)]), file)
+    >>> write_jsonl(ExportTable(columns={"sample": "text", "value": "number"}, rows=[("ä", 0.5), ("b", None)]), file)
     2
     >>> print(file.getvalue().decode(), end="")
     {"sample": "ä", "value": 0.5}
@@ -44,11 +45,11 @@ def write_jsonl(table: Table, file: IO[bytes]) -> int:
     """
     names = list(table.columns)
     with _Utf8(file) as text:
-        return _counted(table, lambda row: text.write(_line(dict(zip(names, row, strict=True)))))
+        return _write_rows(table, lambda row: text.write(_line(dict(zip(names, row, strict=True)))))
 
 
 def cell(value: Any, kind: ColumnKind) -> Any:
-    """A value where there is no JSON: a text as it is, anything else of a `json` column as JSON.
+    """Return a cell for a format without JSON: texts unchanged, other values of a `json` column as JSON.
 
     >>> cell("a text", "json"), cell(["a", 1], "json"), cell(0.5, "number")
     ('a text', '["a", 1]', 0.5)
@@ -58,7 +59,7 @@ def cell(value: Any, kind: ColumnKind) -> Any:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _told(row: tuple[Any, ...], json_columns: list[int]) -> tuple[Any, ...]:
+def _json_cells(row: tuple[Any, ...], json_columns: list[int]) -> tuple[Any, ...]:
     if not json_columns:
         return row
     cells = list(row)
@@ -74,7 +75,7 @@ def _line(row: dict[str, Any]) -> str:
         return json.dumps(to_plain(row), ensure_ascii=False) + "\n"
 
 
-def _counted(table: Table, write: Callable[[tuple[Any, ...]], object]) -> int:
+def _write_rows(table: ExportTable, write: Callable[[tuple[Any, ...]], object]) -> int:
     count = 0
     for row in table.rows:
         write(row)
@@ -83,7 +84,7 @@ def _counted(table: Table, write: Callable[[tuple[Any, ...]], object]) -> int:
 
 
 class _Utf8:
-    """Text into a binary file that stays open. Half of a surrogate pair, which a prompt may have, is written as its escape."""
+    """A UTF-8 text layer over a binary file that stays open. Lone surrogates, which a prompt may contain, are escaped."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")

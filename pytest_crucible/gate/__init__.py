@@ -1,6 +1,6 @@
-"""Deciding: analyses to verdicts of met, missed or undecided. No printing, no pytest and no data: only what was computed."""
+"""Verdicts from analyses: met, missed or undecided. Nothing here prints, imports pytest or reads data."""
 
-from pytest_crucible.gate.rulings import comparison_ruling, target_ruling
-from pytest_crucible.gate.verdicts import adjust, judge
+from pytest_crucible.gate.decide import decide_comparison, decide_target
+from pytest_crucible.gate.verdicts import adjust_p_values, decide_verdicts
 
-__all__ = ["adjust", "comparison_ruling", "judge", "target_ruling"]
+__all__ = ["adjust_p_values", "decide_comparison", "decide_target", "decide_verdicts"]

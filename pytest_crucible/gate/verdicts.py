@@ -1,18 +1,20 @@
-"""From analyses to verdicts: p-values adjusted over the session, lost samples weighed, partial selections refused."""
+"""Verdicts of a session: p-values adjusted jointly, lost samples weighed, partial selections left undecided."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pytest_crucible.gate.reasons import comparison_reason, target_reason
-from pytest_crucible.gate.rulings import Ruling, comparison_ruling, target_ruling
+from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
+from pytest_crucible.gate.decide import Decision, decide_comparison, decide_target
+from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, lost_samples_text, target_reason
 from pytest_crucible.records import (
     UNEXPLAINED,
     Analysis,
+    BoundedValue,
     Comparison,
     Evidence,
-    Reading,
+    Measure,
     State,
     Target,
     TargetResult,
@@ -21,31 +23,26 @@ from pytest_crucible.records import (
 from pytest_crucible.stats import holm
 
 
-def adjust(analyses: Sequence[Analysis], *, questions: int) -> tuple[Analysis, ...]:
-    """Give every comparison its p-value by Holm over all comparisons of the session, and every drift over all drifts.
+def adjust_p_values(analyses: Sequence[Analysis], *, family_size: int) -> tuple[Analysis, ...]:
+    """Return the analyses with p-values adjusted by Holm over all comparisons and deciding claims of the session.
 
-    `questions` counts those that were asked, measured or not: a question does not become easier to answer because
-    another one was interrupted. Drifts are a family of their own: what they say is said of servers, and costs the
-    candidate's claims nothing.
+    `family_size` counts planned comparisons, measured or not: one does not become easier to prove because another one
+    was interrupted. Claims that decide nothing, such as drifts, are a family of their own in each section.
     """
-    adjusted = iter(holm([one.p_value for analysis in analyses for one in analysis.comparisons], family_size=questions))
-    drifts = [one.comparison.evidence.weakest_p_value for analysis in analyses for one in analysis.drifts]
-    drifted = iter(holm(drifts, family_size=len(drifts)))
-    return tuple(
-        replace(
-            analysis,
-            comparisons=tuple(replace(one, p_adjusted=next(adjusted)) for one in analysis.comparisons),
-            drifts=tuple(
-                replace(one, comparison=replace(one.comparison, p_adjusted=next(drifted))) for one in analysis.drifts
-            ),
-        )
+    p_values = _family_p_values(analyses)
+    adjusted = iter(holm(p_values, family_size=family_size))
+    compared = [
+        replace(analysis, comparisons=tuple(replace(item, p_adjusted=next(adjusted)) for item in analysis.comparisons))
         for analysis in analyses
-    )
+    ]
+    return tuple(adjust_claims(compared, adjusted))
 
 
-def judge(analyses: Sequence[Analysis], *, alpha: float, strict: bool, questions: int) -> tuple[Verdict, ...]:
-    """A verdict for each target and each comparison. `analyses` are adjusted."""
-    family = [one.p_value for analysis in analyses for one in analysis.comparisons]
+def decide_verdicts(
+    analyses: Sequence[Analysis], *, alpha: float, strict: bool, family_size: int
+) -> tuple[Verdict, ...]:
+    """Return a verdict for each target, each comparison and each deciding claim. `analyses` are adjusted."""
+    family = _Family(_family_p_values(analyses), family_size, alpha)
     verdicts: list[Verdict] = []
     for analysis in analyses:
         verdicts += [
@@ -53,20 +50,26 @@ def judge(analyses: Sequence[Analysis], *, alpha: float, strict: bool, questions
             else _target_verdict(analysis, result, strict)
             for result in analysis.targets
         ]  # fmt: skip
-        verdicts += [_unscored(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)]
-        for one in analysis.comparisons:
-            verdicts.append(_comparison_verdict(analysis, one, _Family(family, questions, alpha)))
+        verdicts += [_unscored_verdict(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)]
+        verdicts += [_comparison_verdict(analysis, item, family) for item in analysis.comparisons]
+        verdicts += claim_verdicts(analysis, _withheld(analysis), alpha=alpha)
     return tuple(verdicts)
 
 
+def _family_p_values(analyses: Sequence[Analysis]) -> list[float | None]:
+    """Return the session's Holm family: first all comparisons, then all deciding claims."""
+    comparisons = [item.p_value for analysis in analyses for item in analysis.comparisons]
+    return comparisons + [claim.p_value for analysis in analyses for _, claim in deciding_claims(analysis)]
+
+
 def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> Verdict:
-    def rule(reading: Reading) -> Ruling:
-        return target_ruling(result.target, reading, strict=strict)
+    def rule(reading: BoundedValue) -> Decision:
+        return decide_target(result.target, reading, strict=strict)
 
     observed, lost = result.evidence.observed, result.estimate.lost
     state, proven, caveat = _settle(analysis, observed, _possible(result.target, result.evidence), lost, rule)
     if not proven and not caveat and rule(observed)[1]:
-        caveat = f"proven on what was observed, but not whatever the {lost:,} lost are"
+        caveat = lost_could_overturn(lost)
     nowhere = _applies_nowhere(analysis, result.estimate.metric) if not result.estimate.n else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
@@ -80,11 +83,11 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
 
 
 def _training_verdict(analysis: Analysis, result: TargetResult) -> Verdict:
-    """A number of the candidate's training is known, not estimated: it decides also where proof is asked for.
+    """The verdict on a number of the training, which is known, not estimated: it decides also where proof is required.
 
-    What was selected, cut short or lost does not touch it.
+    Selections, interruptions and lost samples do not concern it.
     """
-    state, proven = target_ruling(replace(result.target, decide="point"), result.evidence.observed, strict=False)
+    state, proven = decide_target(replace(result.target, decide="point"), result.evidence.observed, strict=False)
     return Verdict(
         nodeid=analysis.plan.nodeid,
         subject=result.target.text,
@@ -96,38 +99,46 @@ def _training_verdict(analysis: Analysis, result: TargetResult) -> Verdict:
 
 
 def _applies_nowhere(analysis: Analysis, metric: str) -> str:
-    """With a reason given, to apply to no sample is an answer; without one a `return` may be missing."""
+    """Return why a metric applies to no sample. Without a reason a `return` may be missing, and the result is empty."""
     reason = analysis.inapplicable.get(metric, UNEXPLAINED)
     return "" if reason == UNEXPLAINED else f"it applies to no sample: {reason}"
 
 
-def _possible(target: Target, evidence: Evidence) -> list[Reading]:
-    """The extremes; and where they lie on both sides of a value that is asked for, that value."""
+def _possible(target: Target, evidence: Evidence) -> list[BoundedValue]:
+    """Return the extremes, and between them the value that an equality requires."""
     worst, best = evidence.worst, evidence.best
     if target.relation != "==" or worst.value is None or best.value is None:
         return [worst, best]
     between = min(worst.value, best.value) < target.value < max(worst.value, best.value)
-    return [worst, best, *([Reading(value=target.value, lower=None, upper=None)] if between else [])]
+    return [worst, best, *([BoundedValue(value=target.value, lower=None, upper=None)] if between else [])]
 
 
 def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
     """Targets and comparisons on metrics that nothing scored."""
     judged = {result.target.text for result in analysis.targets}
-    compared = {one.contrast for one in analysis.comparisons}
+    compared = {measure.contrast for measure in analysis.comparisons}
     plan = analysis.plan
-    return [(one.metric, one.text) for one in plan.targets if one.text not in judged] + [
-        (one.metric, one.subject(plan.candidate.name)) for one in plan.contrasts if one not in compared
+    unscored: list[tuple[Measure, str]] = [
+        (measure, measure.text) for measure in plan.targets if measure.text not in judged
+    ]
+    unscored += [
+        (measure, measure.subject(plan.candidate.name)) for measure in plan.contrasts if measure not in compared
+    ]
+    scored = analysis.kinds
+    return [
+        (next((name for name in measure.metrics if name not in scored), measure.metric), subject)
+        for measure, subject in unscored
     ]
 
 
-def _unscored(analysis: Analysis, metric: str, subject: str) -> Verdict:
-    """A name that nothing scored is a mistake of the suite: passing over it would make a typing error a green build."""
+def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
+    """The verdict on a metric that nothing scored: an error in the suite, because a typing error must not be a green build."""
     plan = analysis.plan
     scored = ", ".join(analysis.kinds) or "nothing"
     return Verdict(
         nodeid=plan.nodeid,
         subject=subject,
-        kind="target" if any(one.text == subject for one in plan.targets) else "comparison",
+        kind="target" if any(target.text == subject for target in plan.targets) else "comparison",
         state="undecided",
         proven=False,
         reason=f"no sample has a number for {metric!r} (scored: {scored})",
@@ -136,18 +147,18 @@ def _unscored(analysis: Analysis, metric: str, subject: str) -> Verdict:
 
 
 class _Family:
-    """The p-values of the session, and what one of them becomes when it is another one."""
+    """The p-values of the session, and one of them adjusted when its value is replaced."""
 
-    def __init__(self, p_values: list[float | None], questions: int, alpha: float) -> None:
+    def __init__(self, p_values: list[float | None], family_size: int, alpha: float) -> None:
         self._p_values = p_values
-        self._questions = questions
+        self._family_size = family_size
         self.alpha = alpha
 
-    def adjusted(self, observed: float | None, instead: float | None) -> float | None:
+    def adjust(self, observed: float | None, instead: float | None) -> float | None:
         if instead is None:
             return None
         family = [instead, *self._without(observed)]
-        return holm(family, family_size=max(self._questions, sum(p is not None for p in family)))[0]
+        return holm(family, family_size=max(self._family_size, sum(p is not None for p in family)))[0]
 
     def _without(self, observed: float | None) -> list[float | None]:
         others = list(self._p_values)
@@ -156,46 +167,56 @@ class _Family:
         return others
 
 
-def _comparison_verdict(analysis: Analysis, one: Comparison, family: _Family) -> Verdict:
-    def rule(reading: Reading) -> Ruling:
-        adjusted = family.adjusted(one.p_value, reading.p_value)
-        return comparison_ruling(one.contrast, reading, adjusted, alpha=family.alpha)
+def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Family) -> Verdict:
+    def rule(reading: BoundedValue) -> Decision:
+        adjusted = family.adjust(comparison.p_value, reading.p_value)
+        return decide_comparison(comparison.contrast, reading, adjusted, alpha=family.alpha)
 
-    evidence = one.evidence
-    state, proven, caveat = _settle(analysis, evidence.observed, [evidence.worst, evidence.best], one.lost, rule)
-    nowhere = _applies_nowhere(analysis, one.contrast.metric) if not one.pairs else ""
+    evidence = comparison.evidence
+    state, proven, caveat = _settle(analysis, evidence.observed, [evidence.worst, evidence.best], comparison.lost, rule)
+    nowhere = _applies_nowhere(analysis, comparison.contrast.metric) if not comparison.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
-        subject=one.contrast.subject(one.candidate),
+        subject=comparison.contrast.subject(comparison.candidate),
         kind="comparison",
         state=state,
         proven=proven,
-        reason=nowhere or caveat or comparison_reason(one, state, proven, family.alpha),
-        mistake=not one.pairs and _complete(analysis) and not nowhere,
+        reason=nowhere or caveat or comparison_reason(comparison, state, proven, family.alpha),
+        mistake=not comparison.pairs and _complete(analysis) and not nowhere,
     )
 
 
 def _complete(analysis: Analysis) -> bool:
-    """Everything was asked. What is without a single score then is no bad luck but a mistake: it must not pass."""
+    """Return whether every sample was run. A metric without a score is then an error in the suite, which must not pass."""
     return analysis.finished and analysis.plan.selected == analysis.plan.planned
 
 
 def _settle(
-    analysis: Analysis, observed: Reading, possible: Sequence[Reading], lost: int, rule: Callable[[Reading], Ruling]
+    analysis: Analysis,
+    observed: BoundedValue,
+    possible: Sequence[BoundedValue],
+    lost: int,
+    rule: Callable[[BoundedValue], Decision],
 ) -> tuple[State, bool, str]:
-    """The ruling on what was observed, unless the selection, an interruption or the lost samples forbid one."""
-    plan = analysis.plan
-    if plan.selected < plan.planned:
-        return "undecided", False, f"only {plan.selected} of {plan.planned} samples were selected"
-    if not analysis.finished:
-        return "undecided", False, "sampling was cut short; --crucible-resume goes on"
+    """Decide on the observed samples, unless the selection, an interruption or the lost samples forbid it."""
+    withheld = _withheld(analysis)
+    if withheld:
+        return "undecided", False, withheld
     state, proven = rule(observed)
     if not lost or observed.value is None:
         return state, proven, ""
     extremes = [rule(reading) for reading in possible]
     if any(other != state for other, _ in extremes):
         if all(other == "undecided" for other, _ in extremes):
-            return "undecided", False, f"{state} on what was observed; the {lost:,} lost leave it open"
+            return "undecided", False, f"{state} on the scored samples; {lost_samples_text(lost)} could leave it open"
         others = " or ".join(sorted({other for other, _ in extremes} - {state}))
-        return "undecided", False, f"{state} on what was observed; the {lost:,} lost could make it {others}"
+        return "undecided", False, f"{state} on the scored samples; {lost_samples_text(lost)} could make it {others}"
     return state, proven and all(sure for _, sure in extremes), ""
+
+
+def _withheld(analysis: Analysis) -> str:
+    """Return why no verdict may be given: a part of the samples was selected, or sampling was interrupted."""
+    plan = analysis.plan
+    if plan.selected < plan.planned:
+        return f"only {plan.selected} of {plan.planned} samples were selected"
+    return "" if analysis.finished else "sampling was interrupted; continue with --crucible-resume"

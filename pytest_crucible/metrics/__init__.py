@@ -1,13 +1,13 @@
-"""What replies are scored by: metrics for text, numbers, JSON and usage, and the decorator that makes one of a function."""
+"""Metrics for text, numbers, choices, code, JSON, behaviour and usage, and the decorator that makes a metric of a function."""
 
 from pytest_crucible.metrics.choice import choice_given, choice_match, choice_match_10, choice_of, chooses
+from pytest_crucible.metrics.code_execution import code_of, humaneval_outcome, humaneval_pass, humaneval_program, runs
 from pytest_crucible.metrics.code_match import code_bleu_of, python_code_bleu
-from pytest_crucible.metrics.conduct import refusal, refuses, truncated
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.metrics.ngram_overlap import corpus_score, rouge1, rouge2, rouge_l, sentence_bleu, sentence_chrf
 from pytest_crucible.metrics.numbers import final_number, final_number_matches
-from pytest_crucible.metrics.overlaps import corpus_score, rouge1, rouge2, rouge_l, sentence_bleu, sentence_chrf
-from pytest_crucible.metrics.programs import code_of, humaneval_outcome, humaneval_pass, humaneval_program, runs
-from pytest_crucible.metrics.quantities import chosen, numeric_match, numeric_matches, quantities
+from pytest_crucible.metrics.quantities import chosen_number, numeric_match, numeric_matches, quantities
+from pytest_crucible.metrics.refusal import refusal, refuses, truncated
 from pytest_crucible.metrics.schema import json_problem, valid_json
 from pytest_crucible.metrics.squad import squad_exact_match, squad_f1, squad_f1_of, squad_normalise
 from pytest_crucible.metrics.text import contains_expected, exact_match, matches, normalise
@@ -28,7 +28,7 @@ __all__ = [
     "choice_match_10",
     "choice_of",
     "chooses",
-    "chosen",
+    "chosen_number",
     "code_bleu_of",
     "code_of",
     "contains_expected",

@@ -1,20 +1,22 @@
-"""How far off each reply's confidence is: the Brier score of one answer, which a session can gate and compare."""
+"""The Brier score of each reply's confidence, which a session can gate and compare."""
 
 from __future__ import annotations
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.metrics.confidence import confidence_of
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.errors import SpecError
 
 NO_CONFIDENCE = NotApplicable("the backend gives no logprobs: ask for them in the adapter's parameters")
 
 
 def brier(right: Metric, *, name: str = "brier") -> Metric:
-    """A metric of (confidence - right)^2: 0 is sure and right, 1 is sure and wrong, 0.25 is what one half always gets.
+    """Return a metric of (confidence - right)^2.
 
-    `right` says what is right; the confidence is `confidence_of` the reply. The mean over samples is the Brier score (1950).
-    Raises SpecError for a metric that is not one of yes and no.
+    0 is sure and right, 1 is sure and wrong, 0.25 is a confidence of one half.
+
+    `right` decides what is right; the confidence is `confidence_of` the reply. The mean over samples is the Brier score (1950).
+    Raises SpecError unless `right` is declared as binary.
 
     >>> from pytest_crucible.metrics import exact_match
     >>> reply = Reply(text="4", logprobs=(-0.6931471805599453,))
@@ -22,7 +24,9 @@ def brier(right: Metric, *, name: str = "brier") -> Metric:
     0.25
     """
     if right.facts.kind != "binary":
-        raise SpecError(f"brier({right.name}) judges what is not declared as binary: give a metric of yes and no")
+        raise SpecError(
+            f"brier({right.name}) needs a binary metric: declare it with kind='binary', or give another one"
+        )
 
     @metric(name=name, bounds=(0, 1), direction="lower", version=f"1:{right.name}:{right.facts.version}")
     def score(reply: Reply, sample: Sample) -> float | NotApplicable:

@@ -1,4 +1,4 @@
-"""Multiple choice: which letter a reply chooses, and whether it is the right one."""
+"""Multiple choice: the letter that a reply chooses, and whether it is the expected one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import Reply, Sample
 
 _LETTER = r"(?:\*\*|__)?[\(\[]?(?P<letter>[{letters}])(?![\w'\u2019])[\)\]]?"
+# Name, pattern, and whether the first match counts instead of the last; the first rule with a match decides.
 RULES = (
     ("whole reply", r"\A\W*{letter}\W*\Z", False),
     ("boxed", r"\\boxed\{{(?:\\text\{{)?\s?{letter}", False),
@@ -26,31 +27,32 @@ RULES = (
     ("first thing said", r"\A\s{{0,9}}{letter}(?=[\s.,:;\)]|\Z)(?!\s[a-z])", True),
     ("alone on the last line", r"(?:\A|\n)\W{{0,9}}{letter}\W{{0,9}}\Z", True),
 )
-"""In this order; the first rule that finds something decides, by its last match (`True`: its first)."""
-_MARKED = re.compile(r"[ \t]+")
+_BLANKS = re.compile(r"[ \t]+")
 
 
 def choice_of(text: str, letters: str = "ABCD") -> str | None:
-    r"""The letter that a reply chooses, or None where no rule finds one: prose is not guessed from.
+    r"""Return the letter that a reply chooses; None if no rule applies: prose is not guessed at.
 
-    The rules are RULES. Letters are capitals, so that the article "a" is none; a reply of one small letter alone counts.
+    The rules are RULES. Letters are capitals, so that the article "a" does not count; a lower-case letter alone does.
 
     >>> choice_of("Let me think. The answer is (C)."), choice_of("A dog is an animal."), choice_of("b")
     ('C', None, 'B')
     """
-    plain = _MARKED.sub(" ", text.strip()).replace("**", "")
+    # Bold markers are removed, so that **B** is a letter like any other.
+    plain = _BLANKS.sub(" ", text.strip()).replace("**", "")
+    # 4: <= Only a reply that is hardly more than the letter may be in lower case: "a" is an article elsewhere.
     if len(plain) <= 4:
         plain = plain.upper()
     for _, rule, first in RULES:
         pattern = rule.format(letter=_LETTER.format(letters=letters))
-        found = [match["letter"] for match in re.finditer(pattern, plain)]
-        if found:
-            return str(found[0] if first else found[-1])
+        choices = [match["letter"] for match in re.finditer(pattern, plain)]
+        if choices:
+            return str(choices[0] if first else choices[-1])
     return None
 
 
 def chooses(letters: str = "ABCD", *, name: str = "chooses") -> Metric:
-    """A metric that is true when the reply chooses the expected letter, or the letter of the expected number (0 is the first).
+    """Return a metric that is true if the reply chooses the expected letter, or that of the expected number (0: the first).
 
     >>> chooses()(Reply(text="Answer: B"), Sample(id="1", input="", expected=1))
     True
@@ -65,7 +67,7 @@ def chooses(letters: str = "ABCD", *, name: str = "chooses") -> Metric:
         if isinstance(expected, int) and 0 <= expected < len(letters):
             expected = letters[expected]
         if str(expected).strip().upper() not in letters:
-            return NotApplicable(f"the expected answer {str(expected)[:20]!r} is none of {letters}")
+            return NotApplicable(f"the expected answer {str(expected)[:20]!r} is not one of the letters {letters}")
         return choice_of(reply.text, letters) == str(expected).strip().upper()
 
     return right

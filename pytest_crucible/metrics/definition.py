@@ -1,6 +1,6 @@
-"""What a metric is: a function `(reply, sample) -> bool | float | None` that states its direction, bounds and version.
+"""Metrics: functions `(reply, sample) -> bool | float | None` that declare their direction, bounds and version.
 
-One that asks a model is `async def`: it is awaited when the reply is there, while other samples are asked.
+A metric that queries a model is `async def`: it is awaited for a reply while other samples are still requested.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
+from pytest_crucible.records.errors import SpecError
 
 Score = Callable[[Reply, Sample], Any]
 
@@ -21,21 +21,21 @@ _BOUNDS: dict[Kind | None, tuple[float, float]] = {"count": (0.0, math.inf), "po
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """Returned by a metric that has nothing to say about a sample, with the reason. It is not a zero."""
+    """Returned by a metric that does not apply to a sample, with the reason. It is not a zero."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A scoring function and what it declares. Call it as the function it wraps."""
+    """A scoring function and its declaration. Call it like the function."""
 
     function: Score
     facts: MetricFacts
     depends: Callable[[], str] | None = None
-    """What its scores depend on and nobody knows before a session plans, such as the model that it asks: part of its version."""
+    """Returns the part of the version that is known only when a session plans, such as the model that it queries."""
     beside: tuple[Metric, ...] = ()
-    """What is told along with it, without being asked for."""
+    """Metrics that are recorded along with it without being requested."""
 
     @property
     def name(self) -> str:
@@ -44,8 +44,8 @@ class Metric:
     def __call__(self, reply: Reply, sample: Sample) -> Any:
         return self.function(reply, sample)
 
-    def settled(self) -> Metric:
-        """As it is in this session: with the whole version."""
+    def with_version(self) -> Metric:
+        """Return the metric with its complete version in this session."""
         if self.depends is None:
             return self
         version = ":".join(part for part in (self.facts.version, self.depends()) if part)
@@ -75,8 +75,8 @@ def metric(
 ) -> Metric | Callable[[Score], Metric]:
     """Make a metric of a function.
 
-    `bounds` are the worst and best values that exist (in order low, high); a failed sample gets the worst one.
-    `version` says when stored scores may be re-used; without it the function's source decides.
+    `bounds` are the worst and best possible values (in order low, high); a failed sample gets the worst one.
+    Stored scores are reused while `version` is the same; without it, while the function's source is the same.
 
     >>> @metric(bounds=(0, 1))
     ... def brevity(reply, sample):
@@ -100,7 +100,7 @@ def declared_facts(
     bounds: tuple[float, float] | None = None,
     version: str = "",
 ) -> MetricFacts:
-    """Check a declaration and complete it: finite bounds make a bounded score, and what is counted or timed starts at 0."""
+    """Check and complete a declaration: finite bounds make a bounded score; counts and durations start at 0."""
     if direction not in ("higher", "lower"):
         raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
     if kind is not None and kind not in get_args(Kind):
@@ -116,33 +116,34 @@ def declared_facts(
         raise SpecError(f"metric {name!r} is {kind} but has no bounds: add them, for example bounds=(0, 1)")
     if kind in _BOUNDS and low < 0:
         raise SpecError(
-            f"metric {name!r} counts or measures amounts (kind {kind!r}) but its bounds begin at {low:g}: write 0 or more"
+            f"metric {name!r} has kind {kind!r} but bounds from {low:g}: counts and amounts start at 0 or above"
         )
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
     return MetricFacts(name=name, kind=kind, direction=direction, low=low, high=high, version=version)
 
 
-def as_metric(given: Metric | Score) -> Metric:
-    """A metric stays as it is; a plain function becomes one under its own name."""
-    if isinstance(given, Metric):
-        return _callable(given)
-    if callable(given) and hasattr(given, "__name__"):
-        return _callable(metric(given))
+def as_metric(candidate: Metric | Score) -> Metric:
+    """Return a metric as it is; make a metric of a plain function, under its own name."""
+    if isinstance(candidate, Metric):
+        return _check_signature(candidate)
+    if callable(candidate) and hasattr(candidate, "__name__"):
+        return _check_signature(metric(candidate))
     raise SpecError(
-        f"{given!r} is not a metric: give a function (reply, sample) -> bool, float or None, "
+        f"{candidate!r} is not a metric: give a function (reply, sample) -> bool, float or None, "
         "a Metric, or the name of a registered one"
     )
 
 
-def _callable(given: Metric) -> Metric:
-    """A metric that could score nothing is refused before anything is asked."""
+def _check_signature(candidate: Metric) -> Metric:
+    """Return a metric after checking that it can be called: the session must fail before any request is sent."""
     try:
-        inspect.signature(given.function).bind(None, None)
+        # A wrong signature would only show with the first reply, after it was paid for.
+        inspect.signature(candidate.function).bind(None, None)
     except TypeError:
         raise SpecError(
-            f"metric {given.name!r} does not take (reply, sample): write def {given.name}(reply, sample)"
+            f"metric {candidate.name!r} does not take (reply, sample): write def {candidate.name}(reply, sample)"
         ) from None
-    except ValueError:  # a function of C that does not say what it takes
-        return given
-    return given
+    except ValueError:  # a C function without a signature
+        return candidate
+    return candidate

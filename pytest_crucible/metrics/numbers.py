@@ -1,4 +1,4 @@
-"""Metrics that read a number out of a reply."""
+"""Metrics that read a number from a reply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBER = re.compile(
 
 
 def final_number(text: str) -> Decimal | None:
-    """The last number in a text, exactly, or None.
+    """Return the last number of a text, exactly; None for a text without numbers.
 
     >>> final_number("She makes 9 * 2 = $18.00 a day"), final_number("16-3"), final_number("it fell to -1,250.5")
     (Decimal('18.00'), Decimal('3'), Decimal('-1250.5'))

@@ -1,4 +1,4 @@
-"""Numbers as people write them: with units, thousands, per cent, fractions, and in words before and after."""
+"""Numbers as people write them: with units, thousands separators, per cent signs and fractions, between words."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.errors import SpecError
 
 Which = Literal["last", "first", "marked"]
 MARKERS = ("####", r"\boxed{", "final answer is", "final answer:", "answer is", "answer:")
-MOST_DIGITS = 400
-"""A longer number is read as none: exact arithmetic on it would take for ever."""
+# Longer numbers are skipped: exact arithmetic with them would take too long.
+MAX_DIGITS = 400
+# The repetition is bounded: otherwise a long row of groups would be scanned again from each of them, in quadratic time.
 _WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+)"
-"""Bounded: else a long row of groups would be read anew from each of them."""
 _QUANTITY = re.compile(
     rf"""(?<![\w.])
         (?:(?<![\d)%])(?<![\d)%][^\S\n])(?P<sign>[-+\u2212])[^\S\n]?)?   # no sign where an operand stands before it
@@ -32,7 +32,7 @@ _QUANTITY = re.compile(
 
 
 def quantities(text: str) -> list[Fraction]:
-    r"""All numbers of a text, exactly. 1/2, 1 1/2, \frac{1}{2}, 50 %, 1,250.5, $18, 3 km and 2e3 are one number each.
+    r"""Return all numbers of a text, exactly. 1/2, 1 1/2, \frac{1}{2}, 50 %, 1,250.5, $18, 3 km and 2e3 are one number each.
 
     >>> [str(one) for one in quantities("half is 1/2 or 50 %; 1,250.5 km; -3")]
     ['1/2', '1/2', '2501/2', '-3']
@@ -41,46 +41,46 @@ def quantities(text: str) -> list[Fraction]:
 
 
 def _read(text: str) -> list[tuple[Fraction, bool]]:
-    """Each number, and whether it is written in per cent."""
-    found = []
-    for written in _QUANTITY.finditer(text):
-        value = _value(written)
+    """Return each number, and whether it is a percentage."""
+    numbers = []
+    for match in _QUANTITY.finditer(text):
+        value = _value(match)
         if value is not None:
-            found.append((value, written["percent"] is not None))
-    return found
+            numbers.append((value, match["percent"] is not None))
+    return numbers
 
 
-def _value(written: re.Match[str]) -> Fraction | None:
-    if len(written.group()) > MOST_DIGITS:
+def _value(match: re.Match[str]) -> Fraction | None:
+    if len(match.group()) > MAX_DIGITS:
         return None
-    if written["plain"] is not None:
-        plain = Decimal(written["plain"].replace(",", "")).scaleb(int(written["power"] or 0))
+    if match["plain"] is not None:
+        plain = Decimal(match["plain"].replace(",", "")).scaleb(int(match["power"] or 0))
         value = Fraction(plain)
     else:
-        top, bottom = written["top"] or written["over"], written["bottom"] or written["under"]
+        top, bottom = match["top"] or match["over"], match["bottom"] or match["under"]
         if int(bottom) == 0:
             return None
         value = Fraction(int(top.replace(",", "")), int(bottom))
-    value += int((written["mixed"] or "0").replace(",", ""))
-    value = -value if written["sign"] in ("-", "\u2212") else value
-    return value / 100 if written["percent"] else value
+    value += int((match["mixed"] or "0").replace(",", ""))
+    value = -value if match["sign"] in ("-", "\u2212") else value
+    return value / 100 if match["percent"] else value
 
 
-def chosen(text: str, which: Which = "last") -> Fraction | None:
-    r"""The number that a reply gives as its answer.
+def chosen_number(text: str, which: Which = "last") -> Fraction | None:
+    r"""Return the number that a reply gives as its answer; None without such a number.
 
-    `last` and `first` of all its numbers; `marked`: the first one after the last marker (####, \boxed{, "answer is",
-    "answer:"), and none where there is no marker.
+    `last` and `first` refer to all its numbers; `marked` is the first number after the last marker (####, \boxed{, "answer is",
+    "answer:").
 
-    >>> str(chosen("4 + 5 = 9. The answer is 9, not 10.", "marked"))
+    >>> str(chosen_number("4 + 5 = 9. The answer is 9, not 10.", "marked"))
     '9'
     """
     if which == "marked":
         lower = text.lower()
         after = max((lower.rfind(marker) + len(marker) for marker in MARKERS if marker in lower), default=None)
         return next(iter(quantities(text[after:])), None) if after is not None else None
-    found = quantities(text)
-    return found[-1 if which == "last" else 0] if found else None
+    numbers = quantities(text)
+    return numbers[-1 if which == "last" else 0] if numbers else None
 
 
 def numeric_match(
@@ -91,11 +91,11 @@ def numeric_match(
     percent_is_plain: bool = False,
     name: str = "numeric_match",
 ) -> Metric:
-    """A metric that is true when the reply's number is the expected one, within a tolerance.
+    """Return a metric that is true if the reply's number is the expected one, within a tolerance.
 
-    |said - right| <= max(absolute, relative * |right|), in exact arithmetic. Of several expected answers one is enough, and of
-    each its last number counts. 50 % is 1/2; with `percent_is_plain`, "50 %" and "50" are equal as well. A reply without a
-    number is wrong.
+    |reply - expected| <= max(absolute, relative * |expected|), in exact arithmetic. One of several expected answers is enough;
+    the last number of each counts. 50 % is 1/2; with `percent_is_plain`, "50 %" and "50" are equal as well. A reply without
+    a number is wrong.
 
     >>> near = numeric_match(relative=0.01)
     >>> near(Reply(text="about 3.15"), Sample(id="1", input="", expected=3.14))
@@ -105,8 +105,9 @@ def numeric_match(
         raise SpecError(f"which={which!r} of metric {name!r}: write 'last', 'first' or 'marked'")
     if not (0 <= relative < 1 and 0 <= absolute < float("inf")):
         raise SpecError(
-            f"metric {name!r} has relative={relative} and absolute={absolute}: a share below 1 and an amount, 0 or more"
+            f"metric {name!r} has relative={relative} and absolute={absolute}: expected a share below 1, and an amount from 0"
         )
+    # Through str: the decimal as written, 0.1 and not its nearest double.
     near, far = Fraction(str(relative)), Fraction(str(absolute))
 
     @metric(name=name, kind="binary", version=f"1:{which}:{relative}:{absolute}:{percent_is_plain}")
@@ -114,18 +115,18 @@ def numeric_match(
         """The reply's number is the expected one, within the tolerances."""
         if sample.expected is None:
             return NO_EXPECTED
-        said = chosen(reply.text, which)
+        number = chosen_number(reply.text, which)
         expected = sample.expected if isinstance(sample.expected, list | tuple) else [sample.expected]
-        rights = [right for one in expected if (right := chosen(str(one))) is not None]
+        rights = [right for one in expected if (right := chosen_number(str(one))) is not None]
         if not rights:
             return NotApplicable("the expected answer has no number")
         scales = (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in reply.text + str(expected) else (1,)
-        return said is not None and any(
-            abs(said * scale - right) <= max(far, near * abs(right)) for right in rights for scale in scales
+        return number is not None and any(
+            abs(number * scale - right) <= max(far, near * abs(right)) for right in rights for scale in scales
         )
 
     return same
 
 
 numeric_matches = numeric_match(name="numeric_matches")
-"""The registered one: the last number, exactly."""
+"""The registered metric: the last number, exactly."""

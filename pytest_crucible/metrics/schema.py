@@ -1,4 +1,4 @@
-"""Is the reply JSON, and is it the JSON that was asked for?"""
+"""JSON metrics: whether a reply is JSON, and whether it satisfies a JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.metrics.definition import Metric, metric
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.errors import SpecError
 
 VALID = "valid"
-MOST_SAID = 200
+MAX_MESSAGE = 200
 _FENCE = re.compile(
     r"^[ \t]*```[ \t]*(?:json)?[ \t]*\r?\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
 )
 
 
 def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_json", fenced: bool = False) -> Metric:
-    """A metric that is true when the whole reply is JSON and satisfies the JSON Schema (draft by its `$schema`).
+    """Return a metric that is true if the whole reply is JSON and satisfies the JSON Schema (draft by its `$schema`).
 
-    With `fenced`, what stands in a fence that says json or nothing is taken instead, where there is one.
+    With `fenced`, the content of a fence marked as json or unmarked is checked instead, if there is one.
 
     >>> valid_json({"type": "object", "required": ["label"]})(Reply(text='{"label": 1}'), Sample(id="1", input=""))
     True
@@ -43,7 +43,7 @@ def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_js
 def json_problem(
     schema: Mapping[str, Any] | bool = True, *, name: str = "json_problem", fenced: bool = False
 ) -> Metric:
-    """A metric (text) that says what is wrong with a reply's JSON: the path and the first problem; "valid" where nothing is.
+    """Return a text metric with the first problem of a reply's JSON and its path; "valid" for valid JSON.
 
     >>> json_problem({"properties": {"age": {"type": "integer"}}})(Reply(text='{"age": "old"}'), Sample(id="1", input=""))
     "$.age: 'old' is not of type 'integer'"
@@ -57,10 +57,10 @@ def json_problem(
             errors = validator.iter_errors(_read(reply.text, fenced))
             first = min(errors, key=lambda error: (len(error.absolute_path), error.json_path), default=None)
         except RecursionError:
-            return "nested too deep to be read"
+            return "nested too deeply to be read"
         except ValueError as error:
-            return f"no JSON: {error}"[:MOST_SAID]
-        return VALID if first is None else f"{first.json_path}: {first.message}"[:MOST_SAID]
+            return f"not JSON: {error}"[:MAX_MESSAGE]
+        return VALID if first is None else f"{first.json_path}: {first.message}"[:MAX_MESSAGE]
 
     return problem
 
@@ -77,10 +77,11 @@ def _validator(schema: Mapping[str, Any] | bool, name: str) -> tuple[Any, str]:
 
 
 def _read(text: str, fenced: bool) -> Any:
-    """Raises ValueError, and RecursionError for what is nested deeper than Python reads."""
-    found = _FENCE.search(text) if fenced else None
-    return json.loads(found[1] if found else text, parse_constant=_refuse)
+    """Parse a reply. Raises ValueError, and RecursionError for JSON nested deeper than Python reads."""
+    fence = _FENCE.search(text) if fenced else None
+    # NaN and Infinity are Python's additions to JSON.
+    return json.loads(fence[1] if fence else text, parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON, though Python reads it")
+    raise ValueError(f"{constant} is not JSON, though Python accepts it")

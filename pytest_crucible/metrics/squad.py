@@ -1,4 +1,4 @@
-"""Exact match and F1 as SQuAD's evaluation script defines them."""
+"""Exact match and F1 as defined by SQuAD's evaluation script."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_normalise(text: str) -> str:
-    """Lower case, ASCII punctuation deleted, the articles a, an, the deleted, white space made one blank, in this order.
+    """Lower the case, delete ASCII punctuation and the articles a, an, the, and collapse white space, in this order.
 
     >>> squad_normalise("The  Eiffel-Tower, a tower")
     'eiffeltower tower'
     """
+    # The order matters: "the-cat" loses its hyphen first and then keeps its article, as in the script.
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def squad_f1_of(said: str, right: str) -> float:
-    """F1 of the words of two texts as multisets, after normalisation. Where one has no words: 1 when both have none, else 0.
+def squad_f1_of(answer: str, expected: str) -> float:
+    """Return F1 of the words of two texts, as multisets, after normalisation. Without words: 1 if both have none, else 0.
 
     >>> round(squad_f1_of("the cat sat down", "a cat sat"), 4), squad_f1_of("no no no no", "no")
     (0.8, 0.4)
     """
-    words, wanted = squad_normalise(said).split(), squad_normalise(right).split()
-    if not (words and wanted):
-        return float(words == wanted)
-    common = sum((Counter(words) & Counter(wanted)).values())
-    return 2 * common / (len(words) + len(wanted))
+    words, expected_words = squad_normalise(answer).split(), squad_normalise(expected).split()
+    if not (words and expected_words):
+        return float(words == expected_words)
+    common = sum((Counter(words) & Counter(expected_words)).values())
+    return 2 * common / (len(words) + len(expected_words))
 
 
 def _best(score: Callable[[str, str], float], reply: Reply, sample: Sample) -> float | NotApplicable:
-    """Over several right answers the best counts. An empty list is a question without an answer, as in SQuAD 2.0."""
+    """Return the best score over the expected answers. An empty list is a question without an answer, as in SQuAD 2.0."""
     expected = sample.expected
     if expected is None:
         return NO_EXPECTED
-    rights = [str(one) for one in expected] if isinstance(expected, list | tuple) else [str(expected)]
+    rights = [str(answer) for answer in expected] if isinstance(expected, list | tuple) else [str(expected)]
     return max(score(reply.text, right) for right in rights or [""])
 
 

@@ -1,1 +1,1 @@
-"""What will be measured: targets, adapters, arms and the design of an experiment, all settled before anything is asked."""
+"""The plan of an experiment: grammar, targets, arms and sample sizes, settled before the first request."""

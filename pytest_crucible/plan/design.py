@@ -1,17 +1,20 @@
-"""From what a marked test asks for to a Plan, refusing what cannot be meant before anything is spent."""
+"""Checks of an experiment's metrics, targets and comparisons, before anything is spent."""
 
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from pytest_crucible.errors import SpecError
-from pytest_crucible.plan.trainings import TRAINING, check_comparison, check_form
-from pytest_crucible.records import Arm, Contrast, Dataset, MetricFacts, Target
+from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
+from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.measures.table import STATISTICS
 
+# True unless the test function failed on the sample: available to every experiment by its name.
 PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1")
-"""True unless the test function failed on the sample: available to every experiment by its name."""
+# Names that may follow a metric and a dot. None is built yet.
+VIEWS: frozenset[str] = frozenset()
 
 
 def group_count(dataset: Dataset) -> int | None:
@@ -20,81 +23,139 @@ def group_count(dataset: Dataset) -> int | None:
     return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
 
 
-def contrasts(asked: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
+def contrasts_with_baselines(contrasts: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
     """Each comparison that was asked for, against each baseline of this session."""
-    wanted = list(asked)
+    every_contrast = list(contrasts)
     return tuple(
-        Contrast(metric=one.metric, baseline=arm.name, alternative=one.alternative, margin=one.margin)
-        for arm in arms
-        if arm.role == "baseline"
-        for one in wanted
+        replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast
     )
 
 
-def judged_facts(
+def plan_metrics(
     facts: Sequence[MetricFacts],
     targets: Sequence[Target],
-    asked: Sequence[Contrast],
+    contrasts: Sequence[Contrast],
     *,
     open_metrics: bool,
     further: Sequence[MetricFacts] = (),
 ) -> tuple[MetricFacts, ...]:
-    """The declared metrics, with `passed` where it is named or nothing else is there to judge by, and what is observed besides.
+    """Return the metrics of an experiment: those declared, `passed` where it is needed, and `further` ones.
 
-    Raises SpecError for a target or comparison on a metric that does not exist or is text.
+    `passed` is needed where a target or a comparison names it, and where nothing else was declared or is scored by the
+    test function (`open_metrics`). Raises SpecError for a target or comparison on a metric that does not exist, is text, or
+    cannot have the statistic.
     """
-    named = {*(one.metric for one in targets), *(one.metric for one in asked)}
-    wants_passed = "passed" in named or not (facts or open_metrics)
-    has_passed = any(one.name == "passed" for one in facts)  # a suite may have a metric of that name: its own counts
-    known = (*facts, PASSED) if wants_passed and not has_passed else tuple(facts)
-    known = (*known, *further)
-    by_name = {one.name: one for one in known}
+    metrics = (*_with_passed(facts, targets, contrasts, open_metrics), *further)
+    declared = {metric.name: metric for metric in metrics}
     # A metric goes before a training's number of the same name; what a function scores by itself may have any name.
-    of_training = {} if open_metrics else {name: one for name, one in TRAINING.items() if name not in by_name}
+    of_training = {} if open_metrics else {name: metric for name, metric in TRAINING.items() if name not in declared}
     for target in targets:
-        if target.metric in of_training:
-            check_form(target)
-        else:
-            _check_judged(f"target {target.text!r}", target.metric, known, open_metrics, near=of_training)
-        _check_reachable(target, by_name.get(target.metric) or of_training.get(target.metric))
-    for one in asked:
-        check_comparison(one.metric, of_training)
-        _check_judged(f"ab_compare({one.metric!r})", one.metric, known, open_metrics)
-        _check_margin(one, by_name.get(one.metric))
-    return known
+        _check_target(target, declared, of_training, open_metrics)
+    for contrast in contrasts:
+        _check_contrast(contrast, declared, of_training, open_metrics)
+    return metrics
 
 
-def _check_reachable(target: Target, facts: MetricFacts | None) -> None:
+def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
+    """Raise SpecError where a statistic cannot use the samples' `expected`."""
+    measures: list[tuple[str, Measure]] = [(f"target {requirement.text!r}", requirement) for requirement in targets]
+    measures += [(f"ab_compare({requirement.expression!r})", requirement) for requirement in contrasts]
+    for what, measure in measures:
+        problem_of = STATISTICS[measure.statistic].expected_problem
+        problem = problem_of(samples) if problem_of is not None else ""
+        if problem:
+            raise SpecError(f"{what} {problem}")
+
+
+def check_ambiguous(what: str, term: str, metrics: Container[str], views: Container[str]) -> None:
+    """Raise SpecError for `a.b` where both a metric `a.b` and a metric `a` with a view `b` exist.
+
+    >>> check_ambiguous("target 'a.b >= 1'", "a.b", {"a.b"}, views={"b"})
+    """
+    metric, _, view = term.partition("[")[0].rpartition(".")
+    if term in metrics and metric in metrics and view in views:
+        raise SpecError(
+            f"{what} is ambiguous: {term!r} is a metric, and {metric!r} is one with the view {view!r}; "
+            f"rename the metric {term!r}"
+        )
+
+
+def _with_passed(
+    facts: Sequence[MetricFacts], targets: Sequence[Target], contrasts: Sequence[Contrast], open_metrics: bool
+) -> tuple[MetricFacts, ...]:
+    named = {name for measure in (*targets, *contrasts) for name in measure.metrics}
+    has_passed = any(
+        metric.name == PASSED.name
+        for metric in facts
+        # a suite may have a metric of that name: its own counts
+    )
+    is_needed = PASSED.name in named or not (facts or open_metrics)
+    return (*facts, PASSED) if is_needed and not has_passed else tuple(facts)
+
+
+def _check_target(
+    target: Target, declared: Mapping[str, MetricFacts], of_training: Mapping[str, MetricFacts], open_metrics: bool
+) -> None:
+    what = f"target {target.text!r}"
+    if target.metric in of_training:
+        check_form(target)
+        _check_reachable(target, of_training[target.metric])
+        return
+    for name in target.metrics:
+        _check_metric(what, name, declared, open_metrics, near=of_training)
+    _check_facts(what, target, declared)
+    _check_reachable(target, declared.get(target.metric, MetricFacts(name=target.metric)))
+
+
+def _check_contrast(
+    contrast: Contrast, declared: Mapping[str, MetricFacts], of_training: Mapping[str, MetricFacts], open_metrics: bool
+) -> None:
+    what = f"ab_compare({contrast.expression!r})"
+    check_comparison(contrast.metric, of_training)
+    for name in contrast.metrics:
+        _check_metric(what, name, declared, open_metrics)
+    _check_facts(what, contrast, declared)
+    _check_margin(what, contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric)))
+
+
+def _check_facts(what: str, measure: Measure, declared: Mapping[str, MetricFacts]) -> None:
+    facts = [declared.get(name, MetricFacts(name=name)) for name in measure.metrics]
+    problem = STATISTICS[measure.statistic].check(measure, facts)
+    if problem:
+        raise SpecError(f"{what} cannot be computed: {problem}")
+
+
+def _check_reachable(target: Target, facts: MetricFacts) -> None:
     """A value that the statistic can never have is a slip of the pen, most often a percentage."""
-    low, high = (0.0, 1.0) if target.statistic == "rate" else (-math.inf, math.inf)
-    if facts is not None and target.statistic in ("mean", "quantile"):
-        low, high = facts.low, facts.high
+    low, high = STATISTICS[target.statistic].reach(target, facts)
     if not low <= target.value <= high:
         raise SpecError(
-            f"target {target.text!r} asks for {target.value:g}, but {target.metric!r} lies between {low:g} and {high:g}: "
+            f"target {target.text!r} asks for {target.value:g}, but {target.expression!r} lies between {low:g} and {high:g}: "
             "write a value in that range, a percentage as a fraction"
         )
 
 
-def _check_margin(asked: Contrast, facts: MetricFacts | None) -> None:
-    span = math.inf if facts is None else facts.high - facts.low
-    if asked.margin is not None and asked.margin >= span:
+def _check_margin(what: str, contrast: Contrast, facts: MetricFacts) -> None:
+    low, high = STATISTICS[contrast.statistic].reach(contrast, facts)
+    if contrast.margin is not None and contrast.margin >= high - low:
         raise SpecError(
-            f"ab_compare({asked.metric!r}) has margin={asked.margin:g}, and no two values are further apart than {span:g}: "
+            f"{what} has margin={contrast.margin:g}, and no two values are further apart than {high - low:g}: "
             "write how much worse is still good enough, such as 0.05"
         )
 
 
-def _check_judged(
-    what: str, metric: str, known: Sequence[MetricFacts], open_metrics: bool, near: Iterable[str] = ()
+def _check_metric(
+    what: str, metric: str, declared: Mapping[str, MetricFacts], open_metrics: bool, near: Iterable[str] = ()
 ) -> None:
     """`near` are further names that a misspelt one may mean."""
-    facts = {one.name: one for one in known}
-    if metric not in facts:
-        if open_metrics:
-            return  # the test function scores by itself: what it scores is known only after the run
-        meant = difflib.get_close_matches(metric, [*facts, *near], n=1)
-        hint = f"did you mean {meant[0]!r}? " if meant else ""
-        raise SpecError(f"{what} names metric {metric!r}: {hint}this experiment has {', '.join(facts)}")
-    if facts[metric].kind == "text":
-        raise SpecError(f"{what} judges {metric!r}, which is text: judge a metric of bool or numbers")
+    check_ambiguous(what, metric, declared, VIEWS)
+    if metric in declared:
+        if declared[metric].kind == "text":
+            raise SpecError(f"{what} judges {metric!r}, which is text: judge a metric of bool or numbers")
+        return
+    if open_metrics:
+        # the test function scores by itself: its metrics are known only after the run
+        return
+    close = difflib.get_close_matches(metric, [*declared, *near], n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise SpecError(f"{what} names metric {metric!r}: {hint}this experiment has {', '.join(declared)}")

@@ -1,4 +1,7 @@
-"""What an answer depends on besides the model: stored answers may stand in for new ones only when all of it is equal."""
+"""Fingerprints of everything that an answer depends on besides the model.
+
+Stored answers may stand in for new ones only when all parts are equal.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from pytest_crucible.metrics.definition import Metric
 from pytest_crucible.records import Fingerprint
-from pytest_crucible.sources import sources
+from pytest_crucible.records.function_source import sources
 
 
 def fingerprint(
@@ -21,7 +24,7 @@ def fingerprint(
     sampling: Mapping[str, Any],
     owner: type | None = None,
 ) -> Fingerprint:
-    """Four hashes: the dataset's rows, the function (and what it reads), the metrics, and how replies are sampled.
+    """Return four hashes: the dataset's rows, the function (and what it reads), the metrics, and how replies are sampled.
 
     `case` tells the cases of a parametrised function apart, `owner` is the class of a method.
     """
@@ -34,19 +37,19 @@ def fingerprint(
 
 
 def metric_version(metric: Metric) -> str:
-    """The declared version, or a hash of the function's source."""
+    """Return the declared version, or a hash of the function's source."""
     return metric.facts.version or _sha(list(sources(metric.function)))[:16]
 
 
-def differences(one: Fingerprint, other: Fingerprint) -> list[str]:
-    """The parts in which two fingerprints differ, in words."""
+def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
+    """Return the names of the parts in which two fingerprints differ."""
     words = {
         "dataset": "dataset rows",
         "function": "test function",
         "metrics": "metrics",
         "sampling": "sampling parameters",
     }
-    return [word for part, word in words.items() if getattr(one, part) != getattr(other, part)]
+    return [word for part, word in words.items() if getattr(ours, part) != getattr(theirs, part)]
 
 
 def _sha(value: Any) -> str:

@@ -1,69 +1,138 @@
-"""The grammar of quality targets: `[statistic(]metric[)] relation value`.
+"""Quality targets and measures: the text is parsed by `plan.grammar` and checked against the table of statistics.
 
 accuracy >= 0.80                    the mean
-rate(entailment >= 0.75) >= 0.45    the share of samples for which something holds
+rate(entailment >= 0.75) >= 0.45    the proportion of samples for which the condition holds
 count(high_flags) == 0              the sum over samples
-p95(latency_s) <= 2                 a quantile
+p95(latency_s) <= 2                 a percentile
+auroc(score) >= 0.70                a statistic of a score and of the samples' `expected`
+ece(confidence, accuracy) <= 0.05   a statistic of two metrics
 accuracy[v1] >= 0.70                a metric of one member of an ensemble
 """
 
 from __future__ import annotations
 
-import re
-from typing import cast
+import difflib
+from typing import Any, cast
 
-from pytest_crucible.errors import SpecError
-from pytest_crucible.records import Decision, Target
-
-_NAME = r"(?P<metric>[A-Za-z_][\w.\-]*(?:\[[^\[\]]+\])?)"
-_RELATION = r"(?:>=|<=|==|>|<)"
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_INNER = rf"(?:\s*(?P<inner_relation>{_RELATION})\s*(?P<inner_value>{_NUMBER}))?"
-_TARGET = re.compile(
-    rf"\s*(?:(?P<statistic>mean|rate|count|p(?P<percent>\d+(?:\.\d+)?))\(\s*)?{_NAME}{_INNER}\s*(?P<close>\))?"
-    rf"\s*(?P<relation>{_RELATION})\s*(?P<value>{_NUMBER})\s*"
-)
-_EXAMPLE = "write a metric, one of >=, <=, >, <, == and a number, for example 'accuracy >= 0.80'"
+from pytest_crucible.plan.grammar import CONDITION, Requirement, Value, parse_requirement, parse_value
+from pytest_crucible.records import DecisionRule, Measure, Target
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.measures.row import Statistic
+from pytest_crucible.stats.measures.table import MEAN, STATISTICS
 
 
-def parse_target(text: str, *, decide: Decision = "point") -> Target:
+def parse_target(text: str, *, decide: DecisionRule = "point") -> Target:
     """Parse one target.
 
-    Raises SpecError, with what was written and an example, for anything outside the grammar.
+    Raises SpecError, with the text, the place and an example, for anything outside the grammar.
 
     >>> parse_target("rate(entailment >= 0.75) >= 0.45").inner_value
     0.75
     """
-    match = _TARGET.fullmatch(text) if isinstance(text, str) else None
-    if match is None or bool(match["statistic"]) != bool(match["close"]):
-        raise SpecError(f"target {text!r} cannot be read: {_EXAMPLE}")
-    statistic = "quantile" if match["percent"] else match["statistic"] or "mean"
-    if (match["inner_relation"] is not None) != (statistic == "rate") and statistic != "count":
-        raise SpecError(
-            f"target {text!r} cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
-        )
-    quantile = float(match["percent"]) / 100 if match["percent"] else None
-    if quantile is not None and not 0 < quantile < 1:
-        raise SpecError(
-            f"target {text!r} asks for p{match['percent']}: write a percentage between 0 and 100, as in 'p95(latency_s) <= 2'"
-        )
-    inner = match["inner_value"]
+    what = f"target {text!r}"
+    requirement: Requirement = parse_requirement(text, what)
     return Target(
         text=" ".join(text.split()),
-        statistic=statistic,  # type: ignore[arg-type]  # the grammar has no other one
-        metric=match["metric"],
-        relation=match["relation"],  # type: ignore[arg-type]  # likewise
-        value=float(match["value"]),
-        quantile=quantile,
-        inner_relation=match["inner_relation"],  # type: ignore[arg-type]  # likewise
-        inner_value=None if inner is None else float(inner),
-        decide=checked_decision(text, decide),
+        relation=requirement.relation,
+        value=requirement.number,
+        decide=check_decision(text, decide),
+        **_measure_fields(requirement.value, what),
     )
 
 
-def checked_decision(text: str, decide: str) -> Decision:
+def parse_measure(text: str, what: str) -> Measure:
+    """Parse what a comparison is about, such as `accuracy` or `auroc(score)`.
+
+    `what` names it in messages. Raises SpecError as `parse_target` does, and for a statistic that has no paired test.
+
+    >>> parse_measure("rate(entailment >= 0.75)", "this").label
+    'rate >= 0.75'
+    """
+    fields = _measure_fields(parse_value(text, what), what)
+    measure = Measure(**fields)
+    if STATISTICS[measure.statistic].difference is None:
+        raise SpecError(
+            f"{what} compares a {STATISTICS[measure.statistic].title}, which has no paired test: "
+            f"compare the mean, as in ab_compare({measure.metric!r}), or a rate"
+        )
+    if measure.inner_relation == "==":
+        raise SpecError(
+            f"{what} does not show which arm is better: write the condition with >= or <=, "
+            f"as in 'rate({measure.metric} >= {measure.inner_value:g})'"
+        )
+    return measure
+
+
+def check_decision(text: str, decide: str) -> DecisionRule:
+    """Return `decide`. Raises SpecError for anything but 'point' and 'bound'."""
     if decide not in ("point", "bound"):
         raise SpecError(
             f"target {text!r} has decide={decide!r}: write 'point' (the estimate decides) or 'bound' (proof decides)"
         )
-    return cast(Decision, decide)
+    return cast(DecisionRule, decide)
+
+
+def _measure_fields(value: Value, what: str) -> dict[str, Any]:
+    """The fields of a Measure. Raises SpecError for what the grammar has and the product has not built yet."""
+    _refuse_unbuilt(value, what)
+    row, percent = _statistic(value, what)
+    condition = value.condition
+    if row.condition == ("never" if condition else "always"):
+        raise SpecError(f"{what} cannot be read: {CONDITION}")
+    if len(value.terms) != len(row.takes):
+        raise SpecError(
+            f"{what} gives {row.name}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
+            f"write {row.example!r}"
+        )
+    first, *others = map(str, value.terms)
+    return {
+        "statistic": row.name,
+        "metric": first,
+        "further": tuple(others),
+        "quantile": None if percent is None else _quantile(percent, what),
+        "inner_relation": None if condition is None else condition.relation,
+        "inner_value": None if condition is None else condition.number,
+    }
+
+
+def _refuse_unbuilt(value: Value, what: str) -> None:
+    if value.by is not None:
+        raise SpecError(
+            f"{what} asks for values {str(value.by)!r}: values by field are not available yet; leave it out"
+        )
+    for term in value.terms:
+        if term.bracket is not None and term.bracket.number is not None:
+            raise SpecError(
+                f"{what} names {str(term)!r}: numbered variants are not available yet; "
+                f"in brackets write the name of an ensemble's member, as in 'accuracy[v1]'"
+            )
+
+
+def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:
+    """The row, and the percentage of a percentile as it was written."""
+    function = value.function or MEAN.name
+    for row in STATISTICS.values():
+        if row.percent_prefix is None and row.name == function:
+            return row, None
+        percent = function.removeprefix(row.percent_prefix or function)
+        if percent and percent.replace(".", "", 1).isdigit() and percent[0] != ".":
+            return row, percent
+    names = [row.spelling for row in STATISTICS.values()]
+    meant = difflib.get_close_matches(function, names, n=1)
+    hint = f"did you mean {meant[0]!r}? " if meant else ""
+    raise SpecError(
+        f"{what} cannot be read: {function!r} is not a statistic: {hint}the statistics are {', '.join(names)}"
+    )
+
+
+def _quantile(percent: str, what: str) -> float:
+    quantile = float(percent) / 100
+    if not 0 < quantile < 1:
+        raise SpecError(
+            f"{what} asks for p{percent}: write a percentage between 0 and 100, as in 'p95(latency_s) <= 2'"
+        )
+    return quantile
+
+
+def _metric_count(metrics: int) -> str:
+    return "1 metric" if metrics == 1 else f"{metrics} metrics"

@@ -1,146 +1,134 @@
-"""The nouns of an experiment: frozen, plain, and made of nothing but JSON scalars, tuples, mappings and each other.
+"""Frozen records: what the stages hand to one another. Made of JSON scalars, tuples, mappings and each other.
 
-Stages hand these to one another; `wire` turns them into plain JSON and back.
+`records.serialize` turns them into plain JSON and back. Names resolve on first use, because importing all records takes
+milliseconds that a pytest session without experiments should not pay.
 """
 
-from pytest_crucible.records.answers import (
-    CUT_SHORT,
-    UNEXPLAINED,
-    Answers,
-    Failure,
-    Lost,
-    LostReason,
-    Observation,
-    Outcome,
-    Reply,
-    Request,
-    ScoreColumns,
-)
-from pytest_crucible.records.conclusions import Analysis, Drift, FromCache, Reused, Run, Verdict, Worst
-from pytest_crucible.records.events import Emit, Event
-from pytest_crucible.records.exchanges import Became, Exchange, Said, SampleColumns, Slice
-from pytest_crucible.records.history import Change, PairSpread, RunListed, TrendPoint
-from pytest_crucible.records.judges import HUMAN, ORDERS, HumanAgreement, PlaceBias
-from pytest_crucible.records.lineages import TRAINING_NUMBERS, Lineage, TrainingResult
-from pytest_crucible.records.questions import (
-    Adapter,
-    Arm,
-    Contrast,
-    Dataset,
-    Fingerprint,
-    Foresight,
-    MetricFacts,
-    Origin,
-    Plan,
-    Sample,
-    Selection,
-    Target,
-)
-from pytest_crucible.records.statistics import (
-    Comparison,
-    Diversity,
-    EffectSize,
-    Estimate,
-    Evidence,
-    FindingTally,
-    Interval,
-    MemberPair,
-    Reading,
-    SelfTest,
-    Share,
-    TargetResult,
-)
-from pytest_crucible.records.tables import ColumnKind, Table
-from pytest_crucible.records.usage import (
-    BUDGET,
-    JUDGE,
-    ArmEvents,
-    BudgetSpent,
-    EventCount,
-    Quantile,
-    Spread,
-    Usage,
-    judge_arm,
-)
-from pytest_crucible.records.words import Alternative, Decision, Direction, Kind, Role, State, Value
+from __future__ import annotations
 
-__all__ = [
-    "BUDGET",
-    "CUT_SHORT",
-    "HUMAN",
-    "JUDGE",
-    "ORDERS",
-    "TRAINING_NUMBERS",
-    "UNEXPLAINED",
-    "Adapter",
-    "Alternative",
-    "Analysis",
-    "Answers",
-    "Arm",
-    "ArmEvents",
-    "Became",
-    "BudgetSpent",
-    "Change",
-    "ColumnKind",
-    "Comparison",
-    "Contrast",
-    "Dataset",
-    "Decision",
-    "Direction",
-    "Diversity",
-    "Drift",
-    "EffectSize",
-    "Emit",
-    "Estimate",
-    "Event",
-    "EventCount",
-    "Evidence",
-    "Exchange",
-    "Failure",
-    "FindingTally",
-    "Fingerprint",
-    "Foresight",
-    "FromCache",
-    "HumanAgreement",
-    "Interval",
-    "Kind",
-    "Lineage",
-    "Lost",
-    "LostReason",
-    "MemberPair",
-    "MetricFacts",
-    "Observation",
-    "Origin",
-    "Outcome",
-    "PairSpread",
-    "PlaceBias",
-    "Plan",
-    "Quantile",
-    "Reading",
-    "Reply",
-    "Request",
-    "Reused",
-    "Role",
-    "Run",
-    "RunListed",
-    "Said",
-    "Sample",
-    "SampleColumns",
-    "ScoreColumns",
-    "Selection",
-    "SelfTest",
-    "Share",
-    "Slice",
-    "Spread",
-    "State",
-    "Table",
-    "Target",
-    "TargetResult",
-    "TrainingResult",
-    "TrendPoint",
-    "Usage",
-    "Value",
-    "Verdict",
-    "Worst",
-    "judge_arm",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_crucible.records.conversations import Conversation as Conversation
+    from pytest_crucible.records.conversations import StoredCall as StoredCall
+    from pytest_crucible.records.events import Emit as Emit
+    from pytest_crucible.records.events import Event as Event
+    from pytest_crucible.records.history import Change as Change
+    from pytest_crucible.records.history import PairVariability as PairVariability
+    from pytest_crucible.records.history import RunSummary as RunSummary
+    from pytest_crucible.records.history import TrendPoint as TrendPoint
+    from pytest_crucible.records.judges import HUMAN as HUMAN
+    from pytest_crucible.records.judges import ORDERS as ORDERS
+    from pytest_crucible.records.judges import HumanAgreement as HumanAgreement
+    from pytest_crucible.records.judges import PlaceBias as PlaceBias
+    from pytest_crucible.records.outcomes import CUT_SHORT as CUT_SHORT
+    from pytest_crucible.records.outcomes import UNEXPLAINED as UNEXPLAINED
+    from pytest_crucible.records.outcomes import ArmOutcomes as ArmOutcomes
+    from pytest_crucible.records.outcomes import Failure as Failure
+    from pytest_crucible.records.outcomes import Lost as Lost
+    from pytest_crucible.records.outcomes import LostReason as LostReason
+    from pytest_crucible.records.outcomes import ModelCall as ModelCall
+    from pytest_crucible.records.outcomes import Observation as Observation
+    from pytest_crucible.records.outcomes import Outcome as Outcome
+    from pytest_crucible.records.outcomes import Reply as Reply
+    from pytest_crucible.records.outcomes import Request as Request
+    from pytest_crucible.records.outcomes import ScoreColumns as ScoreColumns
+    from pytest_crucible.records.outcomes import Unit as Unit
+    from pytest_crucible.records.plan import Adapter as Adapter
+    from pytest_crucible.records.plan import Arm as Arm
+    from pytest_crucible.records.plan import Contrast as Contrast
+    from pytest_crucible.records.plan import Dataset as Dataset
+    from pytest_crucible.records.plan import DetectableEffect as DetectableEffect
+    from pytest_crucible.records.plan import Fingerprint as Fingerprint
+    from pytest_crucible.records.plan import Measure as Measure
+    from pytest_crucible.records.plan import MetricFacts as MetricFacts
+    from pytest_crucible.records.plan import Origin as Origin
+    from pytest_crucible.records.plan import Plan as Plan
+    from pytest_crucible.records.plan import Sample as Sample
+    from pytest_crucible.records.plan import Selection as Selection
+    from pytest_crucible.records.plan import Target as Target
+    from pytest_crucible.records.results import Analysis as Analysis
+    from pytest_crucible.records.results import CachedReplies as CachedReplies
+    from pytest_crucible.records.results import ReusedAnswers as ReusedAnswers
+    from pytest_crucible.records.results import Run as Run
+    from pytest_crucible.records.results import Verdict as Verdict
+    from pytest_crucible.records.samples import ArmReply as ArmReply
+    from pytest_crucible.records.samples import Exchange as Exchange
+    from pytest_crucible.records.samples import OutcomeState as OutcomeState
+    from pytest_crucible.records.samples import SampleColumns as SampleColumns
+    from pytest_crucible.records.statistics import AATest as AATest
+    from pytest_crucible.records.statistics import BoundedValue as BoundedValue
+    from pytest_crucible.records.statistics import Comparison as Comparison
+    from pytest_crucible.records.statistics import Diversity as Diversity
+    from pytest_crucible.records.statistics import EffectSize as EffectSize
+    from pytest_crucible.records.statistics import Estimate as Estimate
+    from pytest_crucible.records.statistics import Evidence as Evidence
+    from pytest_crucible.records.statistics import Interval as Interval
+    from pytest_crucible.records.statistics import MemberPair as MemberPair
+    from pytest_crucible.records.statistics import Proportion as Proportion
+    from pytest_crucible.records.statistics import TargetResult as TargetResult
+    from pytest_crucible.records.tables import ColumnKind as ColumnKind
+    from pytest_crucible.records.tables import ExportTable as ExportTable
+    from pytest_crucible.records.training import TRAINING_NUMBERS as TRAINING_NUMBERS
+    from pytest_crucible.records.training import Lineage as Lineage
+    from pytest_crucible.records.training import TrainingResult as TrainingResult
+    from pytest_crucible.records.types import Alternative as Alternative
+    from pytest_crucible.records.types import DecisionRule as DecisionRule
+    from pytest_crucible.records.types import Direction as Direction
+    from pytest_crucible.records.types import Kind as Kind
+    from pytest_crucible.records.types import Relation as Relation
+    from pytest_crucible.records.types import Role as Role
+    from pytest_crucible.records.types import State as State
+    from pytest_crucible.records.types import Value as Value
+    from pytest_crucible.records.usage import BUDGET as BUDGET
+    from pytest_crucible.records.usage import JUDGE as JUDGE
+    from pytest_crucible.records.usage import ArmEvents as ArmEvents
+    from pytest_crucible.records.usage import BudgetSpent as BudgetSpent
+    from pytest_crucible.records.usage import EventCount as EventCount
+    from pytest_crucible.records.usage import LatencySummary as LatencySummary
+    from pytest_crucible.records.usage import Quantile as Quantile
+    from pytest_crucible.records.usage import Usage as Usage
+    from pytest_crucible.records.usage import judge_arm as judge_arm
+    from pytest_crucible.records.views import Chart as Chart
+    from pytest_crucible.records.views import Claim as Claim
+    from pytest_crucible.records.views import Excerpt as Excerpt
+    from pytest_crucible.records.views import Note as Note
+    from pytest_crucible.records.views import Point as Point
+    from pytest_crucible.records.views import Row as Row
+    from pytest_crucible.records.views import SectionOutcome as SectionOutcome
+    from pytest_crucible.records.views import Statement as Statement
+    from pytest_crucible.records.views import Table as Table
+    from pytest_crucible.records.views import View as View
+    from pytest_crucible.records.views import experiment_name as experiment_name
+
+_NAMES = {
+    "conversations": "Conversation StoredCall",
+    "events": "Emit Event",
+    "history": "Change PairVariability RunSummary TrendPoint",
+    "judges": "HUMAN ORDERS HumanAgreement PlaceBias",
+    "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
+    "ScoreColumns Unit",
+    "plan": "Adapter Arm Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan Sample Selection Target",
+    "results": "Analysis CachedReplies ReusedAnswers Run Verdict",
+    "samples": "ArmReply Exchange OutcomeState SampleColumns",
+    "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue "
+    "AATest Proportion TargetResult",
+    "tables": "ColumnKind ExportTable",
+    "training": "TRAINING_NUMBERS Lineage TrainingResult",
+    "types": "Alternative DecisionRule Direction Kind Relation Role State Value",
+    "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
+    "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

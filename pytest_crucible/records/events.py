@@ -1,4 +1,4 @@
-"""What happens between a question and its answer, as it is told to whoever listens."""
+"""Events between a request and its reply, for the run store and for listeners."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_crucible.records.answers import Request
+from pytest_crucible.records.outcomes import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened, with the experiment, arm and sample that it happened to; empty where it belongs to none.
+    """One event, with its experiment, arm and sample; these are empty for an event that belongs to none.
 
     Names are `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
     `budget`, `checkpoint`, `train.step`, and where somebody listens `request.start`, `experiment.start`, `experiment.stop`,
@@ -23,7 +23,7 @@ class Event:
     at: float
     """Seconds since 1970, when it was over."""
     seconds: float | None = None
-    """How long it took; None for what takes no time."""
+    """Its duration; None for events without one."""
     experiment: str = ""
     arm: str = ""
     sample: str = ""
@@ -34,7 +34,7 @@ class Event:
     def about(
         cls, name: str, request: Request, *, seconds: float | None = None, facts: Mapping[str, Any] | None = None
     ) -> Event:
-        """What has happened just now to a request."""
+        """Return an event of a request that happens now."""
         return cls(
             name=name,
             at=time.time(),
@@ -47,5 +47,5 @@ class Event:
         )
 
 
+# Emits an event. It is called on the sampling loop, and must be quick.
 Emit = Callable[[Event], None]
-"""Tells of an event. It is called on the sampling loop, and must be quick."""

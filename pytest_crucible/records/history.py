@@ -1,4 +1,4 @@
-"""What was run before."""
+"""Earlier runs: summaries, the variability of pairs, and points of a trend."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Change = Literal["", "proven", "other samples"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunListed:
-    """One run as a list tells of it."""
+class RunSummary:
+    """One run in a list of runs."""
 
     id: str
     started: str
@@ -26,30 +26,30 @@ class RunListed:
     experiments: tuple[str, ...]
     """Their nodeids."""
     arms: tuple[str, ...]
-    """The candidate and the baselines that were asked."""
+    """The names of the candidate and the baselines."""
     verdicts: Mapping[str, int]
     """State to count."""
     tags: tuple[str, ...]
 
     @property
     def all_met(self) -> bool:
-        """Finished, and every verdict is met; at least one was given."""
+        """Return whether the run finished with at least one verdict, and every verdict is met."""
         return self.status == "finished" and set(self.verdicts) == {"met"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairSpread:
-    """How much candidate and baseline differed from sample to sample."""
+class PairVariability:
+    """The variability of the differences between candidate and baseline from sample to sample."""
 
     nodeid: str
     metric: str
     baseline: str
     pairs: int
-    """0: it is assumed."""
+    """0 where the variability is assumed, not measured."""
     deviation: float
     """Standard deviation of the differences."""
     discordance: float | None
-    """Share of samples on which the arms disagree, where the metric is yes or no."""
+    """Share of samples on which the arms disagree, for a binary metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,4 +60,4 @@ class TrendPoint:
     started: str
     estimate: Estimate
     change: Change
-    """Why a new stretch begins here."""
+    """Why the trend changes at this point; empty where it does not."""

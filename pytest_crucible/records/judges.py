@@ -1,24 +1,25 @@
-"""What is known of a judge: whether it prefers a place, and how far people agree with it."""
+"""Quality of an LLM judge: its place bias, and its agreement with people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_crucible.records.statistics import Share
+from pytest_crucible.records.statistics import Proportion
 
+# End the names of what a judged metric tells beside its score: its level and a person's; how a reply fares in each
+# place.
 HUMAN, ORDERS = ".human", ".orders"
-"""End the names of what a judged metric tells beside its score: its level and a person's; how a reply fares in each place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceBias:
-    """What swapping the order of two answers changed, of one arm's replies."""
+    """Verdicts on one arm's replies that changed when the order of the two answers was swapped."""
 
     arm: str
     metric: str
     n: int
     """Replies that were judged in both orders."""
-    consistent: Share
+    consistent: Proportion
     """Of them with one verdict in both orders."""
     towards_first: int
     """Replies whose verdict moved, on swapping, with the place that is shown first."""
@@ -29,13 +30,13 @@ class PlaceBias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgreement:
-    """How far a judge's levels are those that people gave the same replies."""
+    """Agreement of a judge's levels with those that people gave the same replies."""
 
     arm: str
     metric: str
     n: int
     """Replies with a person's label."""
-    raw: Share
+    raw: Proportion
     """Of them with the same level."""
-    kappa: Share
+    kappa: Proportion
     """Cohen's, unweighted."""

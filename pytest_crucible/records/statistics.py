@@ -1,11 +1,11 @@
-"""What follows from the answers: estimates, evidence, comparisons."""
+"""Statistics of the answers: estimates, evidence, comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_crucible.records.questions import Contrast, Target
+from pytest_crucible.records.plan import Contrast, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,11 @@ class Interval:
     high: float
     level: float
     method: str
+
+
+def interval_ends(interval: Interval | None) -> dict[str, float | None]:
+    """Return `low` and `high` of an interval for a JSON document; both None without an interval."""
+    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +42,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindingTally:
-    """How often the antagonist found one thing in the replies of an arm, and how right it was."""
-
-    arm: str
-    name: str
-    severities: Mapping[str, int]
-    """Severity -> findings that count, the gravest first."""
-    explained: int
-    """Findings that another one explains, and that therefore do not count."""
-    rate: Estimate
-    """Share of the samples that have it, explained or not."""
-    precision: Estimate | None
-    """Share of those that count which a person found as well; None where no sample has gold flags."""
-    recall: Estimate | None
-    """Share of those that a person found which were found, explained or not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What one set of values says: those observed, or those with the lost ones at an extreme.
+class BoundedValue:
+    """A value and its bounds from one set of values: as observed, or with the lost ones at an extreme.
 
     `lower` and `upper` are one-sided bounds at level 1 - alpha each; None where none can be had.
     """
@@ -69,19 +56,19 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What speaks for and against a target or a comparison: as observed, and as bad and as good as the lost allow."""
+    """Evidence for a target or a comparison: as observed, and with the lost samples at their worst and best."""
 
-    observed: Reading
-    worst: Reading
-    best: Reading
+    observed: BoundedValue
+    worst: BoundedValue
+    best: BoundedValue
     method: str
 
     @property
     def weakest_p_value(self) -> float | None:
-        """Of a difference whatever the lost would have been; None where they could turn it around, or leave none."""
+        """The largest p-value over all values of the lost samples; None where they could reverse the difference."""
         readings = (self.observed, self.worst, self.best)
-        values = [one.value for one in readings if one.value is not None]
-        p_values = [one.p_value for one in readings if one.p_value is not None]
+        values = [reading.value for reading in readings if reading.value is not None]
+        p_values = [reading.p_value for reading in readings if reading.p_value is not None]
         is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
         return max(p_values) if len(p_values) == len(values) == len(readings) and is_one_way else None
 
@@ -96,12 +83,12 @@ class TargetResult:
     needed: int | None
     """About how many samples would prove it at this estimate; None when no number would."""
     note: str = ""
-    """Of a number of the training: what it rests on, or why there is none."""
+    """The basis of a number of the training, or the reason why it is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectSize:
-    """How large a difference is, on a scale that is customary for the metric's kind. Signed as the difference is."""
+    """The size of a difference, on a scale that is customary for the metric's kind. Signed as the difference is."""
 
     name: str
     value: float | None
@@ -134,7 +121,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Proportion:
     """A share of samples, or a correlation over them, with its interval; None where these samples have none."""
 
     value: float | None
@@ -144,16 +131,16 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPair:
-    """How two members of an ensemble err, on the samples that both answered."""
+    """Errors of two members of an ensemble, on the samples that both answered."""
 
     first: str
     second: str
     n: int
-    disagreement: Share
+    disagreement: Proportion
     """One is right and the other wrong."""
-    double_fault: Share
+    double_fault: Proportion
     """Both are wrong."""
-    error_correlation: Share
+    error_correlation: Proportion
     """Phi: 0 when they err independently, 1 when they err on the same samples."""
 
 
@@ -164,20 +151,20 @@ class Diversity:
     arm: str
     metric: str
     n: int
-    accuracies: Mapping[str, Share]
+    accuracies: Mapping[str, Proportion]
     """Of each member, by its name; empty where no sample was answered by all."""
     best: str | None
     """The most accurate member. It was chosen by these samples, which flatters it."""
-    oracle: Share
+    oracle: Proportion
     """Some member is right: what a perfect choice between them would reach."""
-    ensemble: Share
+    ensemble: Proportion
     pairs: tuple[MemberPair, ...]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTest:
-    """How often a comparison of one metric cried wolf where nothing differed: scores were dealt to two arms at random."""
+class AATest:
+    """False-alarm rate of one metric's comparison, where nothing differs: scores were dealt to two arms at random."""
 
     metric: str
     dealt: str

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+# `json` is any JSON value: a text stays as it is in files that have no other way to say it, everything else becomes
+# JSON.
 ColumnKind = Literal["text", "integer", "number", "flag", "json"]
-"""`json` is any JSON value: a text stays as it is in files that have no other way to say it, everything else becomes JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ExportTable:
     """Rows are tuples in the order of the columns; what is unknown is None."""
 
     columns: Mapping[str, ColumnKind]

@@ -1,4 +1,4 @@
-"""What it took to ask an arm: events as they were counted, and what they come to."""
+"""Usage of an arm: counted events, and the requests, tokens, cost and time that follow from them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records.statistics import Interval
 
+# The name of the event that tells what was spent by then.
 BUDGET = "budget"
-"""The name of the event that tells what was spent by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSpent:
-    """What was spent of a budget: the run's, or that of an experiment."""
+    """The spent part of a budget, of the run or of an experiment."""
 
     experiment: str
     """Its nodeid; empty for the run's."""
@@ -28,8 +28,8 @@ class BudgetSpent:
     """In the units that are limited."""
 
 
+# Prefix of the names under which the requests of judges are recorded: a judge is not an arm of any plan.
 JUDGE = "judge:"
-"""Begins the name under which a judge's requests are told: it is an arm of no plan."""
 
 
 def judge_arm(adapter: str) -> str:
@@ -63,7 +63,7 @@ class EventCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmEvents:
-    """All that was told of one arm. Durations are in seconds, one of each event that had one."""
+    """Recorded events of one arm. Durations are in seconds, one for each event that has one."""
 
     counts: tuple[EventCount, ...]
     latencies: array[float] = field(default_factory=lambda: array("d"))
@@ -83,20 +83,20 @@ class Quantile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """How long something took, in seconds: the 50th, 90th, 95th and 99th percentile."""
+class LatencySummary:
+    """Percentiles of a duration in seconds: the 50th, 90th, 95th and 99th."""
 
     n: int
     quantiles: tuple[Quantile, ...]
 
     def at(self, share: float) -> float:
         """The value of one of the quantiles."""
-        return next(one.value for one in self.quantiles if one.share == share)
+        return next(quantile.value for quantile in self.quantiles if quantile.share == share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What it took to ask one arm. Requests are counted as they were sent: a hedge is one, each retry is one."""
+    """Requests, tokens, cost and latency of one arm. Each hedge and each retry counts as a request."""
 
     arm: str
     sent: int
@@ -119,11 +119,11 @@ class Usage:
     """Of all requests whose cost is known; None where none is."""
     unpriced: int
     """Answered and cancelled requests whose cost is unknown."""
-    latency: Spread | None
+    latency: LatencySummary | None
     """From sending a request to its answer, of those that were answered: without waiting for a turn, without failed attempts."""
-    first_token: Spread | None
-    waited: Spread | None
-    """For a turn, over all turns: most may not have waited at all. None where nobody did."""
+    first_token: LatencySummary | None
+    waited: LatencySummary | None
+    """Waiting time for a turn, over all turns: most may not have waited at all. None where none did."""
     seconds: float
     """From the first request sent to the last one over."""
 

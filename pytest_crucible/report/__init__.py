@@ -1,1 +1,4 @@
-"""Telling: a finished run as terminal lines and as data. One run, and no number is formatted twice."""
+"""Reports of a finished run: terminal lines, documents and data.
+
+Every format lays out the same cells, so no number is formatted twice.
+"""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_crucible.records import JUDGE, Analysis, Comparison, Drift, EffectSize, Estimate, Plan, Run, Verdict
-from pytest_crucible.report.diversity import diversity_document
-from pytest_crucible.report.findings import finding_document
-from pytest_crucible.report.judges import judge_document, judge_usage_document
-from pytest_crucible.report.usage import usage_document
-from pytest_crucible.wire import to_plain
+from pytest_crucible.records import Analysis, Arm, Comparison, EffectSize, Estimate, Plan, Run, Verdict
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.report.sections import section_views
 
-FORMAT = 1
+# Readers check this number: raise it whenever a key is renamed, is removed, or changes its meaning.
+FORMAT = 2
 
 
 def render_json(run: Run) -> str:
@@ -32,7 +31,7 @@ def run_document(run: Run) -> dict[str, Any]:
             "environment": run.environment,
             "alpha": run.alpha,
             "correction": run.correction,
-            "questions": run.questions,
+            "family_size": run.family_size,
             "budgets": to_plain(run.budgets),
         },
         "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
@@ -42,22 +41,19 @@ def run_document(run: Run) -> dict[str, Any]:
 
 def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, Any]:
     plan = analysis.plan
+    # Means of targets are among the estimates already.
     extra = [result.estimate for result in analysis.targets if result.estimate.statistic != "mean"]
     return {
         "nodeid": plan.nodeid,
         "finished": analysis.finished,
         "dataset": _dataset(plan),
         "epochs": plan.epochs,
-        "arms": [_arm(plan, number, analysis) for number in range(len(plan.arms))],
+        "arms": [_arm(arm) for arm in plan.arms],
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
-        "estimates": [_estimate(one) for one in (*analysis.estimates, *extra)],
-        "comparisons": [_comparison(one) for one in analysis.comparisons],
-        "drifts": [_drift(one) for one in analysis.drifts],
-        "diversity": [diversity_document(one) for one in analysis.diversity],
-        "findings": [finding_document(one) for one in analysis.findings],
-        "judges": [judge_document(one) for one in analysis.judges],
-        "judge_usage": [judge_usage_document(one) for one in analysis.usage if one.arm.startswith(JUDGE)],
-        "verdicts": [_verdict(one) for one in verdicts if one.nodeid == plan.nodeid],
+        "estimates": [_estimate(estimate) for estimate in (*analysis.estimates, *extra)],
+        "comparisons": [_comparison(comparison) for comparison in analysis.comparisons],
+        "sections": {name: to_plain(view.document) for name, view in section_views(analysis)},
+        "verdicts": [_verdict(verdict) for verdict in verdicts if verdict.nodeid == plan.nodeid],
     }
 
 
@@ -72,8 +68,7 @@ def _dataset(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _arm(plan: Plan, number: int, analysis: Analysis) -> dict[str, Any]:
-    arm = plan.arms[number]
+def _arm(arm: Arm) -> dict[str, Any]:
     return {
         "name": arm.name,
         "role": arm.role,
@@ -81,13 +76,7 @@ def _arm(plan: Plan, number: int, analysis: Analysis) -> dict[str, Any]:
         "identity": arm.identity,
         "parameters": arm.parameters,
         "simulated": arm.simulated,
-        "training": to_plain(arm.training),
         "members": arm.members,
-        "reused": to_plain(analysis.reused.get(arm.name)),
-        "cached": to_plain(analysis.from_cache.get(arm.name)),
-        "lost": analysis.lost[arm.name],
-        "failures": analysis.failures[arm.name],
-        "usage": usage_document(analysis, arm.name),
     }
 
 
@@ -96,84 +85,66 @@ def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "kind": kind, "direction": direction}
 
 
-def _estimate(one: Estimate) -> dict[str, Any]:
-    interval = one.interval
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    interval = estimate.interval
     return {
-        "metric": one.metric,
-        "statistic": one.statistic,
-        "arm": one.arm,
-        "n": one.n,
-        "lost": one.lost,
-        "inapplicable": one.inapplicable,
-        "clusters": one.clusters,
-        "value": one.value,
-        "unconditional": one.unconditional,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
+        "metric": estimate.metric,
+        "statistic": estimate.statistic,
+        "arm": estimate.arm,
+        "n": estimate.n,
+        "lost": estimate.lost,
+        "inapplicable": estimate.inapplicable,
+        "clusters": estimate.clusters,
+        "value": estimate.value,
+        "unconditional": estimate.unconditional,
+        **interval_ends(interval),
         "level": interval.level if interval else None,
-        "method": one.method,
+        "method": estimate.method,
     }
 
 
-def _comparison(one: Comparison) -> dict[str, Any]:
-    interval, contrast, observed = one.interval, one.contrast, one.evidence.observed
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    interval, contrast, observed = comparison.interval, comparison.contrast, comparison.evidence.observed
     return {
         "metric": contrast.metric,
-        "candidate": one.candidate,
+        "statistic": contrast.label,
+        "candidate": comparison.candidate,
         "baseline": contrast.baseline,
         "alternative": contrast.alternative,
-        "pairs": one.pairs,
-        "lost": one.lost,
-        "clusters": one.clusters,
-        "difference": one.difference,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
+        "pairs": comparison.pairs,
+        "lost": comparison.lost,
+        "clusters": comparison.clusters,
+        "difference": comparison.difference,
+        **interval_ends(interval),
         "level": interval.level if interval else None,
-        "p_value": one.p_value,
-        "p_exact": one.p_exact,
-        "p_adjusted": one.p_adjusted,
-        "method": one.method,
+        "p_value": comparison.p_value,
+        "p_exact": comparison.p_exact,
+        "p_adjusted": comparison.p_adjusted,
+        "method": comparison.method,
         "margin": contrast.margin,
-        "bounds": {"lower": observed.lower, "upper": observed.upper, "method": one.evidence.method},
-        "detectable": one.detectable,
-        "needed": one.needed,
-        "effects": [_effect(effect) for effect in one.effects],
-        "note": one.note,
+        "bounds": {"lower": observed.lower, "upper": observed.upper, "method": comparison.evidence.method},
+        "detectable": comparison.detectable,
+        "needed": comparison.needed,
+        "effects": [_effect(effect) for effect in comparison.effects],
+        "note": comparison.note,
     }
 
 
-def _drift(one: Drift) -> dict[str, Any]:
-    interval, pair = one.comparison.interval, one.comparison
+def _effect(effect: EffectSize) -> dict[str, Any]:
+    interval = effect.interval
     return {
-        "arm": one.arm,
-        "run": one.run,
-        "metric": pair.contrast.metric,
-        "pairs": pair.pairs,
-        "lost": pair.lost,
-        "difference": pair.difference,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
-        "p_adjusted": pair.p_adjusted,
-        "found": one.found,
+        "name": effect.name,
+        "value": effect.value,
+        **interval_ends(interval),
     }
 
 
-def _effect(one: EffectSize) -> dict[str, Any]:
-    interval = one.interval
+def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "value": one.value,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
-    }
-
-
-def _verdict(one: Verdict) -> dict[str, Any]:
-    return {
-        "subject": one.subject,
-        "kind": one.kind,
-        "state": one.state,
-        "proven": one.proven,
-        "mistake": one.mistake,
-        "reason": one.reason,
+        "subject": verdict.subject,
+        "kind": verdict.kind,
+        "state": verdict.state,
+        "proven": verdict.proven,
+        "mistake": verdict.mistake,
+        "reason": verdict.reason,
     }

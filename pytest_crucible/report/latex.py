@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pytest_crucible.records import Run
-from pytest_crucible.report.aligning import DIGIT, POINT, aligned, typeset
-from pytest_crucible.report.grids import Grid, named
-from pytest_crucible.report.methods import Statement
-from pytest_crucible.report.model import Report, report_of
+from pytest_crucible.records import Run, Statement, Table, experiment_name
+from pytest_crucible.report.align_numbers import DIGIT, POINT, align_estimates, typeset
+from pytest_crucible.report.model import Report, build_report
 from pytest_crucible.report.printable import printable
 
 _PREAMBLE = r"""\documentclass{article}
@@ -37,6 +35,7 @@ _SPECIAL = {
     '"': "\\textquotedbl{}",
     "'": "\\textquotesingle{}",
     "`": "\\textasciigrave{}",
+    # Two hyphens in a row would become a dash.
     "-": "{-}",
     "/": "/\\allowbreak{}",
     "\u2212": "$-$",
@@ -47,105 +46,106 @@ _SPECIAL = {
     "\u202f": "\\,",
 }
 _LINE, _BOLD, _ITALIC = "\\linewidth", "\\bfseries", "\\leftskip1em\\itshape"
+# Letters up to which a cell is never broken: names of metrics and methods stay in one piece.
 A_WORD = 18
-"""Letters up to which a cell is never broken."""
+# Letters beyond this one need a font of their own.
 _LAST_LATIN = "\u017f"
-"""Beyond it a font must be chosen before a letter can be set."""
 
 
 def render_latex(run: Run) -> str:
     """A run as a LaTeX document: `pdflatex`, `bibtex`, `pdflatex` twice; or `tectonic` once."""
-    report = report_of(run)
+    report = build_report(run)
     return "\n".join([_PREAMBLE, _entries(report), _BEGIN, *_body(report), _END]) + "\n"
 
 
 def render_bibtex(run: Run) -> str:
-    """What the methods of a run come from."""
-    return _entries(report_of(run)) + "\n"
+    """Return the BibTeX entries that the methods of a run cite."""
+    return _entries(build_report(run)) + "\n"
 
 
-def escaped(text: str) -> str:
-    r"""Text as it is set. A letter that needs a font of its own is written as its code point.
+def escape_latex(text: str) -> str:
+    r"""Return a text as LaTeX. A letter that needs a font of its own is written as its code point.
 
-    >>> escaped("50 % of a_b"), escaped("你")
+    >>> escape_latex("50 % of a_b"), escape_latex("你")
     ('50 \\% of a\\_\\allowbreak{}b', '[U+4F60]')
     """
     return _numbers(printable(text))
 
 
 def _numbers(text: str) -> str:
-    """What we wrote ourselves, blanks as wide as a digit too."""
+    """Return our own text as LaTeX. It may have the blanks of aligned numbers, which `printable` would escape."""
     return "".join(map(_character, text))
 
 
-def _character(one: str) -> str:
-    if one in _SPECIAL:
-        return _SPECIAL[one]
-    return one if one <= _LAST_LATIN else f"[U+{ord(one):04X}]"
+def _character(character: str) -> str:
+    if character in _SPECIAL:
+        return _SPECIAL[character]
+    return character if character <= _LAST_LATIN else f"[U+{ord(character):04X}]"
 
 
 def _entries(report: Report) -> str:
-    return "\n\n".join(one.bibtex() for one in report.references)
+    return "\n\n".join(reference.bibtex() for reference in report.references)
 
 
 def _body(report: Report) -> Iterator[str]:
     many = len(report.run.experiments) > 1
-    yield f"\\noindent Run {escaped(report.run.id)}: {escaped(report.headline)}.\n"
-    captions = {
-        "Quality targets": report.targets,
-        "Comparisons of the candidate with its baselines": report.comparisons,
-        "Estimates": report.estimates,
-        "Findings of the antagonist": report.findings,
-        "Findings and gold flags": report.agreement,
-        "What it took to ask each arm": report.usage,
-    }
-    for caption, grid in captions.items():
-        if grid.rows:
-            yield from _table(grid, caption, many=many)
+    yield f"\\noindent Run {escape_latex(report.run.id)}: {escape_latex(report.headline)}.\n"
+    sections = [table for section in report.sections for table in section.tables if table.verbosity == 0]
+    for table in (*report.verdicts, report.estimates, *sections):
+        if table.rows:
+            yield from _table(table, table.title, many=many)
     for remark in report.remarks:
-        yield f"\\noindent {escaped(remark.strip())}.\n"
+        yield f"\\noindent {escape_latex(remark.strip())}.\n"
     yield "\\section*{Methods}"
     yield "\n".join(map(_sentence, report.methods)) + "\n"
 
 
-def _sentence(one: Statement) -> str:
-    return escaped(one.text.removesuffix(".")) + (f"~\\cite{{{','.join(one.cites)}}}." if one.cites else ".")
+def _sentence(statement: Statement) -> str:
+    return escape_latex(statement.text.removesuffix(".")) + (
+        f"~\\cite{{{','.join(statement.cites)}}}." if statement.cites else "."
+    )
 
 
-def _table(grid: Grid, caption: str, *, many: bool) -> Iterator[str]:
-    """A table that goes on on the next page. With several experiments the rows of each stand under its name."""
+def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
+    """A table that continues on the next page. With several experiments the rows of each stand under its name."""
     columns = [_set(grid, k) for k in range(len(grid.heads))]
     wide = len(columns)
     yield "{\\footnotesize\\setlength\\tabcolsep{4pt}"
     yield f"\\begin{{longtable}}{{@{{\\extracolsep{{\\fill}}}}{''.join(kind for kind, _ in columns)}@{{}}}}"
-    yield f"\\caption{{{escaped(caption)}}} \\\\"
-    head = f"\\toprule\n{_row(map(escaped, grid.heads))}\n\\midrule"
+    yield f"\\caption{{{escape_latex(caption)}}} \\\\"
+    head = f"\\toprule\n{_row(map(escape_latex, grid.heads))}\n\\midrule"
     yield f"{head}\n\\endfirsthead\n{head}\n\\endhead\n\\bottomrule\n\\endfoot"
     above = ""
     for row, *cells in zip(grid.rows, *(cells for _, cells in columns), strict=True):
         if many and row.experiment != above:
             above = row.experiment
-            yield f"\\addlinespace\n{_across(wide, named(above), _BOLD)}*"
+            yield f"\\addlinespace\n{_across(wide, experiment_name(above), _BOLD)}*"
         below = _across(wide, row.below, _ITALIC) if row.below else ""
         yield _row(cells) + (f"*\n{below}" if below else "")
     yield "\\end{longtable}}\n"
 
 
-def _set(grid: Grid, k: int) -> tuple[str, list[str]]:
-    """How a column is set: numbers to the right, estimates by their decimal points, words in lines where they are many."""
+def _set(grid: Table, k: int) -> tuple[str, list[str]]:
+    """Return a column's alignment and its cells as LaTeX.
+
+    Numbers stand to the right, estimates at their decimal points, and long texts are broken into lines.
+    """
     cells = [row.cells[k] for row in grid.rows]
     if grid.is_number(k):
         return "r", [_numbers(typeset(cell)) for cell in cells]
     if any(cell.endswith("]") for cell in cells):
-        return "l", [_numbers(f"{number} {interval}") for number, interval in aligned(cells)]
+        return "l", [_numbers(f"{number} {interval}") for number, interval in align_estimates(cells)]
     longest = max(map(len, cells))
     width = f"{min(0.3, longest / 100):.2f}{_LINE}"
-    return ("l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"), list(map(escaped, cells))
+    return ("l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"), list(
+        map(escape_latex, cells)
+    )
 
 
 def _across(columns: int, text: str, shape: str) -> str:
-    """A row of one text. It takes no width, which would be added to that of the last column."""
-    box = f"\\makebox[0pt][l]{{\\parbox[t]{{0.95{_LINE}}}{{\\raggedright\\strut{shape} {escaped(text)}\\strut}}}}"
+    """A row of one text across all columns."""
+    # The box has no width: LaTeX would add it to the width of the last column.
+    box = f"\\makebox[0pt][l]{{\\parbox[t]{{0.95{_LINE}}}{{\\raggedright\\strut{shape} {escape_latex(text)}\\strut}}}}"
     return f"\\multicolumn{{{columns}}}{{@{{}}l@{{}}}}{{{box}}} \\\\"
 
 

@@ -1,13 +1,14 @@
-"""How the numbers of a run were got: sentences for a methods section, each with what it cites."""
+"""Sentences for a methods section on the numbers of a run, each with its citations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from pytest_crucible.numerals import counted
-from pytest_crucible.records import Run
+from pytest_crucible.records import Run, Statement
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.report.sections import section_methods
 
+# Method to its name in a sentence and the references that it comes from.
 METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wilson": ("Wilson's score interval", ("wilson1927",)),
     "korn-graubard": ("the Clopper-Pearson interval at the effective sample size of clustered values", ("korn1998",)),
@@ -31,62 +32,48 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("korn1998", "agresti1998"),
     ),
 }
-"""What a method is called in a sentence, and what it comes from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """One sentence, with the keys of what it cites."""
-
-    text: str
-    cites: tuple[str, ...] = ()
-
-
-def methods(run: Run) -> Iterator[Statement]:
-    """How estimates, differences, bounds, p-values and percentiles of this run came about."""
+def method_statements(run: Run) -> Iterator[Statement]:
+    """Yield the sentences on estimates, differences, bounds, p-values and percentiles of a run."""
     level = f"{(1 - run.alpha) * 100:g} %"
     repeats = "Repeats were averaged within each sample. " if _has_repeats(run) else ""
     yield Statement(
         text=f"{repeats}Intervals are two-sided at {level}; n counts samples, and lost ones are counted apart."
     )
-    estimates = [one.method for analysis in run.experiments for one in analysis.estimates]
+    estimates = [result.method for analysis in run.experiments for result in analysis.estimates]
     yield from _by("Estimates", estimates)
-    pairs = [one for analysis in run.experiments for one in analysis.comparisons]
+    pairs = [result for analysis in run.experiments for result in analysis.comparisons]
     if pairs:
         yield Statement(
             text="Arms were compared on the samples that both answered: candidate minus baseline, positive where it is better."
         )
-    yield from _by("Differences", [one.method for one in pairs])
-    bounds = [one.evidence.method for analysis in run.experiments for one in analysis.targets]
-    bounds += [one.evidence.method for one in pairs if one.contrast.margin is not None]
+    yield from _by("Differences", [result.method for result in pairs])
+    bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
+    bounds += [result.evidence.method for result in pairs if result.contrast.margin is not None]
     yield from _by(f"One-sided bounds, at {run.alpha:g} each,", bounds)
-    if any(one.p_exact is not None for one in pairs):
+    if any(result.p_exact is not None for result in pairs):
         yield Statement(text="Exact p-values beside them are McNemar's or those of sign flips.", cites=("mcnemar1947",))
-    if run.questions > 1:
-        told = (
-            f"P-values are adjusted by Holm's procedure over the {counted(run.questions, 'comparison')} of the session."
-        )
-        yield Statement(text=told, cites=("holm1979",))
-    if any(usage.latency is not None for analysis in run.experiments for usage in analysis.usage):
-        told = "Percentiles are linear between order statistics (type 7), their intervals by order statistics."
-        yield Statement(text=told, cites=("hyndman1996", "david2003"))
-    if any(any(lost.values()) for analysis in run.experiments for lost in analysis.lost.values()):
-        yield Statement(text="A verdict is called proven only where it holds whatever the lost values were.")
+    if run.family_size > 1:
+        adjustment = f"P-values are adjusted by Holm's procedure over the {quantity(run.family_size, 'comparison')} of the session."
+        yield Statement(text=adjustment, cites=("holm1979",))
+    yield from section_methods(run)
     version = run.environment.get("packages", {}).get("pytest-crucible", "")
     yield Statement(text=f"All was computed by pytest-crucible {version}".rstrip() + f" with seed {run.seed}.")
 
 
-def cited(statements: Sequence[Statement]) -> tuple[str, ...]:
-    """Every key once, in the order of first citation."""
-    return tuple(dict.fromkeys(key for one in statements for key in one.cites))
+def cited_keys(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """Return every cited key once, in the order of first citation."""
+    return tuple(dict.fromkeys(key for statement in statements for key in statement.cites))
 
 
 def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
-    """One sentence for all methods that were used for something; other words, such as `no data`, are no method."""
-    known = [METHODS[name] for name in dict.fromkeys(names) if name in METHODS]
-    if known:
-        keys = dict.fromkeys(key for _, cites in known for key in cites)
-        yield Statement(text=f"{what} are by {'; by '.join(words for words, _ in known)}.", cites=tuple(keys))
+    """Yield one sentence that names all methods used for something."""
+    # Other words, such as `no data`, are not methods.
+    descriptions = [METHODS[name] for name in dict.fromkeys(names) if name in METHODS]
+    if descriptions:
+        keys = dict.fromkeys(key for _, cites in descriptions for key in cites)
+        yield Statement(text=f"{what} are by {'; by '.join(words for words, _ in descriptions)}.", cites=tuple(keys))
 
 
 def _has_repeats(run: Run) -> bool:

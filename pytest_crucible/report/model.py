@@ -1,20 +1,19 @@
-"""A report: everything that a run comes to, said once. Markdown, HTML, LaTeX and notebooks only lay it out."""
+"""A report: everything that a run comes to, in words and finished cells. The formats only lay it out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.numerals import counted
-from pytest_crucible.records import Run, State
-from pytest_crucible.report.findings import agreement_grid, findings_grid
-from pytest_crucible.report.folding import worst_first
-from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
-from pytest_crucible.report.methods import Statement, cited, methods
-from pytest_crucible.report.references import Reference, known_references
-from pytest_crucible.report.remarks import remarks
-from pytest_crucible.report.usage import percentile_grid, usage_grid
+from pytest_crucible.records import Note, Run, State, Statement, Table, experiment_name
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.report.methods import cited_keys, method_statements
+from pytest_crucible.report.notes import notes
+from pytest_crucible.report.references import Reference, find_references
+from pytest_crucible.report.sections import JoinedSection, joined_sections
+from pytest_crucible.report.tables import estimates, verdict_tables
+from pytest_crucible.report.truncate import worst_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,94 +22,77 @@ class Report:
 
     run: Run
     state: State | None
-    """Of the run: missed if anything is, else undecided if anything is; None where nothing was judged."""
+    """The run's state: missed if any verdict is, else undecided if any is; None where no verdict was given."""
     headline: str
-    targets: Grid
-    comparisons: Grid
-    estimates: Grid
-    findings: Grid
-    agreement: Grid
-    """Precision and recall of the findings, where people have looked for them too."""
-    usage: Grid
-    percentiles: Grid
-    remarks: tuple[str, ...]
+    verdicts: tuple[Table, ...]
+    """The tables with verdicts."""
+    estimates: Table
+    sections: tuple[JoinedSection, ...]
+    notes: tuple[Note, ...]
     methods: tuple[Statement, ...]
-    """How each number was got."""
+    """How each number was computed."""
     references: tuple[Reference, ...]
     facts: Mapping[str, str]
     """What the run depended on: name to value."""
 
     @property
-    def verdicts(self) -> tuple[Grid, ...]:
-        """The tables of what was judged, those that have rows."""
-        return tuple(grid for grid in (self.targets, self.comparisons) if grid.rows)
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as one line each, with their details."""
+        return tuple("; ".join((note.text, *note.details)) for note in self.notes)
 
 
-def report_of(run: Run) -> Report:
-    """The report of a run, just concluded or from the run store. Of many experiments the worst stand first."""
+def build_report(run: Run) -> Report:
+    """Return the report of a run. Of many experiments the worst stand first."""
     run = worst_first(run)
-    statements = tuple(methods(run))
+    statements = tuple(method_statements(run))
     return Report(
         run=run,
         state=_state(run),
         headline=headline(run),
-        targets=targets(run),
-        comparisons=comparisons(run),
+        verdicts=verdict_tables(run),
         estimates=estimates(run.experiments),
-        findings=findings_grid(run.experiments),
-        agreement=agreement_grid(run.experiments),
-        usage=usage_grid(run),
-        percentiles=percentile_grid(run),
-        remarks=(*_mistakes(run), *_joined(remarks(run))),
+        sections=joined_sections(run),
+        notes=(*_mistakes(run), *notes(run)),
         methods=statements,
-        references=tuple(known_references()[key] for key in cited(statements)),
+        references=find_references(cited_keys(statements)),
         facts=dict(_facts(run)),
     )
 
 
 def headline(run: Run) -> str:
-    """`missed: 1 of 3 verdicts missed, 1 undecided`. What no model answered is called simulated here too."""
-    states = [one.state for one in run.verdicts]
+    """Return a line such as `3 verdicts: 1 missed, 1 undecided, 1 met`, marked when a script answered."""
+    states = [verdict.state for verdict in run.verdicts]
     if not states:
         return "nothing was judged"
-    mistakes = sum(one.mistake for one in run.verdicts)
+    mistakes = sum(verdict.mistake for verdict in run.verdicts)
     parts = [f"{states.count(state):,} {state}" for state in ("missed", "undecided", "met") if state in states]
-    said = f"{counted(len(states), 'verdict')}: {', '.join(parts)}"
+    text = f"{quantity(len(states), 'verdict')}: {', '.join(parts)}"
     if mistakes:
-        said += f"; {counted(mistakes, 'mistake')} in the suite"
+        text += f"; {quantity(mistakes, 'mistake')} in the suite"
     simulated = any(arm.simulated for analysis in run.experiments for arm in analysis.plan.arms)
-    return said + (" (simulated: a script answered)" if simulated else "")
+    return text + (" (simulated: a script answered)" if simulated else "")
 
 
-def _mistakes(run: Run) -> Iterator[str]:
-    """What names nothing that was scored has no numbers, and so no row."""
-    known = {
+def _mistakes(run: Run) -> Iterator[Note]:
+    """Yield a note for each mistaken target or comparison without a row in the tables."""
+    # A subject that names nothing scored has no numbers, and so no row that could give the reason.
+    scored = {
         (analysis.plan.nodeid, subject)
         for analysis in run.experiments
         for subject in (
-            *(one.target.text for one in analysis.targets),
-            *(one.contrast.subject(one.candidate) for one in analysis.comparisons),
+            *(result.target.text for result in analysis.targets),
+            *(comparison.contrast.subject(comparison.candidate) for comparison in analysis.comparisons),
         )
     }
-    for one in run.verdicts:
-        if one.mistake and (one.nodeid, one.subject) not in known:
-            yield f"{named(one.nodeid)}: {one.subject}: mistake in the suite: {one.reason}"
-
-
-def _joined(lines: Iterable[str]) -> Iterator[str]:
-    """Remarks as one line each: what stands below another one goes with it."""
-    above = ""
-    for line in lines:
-        if not line.startswith(" "):
-            yield from [above] if above else []
-            above = line
-        else:
-            above = f"{above}; {line.strip()}"
-    yield from [above] if above else []
+    for verdict in run.verdicts:
+        if verdict.mistake and verdict.kind != "claim" and (verdict.nodeid, verdict.subject) not in scored:
+            yield Note(
+                text=f"{experiment_name(verdict.nodeid)}: {verdict.subject}: mistake in the suite: {verdict.reason}"
+            )
 
 
 def _state(run: Run) -> State | None:
-    states = {one.state for one in run.verdicts}
+    states = {verdict.state for verdict in run.verdicts}
     order: tuple[State, ...] = ("missed", "undecided", "met")
     return next((state for state in order if state in states), None)
 
@@ -125,35 +107,37 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.git:
         yield "commit", f"{run.git['commit']}{' with uncommitted changes' if run.git.get('dirty') else ''}"
     for analysis in run.experiments:
-        plan, name = analysis.plan, named(analysis.plan.nodeid)
+        plan, name = analysis.plan, experiment_name(analysis.plan.nodeid)
         yield (
             f"dataset of {name}",
-            f"{plan.dataset}, {counted(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}",
+            f"{plan.dataset}, {quantity(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}",
         )
     yield from _arms(run)
     yield from _flat(run.environment)
 
 
 def _arms(run: Run) -> Iterator[tuple[str, str]]:
-    """Each arm once where it is the same in all experiments."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """Yield each arm, once where it is the same in all experiments."""
+    arms: dict[str, dict[str, list[str]]] = {}
     for analysis in run.experiments:
         for arm in analysis.plan.arms:
-            same = found.setdefault(f"{arm.role} {arm.name}", {})
-            same.setdefault(f"{arm.identity}{_sampled(arm.parameters)}", []).append(named(analysis.plan.nodeid))
-    for arm_name, identities in found.items():
+            same = arms.setdefault(f"{arm.role} {arm.name}", {})
+            same.setdefault(f"{arm.identity}{_parameters_text(arm.parameters)}", []).append(
+                experiment_name(analysis.plan.nodeid)
+            )
+    for arm_name, identities in arms.items():
         for identity, experiments in identities.items():
             yield arm_name if len(identities) == 1 else f"{arm_name} of {', '.join(experiments)}", identity
 
 
-def _sampled(parameters: Mapping[str, Any]) -> str:
+def _parameters_text(parameters: Mapping[str, Any]) -> str:
     return "".join(f", {name} {value}" for name, value in parameters.items())
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Nested facts side by side."""
+    """Yield each fact as one text, nested facts side by side."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield name, ", ".join(f"{key} {one}" for key, one in value.items())
+            yield name, ", ".join(f"{key} {inner}" for key, inner in value.items())
         else:
             yield name, str(value)

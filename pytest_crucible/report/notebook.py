@@ -1,17 +1,18 @@
-"""A report as a Jupyter notebook (extra `notebook`): it derives each number anew from the stored answers, and compares."""
+"""A report as a Jupyter notebook (extra `notebook`) that computes each number again from the stored answers."""
 
 from __future__ import annotations
 
 import json
 import pprint
+from collections.abc import Iterator
 from typing import Any
 
-from pytest_crucible.errors import SpecError
-from pytest_crucible.numerals import p_value
-from pytest_crucible.records import Run
-from pytest_crucible.report.grids import Row
-from pytest_crucible.report.markdown import plain
-from pytest_crucible.report.model import Report, report_of
+from pytest_crucible.records import Row, Run, Table
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import p_value
+from pytest_crucible.report.markdown import markdown_table, plain
+from pytest_crucible.report.model import Report, build_report
+from pytest_crucible.report.tables import comparisons, targets
 
 try:
     from nbformat import v4, writes
@@ -24,14 +25,14 @@ _READ = '''
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.questions import measure, question_of
-from pytest_crucible.numerals import number, p_value, with_interval
-from pytest_crucible.recalling import recalled
-from pytest_crucible.sampled import chapters
+from pytest_crucible.analyse.statistics import compare_values, estimate_values
+from pytest_crucible.records.number_format import number, p_value, with_interval
+from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.samples import chapters
 from pytest_crucible.store.runs import RunStore
 
 store = RunStore(STORE)
-run = recalled(store, RUN)
+run = load_run(store, RUN)
 store.close()
 with chapters(run) as found:  # scores of every sample: repeats averaged, failures at the worst value, lost ones NaN
     experiments = {one.analysis.plan.nodeid: one for one in found}
@@ -50,6 +51,12 @@ def shape(experiment, metric):
 def groups(experiment, kept):
     labels = experiments[experiment].clusters
     return None if labels is None else labels[kept]
+
+
+def expected(experiment, kept):
+    """The samples' expected values, where a statistic uses them."""
+    values = experiments[experiment].columns.expected
+    return [value for value, keep in zip(values, kept, strict=True) if keep] if len(values) else ()
 
 
 def check(name, derived, reported):
@@ -71,35 +78,38 @@ _TARGETS = """
 for experiment, k, reported in REPORTED["targets"]:
     chapter = experiments[experiment]
     target, facts = chapter.analysis.targets[k].target, chapter.facts
-    values = scores(experiment, target.metric, chapter.arms[0])
-    seen = ~np.isnan(values)
-    one = measure(question_of(target, facts[target.metric]), values[seen], groups(experiment, seen), level=1 - ALPHA)
+    values = np.array([scores(experiment, name, chapter.arms[0]) for name in target.metrics])
+    seen = ~np.isnan(values).any(axis=0)
+    one = estimate_values(
+        target, [facts[name] for name in target.metrics], values[:, seen], groups(experiment, seen),
+        level=1 - ALPHA, expected=expected(experiment, seen),
+    )
     check(target.text, f"{with_interval(one.value, one.interval)} n={seen.sum():,}", reported)
 """
 _COMPARISONS = """
 p_values = []
-for experiment, metric, candidate, baseline, reported in REPORTED["comparisons"]:
-    ours, theirs = scores(experiment, metric, candidate), scores(experiment, metric, baseline)
-    both = ~np.isnan(ours) & ~np.isnan(theirs)
-    pair = (theirs[both], ours[both])
-    if experiments[experiment].facts[metric].direction == "lower":
-        pair = pair[::-1]  # a positive difference is an improvement
-    if both.any():
-        one = stats.compare(*pair, clusters=groups(experiment, both), alpha=ALPHA, **shape(experiment, metric))
-        shown = with_interval(one.estimate, one.interval, sign=True)
-    else:
-        shown = number(None)
-    p_values.append(one.p_value if both.any() else None)
-    check(f"{metric}: {candidate} vs {baseline}", f"{shown} n={both.sum():,}", reported)
+for experiment, k, reported in REPORTED["comparisons"]:
+    chapter = experiments[experiment]
+    compared, facts = chapter.analysis.comparisons[k], chapter.facts
+    contrast, arms = compared.contrast, (compared.candidate, compared.contrast.baseline)
+    pair = [np.array([scores(experiment, name, arm) for name in contrast.metrics]) for arm in arms]
+    both = ~np.isnan(pair).any(axis=(0, 1))
+    one = compare_values(  # a positive difference is an improvement
+        contrast, [facts[name] for name in contrast.metrics], pair[0][:, both], pair[1][:, both],
+        groups(experiment, both), alpha=ALPHA, expected=expected(experiment, both),
+    )
+    shown = with_interval(one.value, one.interval, sign=True) if one else number(None)
+    p_values.append(one.p_value if one else None)
+    check(f"{contrast.expression}: {arms[0]} vs {arms[1]}", f"{shown} n={both.sum():,}", reported)
 
-adjusted = stats.holm(p_values, family_size=QUESTIONS)
-assert [p_value(one) for one in adjusted] == REPORTED["p"]
+adjusted = stats.holm(p_values + CLAIMS, family_size=FAMILY_SIZE)
+assert [p_value(one) for one in adjusted][: len(REPORTED["p"])] == REPORTED["p"]
 """
 
 
 def render_notebook(run: Run) -> str:
     """A run as a notebook. Raises SpecError where nbformat is not installed."""
-    report = report_of(run)
+    report = build_report(run)
     cells = [
         v4.new_markdown_cell(_head(report)),
         v4.new_code_cell(_constants(report)),
@@ -111,9 +121,13 @@ def render_notebook(run: Run) -> str:
         v4.new_code_cell(_TARGETS.strip()),
         v4.new_markdown_cell("## Comparisons"),
         v4.new_code_cell(_COMPARISONS.strip()),
-        v4.new_markdown_cell("## Methods\n\n" + "\n".join(f"- {plain(one.text)}" for one in report.methods)),
+        *(v4.new_markdown_cell(text) for text in _sections(report)),
+        v4.new_markdown_cell(
+            "## Methods\n\n" + "\n".join(f"- {plain(statement.text)}" for statement in report.methods)
+        ),
     ]
-    for number, cell in enumerate(cells):  # a random id would make two notebooks of one run differ
+    # nbformat gives random ids: two notebooks of one run would differ.
+    for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
     return str(writes(v4.new_notebook(cells=cells, metadata=_METADATA))) + "\n"
 
@@ -127,13 +141,33 @@ _METADATA = {
 def _head(report: Report) -> str:
     lines = [f"# Run {report.run.id}", "", f"**{plain(report.headline)}**", ""]
     for grid in report.verdicts:
-        for row in grid.rows:
-            lines.append(
-                f"- {plain(row.cells[0])}: {plain(row.cells[1])}, n={row.cells[2]}, **{plain(row.cells[-1])}**"
-            )
+        lines += [f"- {plain(row.cells[0])}: {_verdict(grid, row)}" for row in grid.rows]
     return "\n".join(
         [*lines, "", "Every number below is derived anew from the run store, and a cell fails where one differs."]
     )
+
+
+def _verdict(table: Table, row: Row) -> str:
+    """The number, n and verdict of a row; a claim has a p-value alone."""
+    number = f"{row.cells[1]}, n={row.cells[2]}" if "n" in table.heads else f"p {row.cells[1]}"
+    return f"{plain(number)}, **{plain(row.cells[-1])}**"
+
+
+def _sections(report: Report) -> Iterator[str]:
+    """Yield the tables of each section as they are: their numbers are not computed again."""
+    many = len(report.run.experiments) > 1
+    for section in report.sections:
+        tables = ("\n".join(markdown_table(table, many=many)) for table in section.tables)
+        yield "\n\n".join([f"## {plain(section.title)}", *tables])
+    if report.remarks:
+        yield "## Notes\n\n" + "\n".join(f"- {plain(remark)}" for remark in report.remarks)
+
+
+def _claims(run: Run) -> list[float | None]:
+    claims = (
+        claim for analysis in run.experiments for outcome in analysis.sections.values() for claim in outcome.claims
+    )
+    return [claim.p_value for claim in claims if claim.fails]
 
 
 def _constants(report: Report) -> str:
@@ -143,38 +177,46 @@ def _constants(report: Report) -> str:
             f"STORE = {run.store!r}  # where the run store is now",
             f"RUN = {run.id!r}",
             f"ALPHA = {run.alpha!r}",
-            f"QUESTIONS = {run.questions!r}  # comparisons that share alpha",
-            f"REPORTED = {pprint.pformat(json.loads(json.dumps(_reported(report))), width=110, sort_dicts=False)}",
+            f"FAMILY_SIZE = {run.family_size!r}  # comparisons that share alpha",
+            f"CLAIMS = {_claims(run)!r}  # p-values of sections' claims that share alpha too",
+            f"REPORTED = {pprint.pformat(json.loads(json.dumps(_reported_cells(report))), width=110, sort_dicts=False)}",
         ]
     )
 
 
-def _reported(report: Report) -> dict[str, Any]:
-    """The cells of the report, by what they are about."""
+def _reported_cells(report: Report) -> dict[str, Any]:
+    """Return the cells of the report, by estimate, target and comparison."""
     run = report.run
     estimates = [
-        (row.experiment, one.metric, one.arm, f"{row.cells[3]} n={row.cells[4]}")
-        for row, one in zip(
-            report.estimates.rows, (one for analysis in run.experiments for one in analysis.estimates), strict=True
-        )
-    ]
-    targets = [
-        (row.experiment, k, _shown(row))
-        for row, (k, one) in zip(
-            report.targets.rows,
-            ((k, one) for analysis in run.experiments for k, one in enumerate(analysis.targets)),
+        (row.experiment, result.metric, result.arm, f"{row.cells[3]} n={row.cells[4]}")
+        for row, result in zip(
+            report.estimates.rows,
+            (result for analysis in run.experiments for result in analysis.estimates),
             strict=True,
         )
-        if one.estimate.statistic != "training"
     ]
-    pairs = [one for analysis in run.experiments for one in analysis.comparisons]
-    comparisons = [
-        (row.experiment, one.contrast.metric, one.candidate, one.contrast.baseline, _shown(row))
-        for row, one in zip(report.comparisons.rows, pairs, strict=True)
+    target_cells = [
+        (row.experiment, k, _number_and_n(row))
+        for row, (k, result) in zip(
+            targets(run).rows,
+            ((k, result) for analysis in run.experiments for k, result in enumerate(analysis.targets)),
+            strict=True,
+        )
+        # The number of a training was read, not estimated: there are no scores to compute it from.
+        if result.estimate.statistic != "training"
     ]
-    p_values = [p_value(one.p_adjusted) for one in pairs]
-    return {"estimates": estimates, "targets": targets, "comparisons": comparisons, "p": p_values}
+    pairs = [result for analysis in run.experiments for result in analysis.comparisons]
+    comparison_cells = [
+        (row.experiment, k, _number_and_n(row))
+        for row, k in zip(
+            comparisons(run).rows,
+            (k for analysis in run.experiments for k, _ in enumerate(analysis.comparisons)),
+            strict=True,
+        )
+    ]
+    p_values = [p_value(result.p_adjusted) for result in pairs]
+    return {"estimates": estimates, "targets": target_cells, "comparisons": comparison_cells, "p": p_values}
 
 
-def _shown(row: Row) -> str:
+def _number_and_n(row: Row) -> str:
     return f"{row.cells[1]} n={row.cells[2]}"

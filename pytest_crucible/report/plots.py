@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Run
-from pytest_crucible.report.chapters import Chapter
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.forest import Forest, differences, levels
 
 try:
@@ -22,10 +22,10 @@ except ModuleNotFoundError as error:
 
 COLOURS = ("#2f6fb5", "#a4611b", "#6b4fa3", "#3c7d74")
 LINES = ("-", "--", ":", "-.")
+# Points up to which each is labelled with its number of samples: more labels would overlap.
 FEW = 16
-"""Points up to which each says how many samples it is."""
+# Inches: the width of the text on a page.
 _WIDTH = 6.0
-"""Inches: the text of a page."""
 
 
 def forest(run: Run, chapters: Sequence[Chapter]) -> Figure:
@@ -39,14 +39,14 @@ def estimates(run: Run, chapters: Sequence[Chapter]) -> Figure:
 
 
 def distributions(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """How the scores of each experiment's main metric lie."""
-    shown = [one for one in chapters if one.metric is not None]
-    figure, axes = _panels([one.name for one in shown], "measured nothing")
-    for axis, chapter in zip(axes, shown, strict=True):
+    """Histograms of the scores of each experiment's main metric."""
+    measured = [chapter for chapter in chapters if chapter.metric is not None]
+    figure, axes = _panels([chapter.name for chapter in measured], "measured nothing")
+    for axis, chapter in zip(axes, measured, strict=True):
         arms = [np.asarray(values) for values in chapter.columns.scores[chapter.metric or ""]]
-        seen = [values[np.isfinite(values)] for values in arms]
-        edges = np.histogram_bin_edges(np.concatenate(seen), bins=24) if any(map(len, seen)) else 24
-        for k, (name, values) in enumerate(zip(chapter.arms, seen, strict=True)):
+        finite = [values[np.isfinite(values)] for values in arms]
+        edges = np.histogram_bin_edges(np.concatenate(finite), bins=24) if any(map(len, finite)) else 24
+        for k, (name, values) in enumerate(zip(chapter.arms, finite, strict=True)):
             weights = np.full(len(values), 1 / max(1, len(values)))
             axis.hist(values, bins=edges, weights=weights, histtype="step", label=name, **_line(k))
         axis.set(xlabel=chapter.metric, ylabel="share of samples")
@@ -56,9 +56,9 @@ def distributions(run: Run, chapters: Sequence[Chapter]) -> Figure:
 
 def pairs(run: Run, chapters: Sequence[Chapter]) -> Figure:
     """Each sample's score by the candidate over that by the first baseline."""
-    shown = [one for one in chapters if one.metric is not None and len(one.arms) > 1]
-    figure, axes = _panels([one.name for one in shown], "compared nothing")
-    for axis, chapter in zip(axes, shown, strict=True):
+    paired = [chapter for chapter in chapters if chapter.metric is not None and len(chapter.arms) > 1]
+    figure, axes = _panels([chapter.name for chapter in paired], "compared nothing")
+    for axis, chapter in zip(axes, paired, strict=True):
         scores = np.array(chapter.columns.scores[chapter.metric or ""][:2])
         (ours, theirs), counts = np.unique(scores[:, np.isfinite(scores).all(axis=0)], axis=1, return_counts=True)
         sizes = 8 + 600 * counts / counts.sum()
@@ -74,51 +74,57 @@ def pairs(run: Run, chapters: Sequence[Chapter]) -> Figure:
 
 def latency(run: Run, chapters: Sequence[Chapter]) -> Figure:
     """The share of answers that came within a time."""
-    shown = [one for one in chapters if any(np.isfinite(arm).any() for arm in map(np.asarray, one.columns.latency_s))]
-    figure, axes = _panels([one.name for one in shown], "told no latency")
-    for axis, chapter in zip(axes, shown, strict=True):
+    timed = [
+        chapter
+        for chapter in chapters
+        if any(np.isfinite(arm).any() for arm in map(np.asarray, chapter.columns.latency_s))
+    ]
+    figure, axes = _panels([chapter.name for chapter in timed], "told no latency")
+    for axis, chapter in zip(axes, timed, strict=True):
         for k, (name, values) in enumerate(zip(chapter.arms, chapter.columns.latency_s, strict=True)):
-            seen = np.asarray(values)[np.isfinite(values)]
-            if len(seen):
-                axis.ecdf(seen, label=name, **_line(k))
+            finite = np.asarray(values)[np.isfinite(values)]
+            if len(finite):
+                axis.ecdf(finite, label=name, **_line(k))
         axis.set(xlabel="seconds", ylabel="share of answers")
         axis.legend(frameon=False)
     return figure
 
 
-def saved(figure: Figure, kind: str) -> bytes:
-    """The figure as a file. Two of one run are the same bytes."""
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Return the figure as a file of a kind."""
     file = io.BytesIO()
+    # Without a fixed salt and without dates, two files of one run would differ.
     with matplotlib.rc_context({"svg.hashsalt": "crucible", "svg.fonttype": "none", "pdf.fonttype": 42}):
         metadata = {"Date": None} if kind == "svg" else {"CreationDate": None, "ModDate": None}
         figure.savefig(file, format=kind, metadata=metadata)
     return file.getvalue()
 
 
-def _forest(found: Sequence[Forest], why_not: str) -> Figure:
-    figure, axes = _panels([one.title for one in found], why_not, heights=[len(one.marks) for one in found])
-    for axis, one in zip(axes, found, strict=True):
-        for at in {limit for mark in one.marks for limit in mark.limits}:
+def _forest(forests: Sequence[Forest], why_not: str) -> Figure:
+    figure, axes = _panels([plot.title for plot in forests], why_not, heights=[len(plot.marks) for plot in forests])
+    for axis, plot in zip(axes, forests, strict=True):
+        for at in {limit for mark in plot.marks for limit in mark.limits}:
             axis.axvline(at, color="0.6", linewidth=0.8)
-        for k, mark in enumerate(one.marks):
+        for k, mark in enumerate(plot.marks):
             if mark.value is None:
                 continue
             ends = (mark.interval.low, mark.interval.high) if mark.interval else (mark.value, mark.value)
             low, high = (
                 end if math.isfinite(end) else side
-                for end, side in zip(ends, (one.axis.low, one.axis.high), strict=True)
+                for end, side in zip(ends, (plot.axis.low, plot.axis.high), strict=True)
             )
             axis.plot([low, high], [k, k], color=COLOURS[0], linewidth=1.4)
             axis.plot([mark.value], [k], "o", color=COLOURS[0], markersize=5)
-        axis.set_yticks(range(len(one.marks)), [_plain(f"{mark.label}\n{mark.shown}") for mark in one.marks])
-        axis.set_ylim(len(one.marks) - 0.5, -0.5)
-        room = 0.03 * (one.axis.high - one.axis.low)  # what lies at an end of the scale is not hidden by the frame
-        axis.set_xlim(one.axis.low - room, one.axis.high + room)
+        axis.set_yticks(range(len(plot.marks)), [_plain(f"{mark.label}\n{mark.shown}") for mark in plot.marks])
+        axis.set_ylim(len(plot.marks) - 0.5, -0.5)
+        # Some room at both ends, so that the frame does not hide points at an end of the scale.
+        room = 0.03 * (plot.axis.high - plot.axis.low)
+        axis.set_xlim(plot.axis.low - room, plot.axis.high + room)
     return figure
 
 
 def _panels(titles: Sequence[str], why_not: str, heights: Sequence[int] | None = None) -> tuple[Figure, Sequence[Any]]:
-    """One panel under the other."""
+    """Return a figure with one panel for each title, one under the other."""
     if not titles:
         raise SpecError(f"there is nothing to draw: the run {why_not}")
     rows = [0.9 + 0.55 * height for height in heights] if heights else [3.0] * len(titles)
@@ -136,5 +142,5 @@ def _line(k: int) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Dollar signs would be mathematics."""
+    """Return a text in which dollar signs do not start mathematics."""
     return text.replace("$", "\\$")

@@ -1,10 +1,10 @@
-"""What a model wrote, made fit for a terminal: it can neither move the cursor nor fill the screen for ever."""
+"""Text of a model made safe for a terminal: it can neither move the cursor nor fill the screen."""
 
 from __future__ import annotations
 
 MOST = 2_000
-_KEPT = "\n\u00a0\u202f\u3000\u200c\u200d"
-"""Not printable to Python, and harmless: the last two join and part letters of Persian, of Hindi, and the figures of an emoji."""
+# Not printable to Python, but harmless. The last two join and part letters of Persian and Hindi, and parts of an emoji.
+_HARMLESS = "\n\u00a0\u202f\u3000\u200c\u200d"
 
 
 def printable(text: str, most: int = MOST) -> str:
@@ -13,19 +13,20 @@ def printable(text: str, most: int = MOST) -> str:
     >>> printable("\x1b[2Jred\t\u202eevil"), printable("a" * 30, 10)
     ('\\x1b[2Jred \\u202eevil', 'aaaaaaaaaa... (20 characters more)')
     """
-    if len(text) <= most and text.replace("\n", "").isprintable():  # most are, and a million of them take a while
+    # Most texts are printable, and a report may have a million of them: the loop below would take long.
+    if len(text) <= most and text.replace("\n", "").isprintable():
         return text
-    shown: list[str] = []
+    parts: list[str] = []
     room = most
-    for one in text:
-        shown.append(one if one.isprintable() or one in _KEPT else _escaped(one))
-        room -= len(shown[-1])
+    for character in text:
+        parts.append(character if character.isprintable() or character in _HARMLESS else _escape_character(character))
+        room -= len(parts[-1])
         if room < 0:
-            shown.pop()
+            parts.pop()
             break
-    left = len(text) - len(shown)
-    return "".join(shown) + (f"... ({left:,} characters more)" if left else "")
+    left = len(text) - len(parts)
+    return "".join(parts) + (f"... ({left:,} characters more)" if left else "")
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     return " " if character == "\t" else character.encode("unicode_escape").decode("ascii")

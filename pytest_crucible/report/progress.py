@@ -1,4 +1,4 @@
-"""The live line: `test_math  1,204/2,638  3 lost  412/s  4 s left`. Quiet when nobody watches; O(1) whatever was sampled."""
+"""The live line `test_math  1,204/2,638  3 lost  412/s  4 s left`. Its cost does not grow with the samples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def progress_text(name: str, done: int, total: int, lost: int, seconds: float, waits_for: str = "") -> str:
-    """What has been asked, what was lost, and how fast and how long it will take at this rate, or what is waited for.
+    """Return the line: samples done and lost, the rate and the time left, or the cause of a wait.
 
     >>> progress_text("test_math", 500, 2000, 3, 2.0)
     'test_math  500/2,000  3 lost  250/s  6 s left'
@@ -38,6 +38,7 @@ class ProgressLine:
 
     def __init__(self, write: Callable[[str], None], *, width: int, column: int) -> None:
         self._write = write
+        # A line as wide as the terminal would wrap, and the cursor would not come back.
         self._width = width - 1
         self._column = column
         self._started = time.perf_counter()
@@ -51,5 +52,6 @@ class ProgressLine:
 
     def clear(self) -> None:
         if self._shown:
-            self._write(f"\r{'':<{self._width}}\x1b[1A\x1b[{self._column + 1}G")  # one line up, to where pytest was
+            # One line up, to the column where pytest was writing.
+            self._write(f"\r{'':<{self._width}}\x1b[1A\x1b[{self._column + 1}G")
             self._shown = False

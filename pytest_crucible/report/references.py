@@ -1,12 +1,14 @@
-"""What the methods come from, as BibTeX has it and as a reader does."""
+"""Publications that the methods come from, as BibTeX entries and as plain text."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from pytest_crucible.records.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +26,16 @@ class Reference:
 
     def plain(self) -> str:
         """`Holm, Sture (1979). A simple ... procedure. Scandinavian Journal of Statistics 6(2):65-70.`"""
-        given = {name: value.translate(_PLAIN).replace("--", "-") for name, value in self.fields.items()}
-        where = given.get("journal") or given["publisher"]
-        if "volume" in given:
-            where += f" {given['volume']}({given['number']}):{given['pages']}"
-        doi = f" doi:{given['doi']}" if "doi" in given else ""
-        title = given["title"].replace("``", '"').replace("''", '"')
-        if "edition" in given:
-            title += f", {given['edition'].lower()} edition"
-        return f"{given['author']} ({given['year']}). {title}. {where}.{doi}"
+        fields = {name: value.translate(_PLAIN).replace("--", "-") for name, value in self.fields.items()}
+        where = fields.get("journal") or fields["publisher"]
+        if "volume" in fields:
+            where += f" {fields['volume']}({fields['number']}):{fields['pages']}"
+        doi = f" doi:{fields['doi']}" if "doi" in fields else ""
+        # BibTeX writes quotes as pairs of accents and apostrophes.
+        title = fields["title"].replace("``", '"').replace("''", '"')
+        if "edition" in fields:
+            title += f", {fields['edition'].lower()} edition"
+        return f"{fields['author']} ({fields['year']}). {title}. {where}.{doi}"
 
 
 _PLAIN = {ord("\\"): None, ord("{"): None, ord("}"): None}
@@ -43,3 +46,12 @@ def known_references() -> Mapping[str, Reference]:
     """All that a run may cite, by key."""
     tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {key: Reference(key=key, type=table.pop("type"), fields=table) for key, table in tables.items()}
+
+
+def find_references(keys: Sequence[str]) -> tuple[Reference, ...]:
+    """Return the publications of some keys. Raises SpecError for a key that references.toml does not have."""
+    references = known_references()
+    unknown = next((key for key in keys if key not in references), None)
+    if unknown is not None:
+        raise SpecError(f"a section cites {unknown!r}, which is not a known reference (known: {', '.join(references)})")
+    return tuple(references[key] for key in keys)

@@ -7,21 +7,18 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from pytest_crucible.numerals import p_value
-from pytest_crucible.records import Analysis, Run
-from pytest_crucible.report.diversity import diversity_lines
-from pytest_crucible.report.findings import findings_lines
-from pytest_crucible.report.folding import folded
-from pytest_crucible.report.grids import Grid, comparisons, estimates, named, targets
-from pytest_crucible.report.judges import judge_lines
+from pytest_crucible.records import Analysis, Run, Table, experiment_name
+from pytest_crucible.records.number_format import p_value
+from pytest_crucible.report.notes import notes
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.remarks import remarks
-from pytest_crucible.report.sentences import sentence
-from pytest_crucible.report.usage import percentile_lines, usage_lines
+from pytest_crucible.report.sections import joined_sections, section_excerpts
+from pytest_crucible.report.tables import estimates, verdict_tables
+from pytest_crucible.report.truncate import fold_experiments
+from pytest_crucible.report.verdict_text import sentence
 
 Markup = dict[str, bool]
+# Characters of a reply in an excerpt.
 A_SCREEN = 1200
-"""Characters of a reply that are shown."""
 _COLOURS: dict[str, Markup] = {
     "met": {"green": True},
     "missed": {"red": True, "bold": True},
@@ -47,108 +44,109 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         return
     more = ""
     if verbosity == 0:
-        run, more = folded(run)
-    yield from _tables(run, width)
-    yield from map(Line, judge_lines(run))
-    yield from usage_table(run)
-    yield from map(Line, findings_lines(run.experiments))
-    yield from map(Line, _unjudged(run))
-    yield from map(Line, remarks(run))
+        run, more = fold_experiments(run)
+    many = len(run.experiments) > 1
+    for table in verdict_tables(run):
+        yield from _table(table, many, width)
+    yield from _section_tables(run, 0, width)
+    yield from map(Line, _unjudged_lines(run))
+    yield from _notes(run, 0)
     if more:
         yield Line(more, {"bold": True})
     if verbosity >= 1:
-        yield from map(Line, _details(run))
+        yield from _details(run, width)
     if verbosity >= 2:
-        yield from map(Line, _worst(run))
+        yield from _section_tables(run, 2, width)
+        yield from _notes(run, 2)
+        yield from map(Line, _excerpts(run))
 
 
 def _short(run: Run) -> Iterator[Line]:
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
-    for one in run.verdicts:
-        if one.state != "met":
-            yield Line(f"{one.nodeid}::{one.subject}: {sentence(one, analyses[one.nodeid])}", _COLOURS[one.state])
+    for verdict in run.verdicts:
+        if verdict.state != "met":
+            yield Line(
+                f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid])}",
+                _COLOURS[verdict.state],
+            )
 
 
-def _tables(run: Run, width: int) -> Iterator[Line]:
-    many = len(run.experiments) > 1
-    yield from _table(targets(run), many, width)
-    yield from _table(comparisons(run), many, width)
+def _section_tables(run: Run, verbosity: int, width: int) -> Iterator[Line]:
+    for section in joined_sections(run):
+        for table in section.tables:
+            if table.verbosity == verbosity:
+                yield from _table(table, len(run.experiments) > 1, width)
 
 
-def usage_table(run: Run) -> Iterator[Line]:
-    """What it took to ask the arms."""
-    lines = list(usage_lines(run))
-    if lines:
-        yield Line(lines[0], {"bold": True})
-        yield from map(Line, [*lines[1:], ""])
+def _notes(run: Run, verbosity: int) -> Iterator[Line]:
+    for note in notes(run, verbosity=verbosity):
+        yield Line(note.text)
+        yield from (Line(f"    {detail}") for detail in note.details)
 
 
-def _table(grid: Grid, many: bool, width: int) -> Iterator[Line]:
+def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
     """One table; with several experiments each one's rows stand under its name.
 
     Where a row does not fit into the terminal, its subject gets a line of its own.
     """
     if not grid.rows:
         return
-    text = _aligned(grid)
-    folded = max(map(len, text)) > width
-    if folded:
-        text = [f"  {line}" for line in _aligned(grid, first=1)]
-    yield Line(f"{grid.heads[0]}\n{text[0]}" if folded else text[0], {"bold": True})
+    text = _align_lines(grid)
+    wraps = max(map(len, text)) > width
+    if wraps:
+        text = [f"  {line}" for line in _align_lines(grid, first=1)]
+    yield Line(f"{grid.heads[0]}\n{text[0]}" if wraps else text[0], {"bold": True})
     above = ""
     for line, row in zip(text[1:], grid.rows, strict=True):
         if many and row.experiment != above:
             yield Line(row.experiment)
             above = row.experiment
-        yield Line(f"{row.cells[0]}\n{line}" if folded else line, _COLOURS[row.state] if row.state else {})
+        yield Line(f"{row.cells[0]}\n{line}" if wraps else line, _COLOURS[row.state] if row.state else {})
         if row.below:
             yield Line(f"    {row.below}")
+    if grid.note:
+        yield Line(grid.note)
     yield Line("")
 
 
-def _aligned(grid: Grid, first: int = 0) -> list[str]:
-    """Numbers to the right, words to the left; from a column on."""
+def _align_lines(grid: Table, first: int = 0) -> list[str]:
+    """Return the lines of a table from column `first`, numbers to the right and words to the left."""
     align = ["right" if grid.is_number(k) else "left" for k in range(first, len(grid.heads))]
     # As a row of its own the head gets no padding for numbers that are not there.
     rows = [grid.heads[first:], *(row.cells[first:] for row in grid.rows)]
     return tabulate(rows, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
 
 
-def _unjudged(run: Run) -> Iterator[str]:
-    """What was measured without a target or a comparison is shown all the same."""
-    plain = [one for one in run.experiments if not (one.targets or one.comparisons)]
+def _unjudged_lines(run: Run) -> Iterator[str]:
+    """Yield the estimates of experiments that have no target and no comparison."""
+    plain = [analysis for analysis in run.experiments if not (analysis.targets or analysis.comparisons)]
     lines = list(_estimates(plain, len(run.experiments) > 1))
     yield from [*lines, ""] if lines else []
 
 
-def _details(run: Run) -> Iterator[str]:
-    """Every estimate with its method, and where all of it is kept."""
-    yield from _estimates(run.experiments, len(run.experiments) > 1)
+def _details(run: Run, width: int) -> Iterator[Line]:
+    """Every estimate with its method, what sections show with -v, and where all of it is stored."""
+    yield from map(Line, _estimates(run.experiments, len(run.experiments) > 1))
     for analysis in run.experiments:
         for pair in analysis.comparisons:
             exact = "" if pair.p_exact is None else f", exact p {p_value(pair.p_exact)}"
-            subject = f"{_name(analysis)}: {pair.contrast.subject(pair.candidate)}"
-            yield f"{subject}: {pair.method}, p {p_value(pair.p_value)}{exact}"
-    yield from diversity_lines(run.experiments)
-    yield from percentile_lines(run)
-    yield f"run {run.id}, seed {run.seed}, in {run.store}"
+            subject = f"{experiment_name(analysis.plan.nodeid)}: {pair.contrast.subject(pair.candidate)}"
+            yield Line(f"{subject}: {pair.method}, p {p_value(pair.p_value)}{exact}")
+    yield from _section_tables(run, 1, width)
+    yield from _notes(run, 1)
+    yield Line(f"run {run.id}, seed {run.seed}, in {run.store}")
 
 
 def _estimates(analyses: Sequence[Analysis], many: bool) -> Iterator[str]:
     """All estimates in one table; with several experiments each row names its own."""
     grid = estimates(analyses)
     if grid.rows:
-        yield from _aligned(grid.with_names() if many else grid)
+        yield from _align_lines(grid.with_names() if many else grid)
 
 
-def _name(analysis: Analysis) -> str:
-    return named(analysis.plan.nodeid)
-
-
-def _worst(run: Run) -> Iterator[str]:
-    """The worst samples, with what the candidate said."""
+def _excerpts(run: Run) -> Iterator[str]:
+    """Samples worth reading, with the candidate's replies."""
     for analysis in run.experiments:
-        for one in analysis.worst:
-            was = "" if one.baseline_value is None else f", baseline {one.baseline_value:g}"
-            yield f"{analysis.plan.nodeid}  {printable(one.sample, A_SCREEN)}: {one.metric} = {one.value:g}{was}"
-            yield from (f"    {line}" for line in printable(one.reply, A_SCREEN).split("\n")[:12])
+        for _, excerpt in section_excerpts(analysis):
+            yield f"{analysis.plan.nodeid}  {printable(excerpt.sample, A_SCREEN)}: {excerpt.reason}"
+            yield from (f"    {line}" for line in printable(excerpt.text, A_SCREEN).split("\n")[:12])

@@ -1,1 +1,1 @@
-"""Asking models: one background loop, bounded concurrency, and an outcome for every sample that was asked."""
+"""The sampling stage: one background loop, bounded concurrency, and an outcome for every unit."""

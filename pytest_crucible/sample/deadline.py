@@ -1,4 +1,4 @@
-"""When a run stops asking: what is under way then is cut off, and the rest is lost without being asked."""
+"""The deadline of a run: units in flight are cut off, and the rest are lost without a request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Work = Callable[[Outcome], Awaitable[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A time of this process's clock, and how the user wrote it."""
+    """A time on this process's clock, and the user's words for it."""
 
     at: float
-    """As `time.monotonic()` tells it, and the loop too."""
+    """On the clock of `time.monotonic()`, which is the loop's too."""
     text: str
 
     @classmethod
@@ -28,18 +28,18 @@ class Deadline:
         return time.monotonic() >= self.at
 
     def lose(self, outcome: Outcome) -> Outcome:
-        """What becomes of a unit that it cut off. A new outcome: whatever still runs in a thread knows only the old one."""
-        detail = f"the deadline of this run ({self.text}) has passed: --crucible-resume goes on"
-        return Outcome(outcome.arm, outcome.position, outcome.epoch, lost="deadline", detail=detail)
+        """Return the outcome of a unit that was cut off: a new one, because a thread may still write to the old one."""
+        detail = f"the deadline of this run ({self.text}) has passed: continue with --crucible-resume"
+        return Outcome(outcome.unit, lost="deadline", detail=detail, calls=list(outcome.calls), sample=outcome.sample)
 
 
 def cut_off_by(deadline: Deadline | None, outcome: Outcome, work: Work) -> Awaitable[Outcome]:
-    """Do what is left of a unit: what never waits is done, however late it is."""
+    """Finish a unit under the deadline. Work that never waits is finished even after it."""
     return work(outcome) if deadline is None else _cut_off_by(deadline, outcome, work)
 
 
 def ask_before(deadline: Deadline | None, outcome: Outcome, ask: Work) -> Awaitable[Outcome]:
-    """Ask for one unit, if there is time."""
+    """Run one unit, unless the deadline has passed."""
     return ask(outcome) if deadline is None else _ask_before(deadline, outcome, ask)
 
 

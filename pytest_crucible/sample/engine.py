@@ -1,4 +1,4 @@
-"""Every sample x arm of an experiment, concurrently and bounded, and nothing that finished is ever dropped.
+"""Runs the units of an experiment concurrently, at most so many at a time, and keeps every outcome.
 
 A fixed number of workers pull units from one lazy iterator, so that memory does not grow with the number of samples.
 """
@@ -10,20 +10,19 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_crucible.errors import CrucibleError
-from pytest_crucible.records import CUT_SHORT, Outcome
+from pytest_crucible.records import CUT_SHORT, Outcome, Unit
+from pytest_crucible.records.errors import CrucibleError
 
-Unit = tuple[int, int, int]
-"""(position, arm, epoch)"""
-BREATH_S = 0.05
+# A backend that never waits would keep the loop from handling Ctrl-C; more often would cost time for nothing.
+YIELD_EVERY_S = 0.05
+# An arm that lost this many samples and answered none is broken, not unlucky.
 ALL_LOST_AFTER = 20
-"""An arm that lost this many samples and answered none is broken, not unlucky."""
+# Seconds between two checks whether the store has caught up.
 PAUSE_S = 0.02
-"""How long to wait before looking again whether the store has caught up."""
 
 
 class AllLost(CrucibleError):
-    """An arm that answers nothing: going on would spend time and give a table of unknowns."""
+    """An arm that lost every sample so far: to continue would cost time and give a table of unknowns."""
 
 
 @dataclass(slots=True)
@@ -34,7 +33,7 @@ class Progress:
     done: int = 0
     lost: int = 0
     is_cut_short: bool = False
-    """Whether something was lost because nothing more may be asked."""
+    """Whether a budget or the run's deadline lost a unit."""
     first_reply: float = 0.0
     last_reply: float = 0.0
     started: float = field(default_factory=time.perf_counter)
@@ -50,34 +49,35 @@ class _Watch:
     answered: list[bool]
 
     def see(self, outcome: Outcome) -> None:
-        arm = outcome.arm
+        arm = outcome.unit.arm
         if not outcome.lost and outcome.failure != "timeout":
             self.answered[arm] = True
             return
-        if outcome.lost in CUT_SHORT or outcome.lost == "uncached":  # nobody was asked
+        # No model was called.
+        if outcome.lost in CUT_SHORT or outcome.lost == "uncached":
             return
         self.lost[arm] += 1
         if not self.answered[arm] and self.lost[arm] >= min(ALL_LOST_AFTER, self.planned[arm]):
             raise AllLost(
                 f"adapter {self.names[arm]!r} lost each of its first {self.lost[arm]} samples "
-                f"({(outcome.detail or 'timeout').splitlines()[0]}): nothing more was asked"
+                f"({(outcome.detail or 'timeout').splitlines()[0]}): the experiment was stopped"
             )
 
 
 @dataclass(slots=True)
-class _Breath:
-    """Due now and then: a backend that never waits must not keep the loop from hearing that it is to stop."""
+class _LoopYield:
+    """Lets the loop handle other events now and then, which a backend that never waits would prevent."""
 
     last: float = 0.0
 
     def due(self) -> bool:
-        return time.perf_counter() - self.last >= BREATH_S
+        return time.perf_counter() - self.last >= YIELD_EVERY_S
 
     async def take(self) -> None:
-        """Let the loop go round. Until it has, a breath is due for every worker: not each of them in turn."""
-        seen = self.last
+        """Yield to the loop. Until it has run, this is due for every worker at once, not for each in turn."""
+        before = self.last
         await asyncio.sleep(0)
-        if self.last == seen:
+        if self.last == before:
             self.last = time.perf_counter()
 
 
@@ -93,17 +93,18 @@ async def run_units(
     answered: Sequence[bool] = (),
     behind: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Ask all units, at most `concurrency` at a time, and keep each outcome as it comes.
+    """Run all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
-    `planned` counts the units of each arm that are left to ask; `answered` says which arms have answered before, in an
-    earlier run. While `behind()`, nothing more is asked: a model can be faster than a disk. Raises AllLost, or whatever
-    `ask` and `keep` raise; then the units in flight are cancelled. Cancellation does the same.
+    `planned` counts the units of each arm that are left; `answered` marks the arms that have stored replies of an earlier
+    run. While `behind()`, no unit is started: a model can be faster than a disk. Raises AllLost, or whatever `ask` and
+    `keep` raise. Then, and when it is cancelled itself, it cancels the units in flight.
     """
-    breath = _Breath()
+    breath = _LoopYield()
     watch = _Watch(arms, planned, [0] * len(arms), list(answered) or [False] * len(arms))
 
     async def worker() -> None:
-        for unit in units:  # one iterator for all workers: each unit is pulled once
+        # One iterator for all workers: each unit is pulled once.
+        for unit in units:
             outcome = await ask(unit)
             _count(progress, outcome)
             keep(outcome)
@@ -117,7 +118,7 @@ async def run_units(
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, sum(planned))):
                 group.create_task(worker())
-                # The first have asked before the last connect, and their answers do not all come at one time.
+                # The first workers send their request before the last connect, so that replies do not all arrive at once.
                 await asyncio.sleep(0)
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None

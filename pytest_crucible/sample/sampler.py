@@ -1,4 +1,4 @@
-"""What a test function is handed to ask its arm: `await sampler.generate(...)`, or without await in a plain `def`."""
+"""The `sampler` of a test function: `await sampler.generate(...)`, or without await in a plain `def`."""
 
 from __future__ import annotations
 
@@ -9,74 +9,101 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.errors import BackendError
-from pytest_crucible.records import Arm, Reply, Request
-from pytest_crucible.wire import canonical
+from pytest_crucible.backends.cache.keys import without_credentials
+from pytest_crucible.backends.protocol import Backend, system_prompt
+from pytest_crucible.records import Arm, ModelCall, Reply, Request
+from pytest_crucible.records.errors import BackendError
+from pytest_crucible.records.serialize import canonical
 
 
 class Sampler:
-    """One arm, one sample, one repeat."""
+    """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_asked", "_backend", "_epoch", "_experiment", "_sample")
+    __slots__ = ("_arm", "_asked", "_backend", "_calls", "_epoch", "_experiment", "_sample", "_system")
 
-    def __init__(self, backend: Backend, arm: Arm, sample: str, epoch: int, experiment: str = "") -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        arm: Arm,
+        sample: str,
+        epoch: int,
+        experiment: str = "",
+        calls: list[ModelCall] | None = None,
+    ) -> None:
+        """`calls` receives a record of each call."""
         self._backend = backend
+        self._calls = [] if calls is None else calls
+        self._system = system_prompt(backend)
         self._arm = arm
         self._sample = sample
         self._epoch = epoch
         self._experiment = experiment
         self._asked: dict[int, int] = {}
-        """How often each question was asked, by the hash of what it says: a list of messages may grow in between."""
+        """How often each request was sent, by its hash: a list of messages may grow between two calls."""
 
     @property
     def arm(self) -> Arm:
-        """The arm that is asked."""
+        """The arm that replies."""
         return self._arm
 
     async def generate(self, input: Any, /, **parameters: Any) -> Reply:
-        """Ask the model. Parameters given here win over the adapter's.
+        """Send a request and return the reply. Parameters given here override the adapter's.
 
-        Raises BackendError when no answer can be had: then the sample is lost, not wrong.
+        Raises BackendError when there is no reply: the sample is then lost, not wrong.
         """
-        request = self._request(input, parameters)
-        started = time.perf_counter()
-        reply = await self._backend.generate(request)
-        if not isinstance(reply, Reply):
-            raise BackendError(
-                f"the backend of {self._arm.name!r} answered a {type(reply).__name__}: it must be a Reply"
-            )
-        if reply.latency_s is None:
-            reply = dataclasses.replace(reply, latency_s=time.perf_counter() - started)
-        return reply
-
-    def _request(self, input: Any, parameters: Mapping[str, Any]) -> Request:
         merged = {**self._arm.parameters, **parameters} if parameters else self._arm.parameters
-        return Request(
+        call = self._record(input, merged)
+        request = Request(
             input=input,
             sample=self._sample,
             epoch=self._epoch,
             parameters=merged,
             experiment=self._experiment,
             arm=self._arm.name,
-            call=self._count(input, merged),
+            call=call.request,
         )
-
-    def _count(self, input: Any, parameters: Mapping[str, Any]) -> int:
         try:
-            plain = isinstance(input, str) and parameters == self._arm.parameters
-            said = hash(input if plain else canonical([input, parameters]))
+            call.reply = await self._reply(request)
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise
+        return call.reply
+
+    async def _reply(self, request: Request) -> Reply:
+        started = time.perf_counter()
+        reply = await self._backend.generate(request)
+        if not isinstance(reply, Reply):
+            raise BackendError(
+                f"the backend of {self._arm.name!r} returned a {type(reply).__name__}: generate() must return a Reply"
+            )
+        if reply.latency_s is None:
+            reply = dataclasses.replace(reply, latency_s=time.perf_counter() - started)
+        return reply
+
+    def _record(self, input: Any, parameters: Mapping[str, Any]) -> ModelCall:
+        # Headers hold keys: they are neither stored nor part of what makes two requests equal.
+        own = None if parameters == self._arm.parameters else without_credentials(parameters)
+        is_json = not isinstance(input, str)
+        try:
+            text = canonical(input) if is_json else input
+            number = self._count(hash((text, is_json, None if own is None else canonical(own))))
         except (
             TypeError,
             ValueError,
-        ):  # without a plain form it is not kept, so that nobody needs to tell its calls apart
-            return 1
-        number = self._asked[said] = self._asked.get(said, 0) + 1
+            # JSON has no form for it: it is not cached either, and its draws need no numbers.
+        ):
+            text, number, own = canonical(repr(input)) if is_json else input, 1, None
+        call = ModelCall(text, is_json, number, own, self._system)
+        self._calls.append(call)
+        return call
+
+    def _count(self, digest: int) -> int:
+        number = self._asked[digest] = self._asked.get(digest, 0) + 1
         return number
 
 
 class BlockingSampler:
-    """The same for functions that are not async: they run in threads, and wait for the loop."""
+    """The sampler of a function that is not async: it runs in a thread and waits for the loop."""
 
     __slots__ = ("_calls", "_is_closed", "_loop", "_sampler")
 
@@ -88,11 +115,11 @@ class BlockingSampler:
 
     @property
     def arm(self) -> Arm:
-        """The arm that is asked."""
+        """The arm that replies."""
         return self._sampler.arm
 
     def generate(self, input: Any, /, **parameters: Any) -> Reply:
-        """Ask the model and wait for its reply."""
+        """Send a request and wait for the reply."""
         call = asyncio.run_coroutine_threadsafe(self._sampler.generate(input, **parameters), self._loop)
         self._calls.add(call)
         if self._is_closed:
@@ -103,7 +130,7 @@ class BlockingSampler:
             self._calls.discard(call)
 
     def close(self) -> None:
-        """The sample is over: what is still asked for it is cancelled, and so is whatever comes later."""
+        """Cancel the calls in flight and all later ones: the sample is over."""
         self._is_closed = True
         for call in tuple(self._calls):
             call.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class DaemonThreads(Executor):
-    """An executor of up to `most` daemon threads, started as they are needed."""
+    """An executor of up to `most` daemon threads, started when they are needed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -27,7 +27,7 @@ class DaemonThreads(Executor):
         return future
 
     def leave_one(self) -> None:
-        """A function hangs in one of the threads: let another take its place."""
+        """Allow one thread more, in place of one in which a function hangs."""
         self._most += 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -1,9 +1,9 @@
-"""Running programs that a model wrote: each in a process of its own, which the kernel keeps in."""
+"""Runs programs that a model wrote, each in its own process that the kernel confines."""
 
 from pytest_crucible.sandbox.consent import NotAllowed, allow, is_allowed, require, withdraw
 from pytest_crucible.sandbox.containment import Containment, containment
 from pytest_crucible.sandbox.pool import Sandbox, SandboxBroken, close_shared, shared
-from pytest_crucible.sandbox.verdicts import Limits, Result, Status
+from pytest_crucible.sandbox.results import Limits, Result, Status
 
 __all__ = [
     "Containment",

@@ -1,48 +1,48 @@
-"""Running model-written code is a decision: it is taken by the user, for a process, and off until then."""
+"""Consent to run model-written code: off until the user allows it for this process."""
 
 from __future__ import annotations
 
 import os
 
 VARIABLE = "CRUCIBLE_RUN_CODE"
-ASKED = (
+HOW_TO_ALLOW = (
     "this metric runs code that a model wrote: allow it with --crucible-run-code or CRUCIBLE_RUN_CODE=1, "
     "where you would let a stranger's program run"
 )
 _MEANS_NO = ("", "0", "false", "no", "off")
-_given: list[bool] = []
+_grants: list[bool] = []
 
 
 class NotAllowed(RuntimeError):
-    """Model-written code was to be run, and nobody has allowed that."""
+    """Model-written code was about to run without the user's permission."""
 
 
 def allow() -> None:
-    """Allow it in this process, until `withdraw`."""
-    _given.append(True)
+    """Allow model-written code in this process, until `withdraw`."""
+    _grants.append(True)
 
 
 def withdraw() -> None:
     """Take the last `allow` back."""
-    if _given:
-        _given.pop()
+    if _grants:
+        _grants.pop()
 
 
-def means_yes(written: str) -> bool:
-    """Does the value of a variable allow it?
+def is_yes(value: str) -> bool:
+    """Return True unless the value of an environment variable means no.
 
-    >>> means_yes("1"), means_yes("no")
+    >>> is_yes("1"), is_yes("no")
     (True, False)
     """
-    return written.strip().lower() not in _MEANS_NO
+    return value.strip().lower() not in _MEANS_NO
 
 
 def is_allowed() -> bool:
-    """Has somebody allowed it, by `allow` or by the environment variable CRUCIBLE_RUN_CODE?"""
-    return bool(_given) or means_yes(os.environ.get(VARIABLE, ""))
+    """Return True after `allow`, or when the environment variable CRUCIBLE_RUN_CODE allows it."""
+    return bool(_grants) or is_yes(os.environ.get(VARIABLE, ""))
 
 
 def require() -> None:
-    """Raise NotAllowed, which says how to allow it."""
+    """Raise NotAllowed, with the ways to allow it, unless running code is allowed."""
     if not is_allowed():
-        raise NotAllowed(ASKED)
+        raise NotAllowed(HOW_TO_ALLOW)

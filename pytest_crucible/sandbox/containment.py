@@ -1,4 +1,4 @@
-"""What this machine can hold a program to, found out by asking its kernel and not by guessing from its name."""
+"""The confinement that this machine offers, determined by asking its kernel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pytest_crucible.sandbox import landlock
 from pytest_crucible.sandbox.kernel import call, machine
 
+# Landlock's version 3 (see `landlock.LEAST`) came with Linux 6.2.
 NEEDED = "Linux 6.2 or newer with Landlock and seccomp, on x86_64 or aarch64"
 _SYSTEM = ("/usr/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/dev/urandom", "/dev/zero")
 
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """What holds here. Where something is missing, nothing is run."""
+    """The confinement available here. Where something is missing, no program runs."""
 
     files: bool
     """No file outside its own directory can be written, and none but Python's own libraries read."""
@@ -30,13 +31,13 @@ class Containment:
 
     @property
     def missing(self) -> str:
-        """One sentence, empty where nothing is."""
-        lacks = [word for word, holds in (("Landlock", self.files), ("seccomp filters", self.calls)) if not holds]
-        return f"{' and '.join(lacks)} not available on this machine: needs {NEEDED}" if lacks else ""
+        """One sentence about what is missing; empty when nothing is."""
+        lacking = [word for word, holds in (("Landlock", self.files), ("seccomp filters", self.calls)) if not holds]
+        return f"{' and '.join(lacking)} not available on this machine: needs {NEEDED}" if lacking else ""
 
 
 def containment() -> Containment:
-    """Ask the kernel.
+    """Return the confinement that the kernel offers.
 
     >>> containment().complete in (True, False)
     True
@@ -51,12 +52,13 @@ def _filters() -> bool:
     try:
         call(numbers.seccomp, 1, 0, None)
     except OSError as error:
-        return error.errno == errno.EFAULT  # it would have read the filter
+        # A kernel with filters tries to read the one at address 0, and fails only there.
+        return error.errno == errno.EFAULT
     return False
 
 
 def readable() -> tuple[str, ...]:
-    """What a program may read: the libraries of this Python and of the system."""
+    """Return the paths that a program may read: the libraries of this Python and of the system."""
     paths = sysconfig.get_paths()
     own = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     base = os.path.join(sys.base_prefix, sys.platlibdir)

@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel that Python has no function for."""
+"""Linux system calls that Python has no function for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 @cache
 def machine() -> Machine | None:
-    """How this machine numbers its calls; None where that is not known, and off Linux."""
+    """Return the system call numbers of this machine; None for an unknown machine, and off Linux."""
     return MACHINES.get(platform.machine()) if sys.platform == "linux" else None
 
 
@@ -27,32 +27,32 @@ def _libc() -> ctypes.CDLL:
 
 
 def call(number: int, *arguments: int | bytes | None) -> int:
-    """Make a system call. Raises OSError."""
-    given = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    answer: int = _libc().syscall(ctypes.c_long(number), *given)
-    return _checked(answer)
+    """Make a system call; raises OSError on failure."""
+    c_arguments = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result: int = _libc().syscall(ctypes.c_long(number), *c_arguments)
+    return _raise_on_error(result)
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Make a `prctl`. Raises OSError."""
-    given = [ctypes.c_ulong(one) for one in (*arguments, 0, 0, 0, 0)[:4]]
-    answer: int = _libc().prctl(option, *given)
-    return _checked(answer)
+    """Make a `prctl` call; raises OSError on failure."""
+    c_arguments = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    result: int = _libc().prctl(option, *c_arguments)
+    return _raise_on_error(result)
 
 
-def address(of: bytes) -> int:
-    """Where the bytes lie; they must outlive the call that reads them."""
-    return ctypes.cast(ctypes.c_char_p(of), ctypes.c_void_p).value or 0
+def address(data: bytes) -> int:
+    """Return the address of the bytes; they must outlive the call that reads them."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
 
 
 def drop_capabilities(numbers: Machine) -> None:
-    """From here on root is a user as any other."""
+    """Drop all capabilities: from here on root is an ordinary user."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     call(numbers.capset, header, bytes(24))
 
 
-def _checked(answer: int) -> int:
-    if answer < 0:
+def _raise_on_error(result: int) -> int:
+    if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
-    return answer
+    return result

@@ -1,4 +1,4 @@
-"""Landlock: from here on a process can open only the files that it was given. See landlock(7)."""
+"""Landlock: restricts a process to the files that it was given. See landlock(7)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pytest_crucible.sandbox.syscalls import Machine
 
 EXECUTE, WRITE, READ, LIST, TRUNCATE, IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 EVERYTHING = (1 << 15) - 1
+# Rights on ordinary files only: no directories, devices, sockets, pipes or links.
 REMOVE, MAKE = 1 << 5, 1 << 8
-"""Of ordinary files: no directories, devices, sockets, pipes or links."""
 OF_FILES = EXECUTE | WRITE | READ | TRUNCATE | IOCTL
+# Before version 3, Landlock did not restrict truncate(2): a readable file could be emptied.
 LEAST = 3
-"""Before this version a file that may be read could be cut to nothing."""
 
 
 @cache
 def version() -> int:
-    """The kernel's version of Landlock, 0 where it has none."""
+    """Return the kernel's Landlock version; 0 without Landlock."""
     numbers = machine()
     if numbers is None:
         return 0
@@ -32,7 +32,10 @@ def version() -> int:
 
 
 def restrict(numbers: Machine, *, readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Take all files away but these (and what is below them), for this process and for ever. Raises OSError."""
+    """Take away all files but these (and those below them) from this process, permanently.
+
+    Raises OSError.
+    """
     handled = EVERYTHING | (IOCTL if version() >= 5 else 0)
     rules = _ruleset(numbers, handled)
     try:
@@ -46,18 +49,18 @@ def restrict(numbers: Machine, *, readable: Iterable[str], writable: Iterable[st
 
 
 def _ruleset(numbers: Machine, handled: int) -> int:
-    """Files in all versions, TCP from 4 on, signals and abstract sockets from 6 on."""
+    """Return a new ruleset: files in all versions, TCP from 4 on, signals and abstract sockets from 6 on."""
     parts = [handled] + ([3] if version() >= 4 else []) + ([3] if version() >= 6 else [])
     return call(numbers.landlock, struct.pack(f"={len(parts)}Q", *parts), 8 * len(parts), 0)
 
 
 def _allow(numbers: Machine, rules: int, path: str, rights: int) -> None:
     try:
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there needs no rule
+        return
     try:
         rights = rights if os.path.isdir(path) else rights & OF_FILES
-        call(numbers.landlock + 1, rules, 1, struct.pack("=Qi", rights, opened), 0)
+        call(numbers.landlock + 1, rules, 1, struct.pack("=Qi", rights, descriptor), 0)
     finally:
-        os.close(opened)
+        os.close(descriptor)

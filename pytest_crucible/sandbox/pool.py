@@ -1,4 +1,4 @@
-"""The sandbox as a user has it: give it programs, get back what became of them."""
+"""The sandbox for users: takes programs, returns their results."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from pytest_crucible.sandbox import consent
-from pytest_crucible.sandbox.verdicts import Limits, Result
+from pytest_crucible.sandbox.results import Limits, Result
 
 ROOT = str(Path(__file__).resolve().parents[2])
 _START = "import sys; sys.path.insert(0, {root!r}); from pytest_crucible.sandbox.supervisor import main; sys.path.pop(0); main()"
+# The complete environment inside: nothing of the user's.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""All that is known inside: nothing of the user's."""
 DEFAULT = Limits()
 
 
 class SandboxBroken(RuntimeError):
-    """The sandbox itself failed: nothing is known of the program."""
+    """The sandbox itself failed, so the program's result is unknown."""
 
 
 class Sandbox:
-    """Runs programs, up to `workers` at a time, each in a process of its own. Threads may share it. Close it after use.
+    """Runs programs, up to `workers` at a time, each in its own process.
+
+    Threads may share it. Close it after use.
 
     >>> with Sandbox(workers=1) as sandbox:  # doctest: +SKIP
     ...     sandbox.run("assert 1 + 1 == 2").status
@@ -44,13 +46,16 @@ class Sandbox:
         self._idle: list[subprocess.Popen[str]] = []
 
     def run(self, program: str, *, limits: Limits = DEFAULT, name: str = "__main__") -> Result:
-        """Run a program; `name` is its `__name__`. Raises NotAllowed, and SandboxBroken when nothing can be said of it."""
+        """Run a program and return its result; `name` is its `__name__`.
+
+        Raises NotAllowed without consent, and SandboxBroken when the sandbox failed.
+        """
         consent.require()
         line = json.dumps({"program": program, "limits": asdict(limits), "name": name})
         with self._room:
             supervisor = self._supervisor()
             try:
-                answer = _ask(supervisor, line)
+                outcome = _send_job(supervisor, line)
             except BaseException as error:
                 _stop(supervisor)
                 if isinstance(error, OSError | ValueError):
@@ -58,15 +63,15 @@ class Sandbox:
                 raise
             with self._lock:
                 self._idle.append(supervisor)
-        return Result(**answer)
+        return Result(**outcome)
 
     def run_all(self, programs: Iterable[str], *, limits: Limits = DEFAULT, name: str = "__main__") -> list[Result]:
-        """Run several, `workers` at a time; results in the order of the programs."""
+        """Run several programs, `workers` at a time; results come in the order of the programs."""
         with ThreadPoolExecutor(self.workers, thread_name_prefix="crucible-sandbox") as threads:
             return list(threads.map(lambda program: self.run(program, limits=limits, name=name), programs))
 
     def close(self) -> None:
-        """End the supervisors that are idle. A closed sandbox opens again when it is used."""
+        """End the idle supervisors. A closed sandbox opens again when it is used."""
         with self._lock:
             idle, self._idle = self._idle, []
         for supervisor in idle:
@@ -84,6 +89,7 @@ class Sandbox:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
+        # -I ignores the user's environment and site packages; -B writes no bytecode.
         return subprocess.Popen(
             [sys.executable, "-I", "-B", "-c", _START.format(root=ROOT)],
             stdin=subprocess.PIPE,
@@ -95,17 +101,17 @@ class Sandbox:
         )
 
 
-def _ask(supervisor: subprocess.Popen[str], line: str) -> dict[str, Any]:
+def _send_job(supervisor: subprocess.Popen[str], line: str) -> dict[str, Any]:
     assert supervisor.stdin is not None
     assert supervisor.stdout is not None
     supervisor.stdin.write(line + "\n")
     supervisor.stdin.flush()
-    said: dict[str, Any] = json.loads(supervisor.stdout.readline())
-    return said
+    reply: dict[str, Any] = json.loads(supervisor.stdout.readline())
+    return reply
 
 
 def _stop(supervisor: subprocess.Popen[str]) -> None:
-    """Its own end of the pipe tells it to end, and to clear up what it runs."""
+    """End a supervisor: closing its input tells it to end and to clean up."""
     with suppress(OSError):
         supervisor.communicate(timeout=5)
     if supervisor.poll() is None:
@@ -118,7 +124,7 @@ _sharing = threading.Lock()
 
 
 def shared() -> Sandbox:
-    """The one sandbox of this process."""
+    """Return the sandbox that this process shares."""
     with _sharing:
         if not _shared:
             _shared.append(Sandbox())
@@ -126,7 +132,7 @@ def shared() -> Sandbox:
 
 
 def close_shared() -> None:
-    """Close it, if it was opened."""
+    """Close the shared sandbox if it was opened."""
     with _sharing:
         while _shared:
             _shared.pop().close()

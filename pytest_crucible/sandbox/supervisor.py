@@ -1,4 +1,4 @@
-"""The supervisor: a small process that forks a contained one for each job, watches it, and clears up after it.
+"""The supervisor: a small process that forks a confined child for each job, watches it, and cleans up.
 
 It speaks JSON lines on its standard input and output, has no environment, and ends with its client.
 """
@@ -20,112 +20,120 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_crucible.sandbox.contained import become
+from pytest_crucible.sandbox.child_process import run_contained
 from pytest_crucible.sandbox.containment import containment, readable
 
+# The modules that programs import most: loaded once, before forking.
 PRELOADED = (
     *("bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "fractions", "functools", "hashlib"),
     *("heapq", "itertools", "json", "math", "operator", "random", "re", "statistics", "string", "typing"),
 )
-"""What programs import most: loaded once, before they are forked."""
-LOOK_S = 0.05
-MOST_ANSWER = 1 << 16
+# Seconds between two checks of the disk; a program may exceed its limit for that long.
+DISK_CHECK_S = 0.05
+# A report is one short line; more than this is not one.
+MOST_REPORT = 1 << 16
+# Small files take little disk space each, but many of them would slow the clean-up down.
 MOST_FILES = 1000
 
 
 @dataclass(slots=True)
-class Watched:
-    """One contained process, and what has been heard of it."""
+class Child:
+    """One child process and what it has sent so far."""
 
     process: int
     output: int
     result: int
     printed: bytearray = field(default_factory=bytearray)
-    answered: bytearray = field(default_factory=bytearray)
+    report: bytearray = field(default_factory=bytearray)
     stopped: tuple[str, str] | None = None
-    """Why it was ended, if it was: status and detail."""
+    """Status and detail when the supervisor ended it; else None."""
 
 
 def main() -> None:
-    """Serve jobs until the client is gone."""
+    """Serve jobs until the client closes the connection."""
     client_in, client_out = os.dup(0), os.dup(1)
     for name in PRELOADED:
         importlib.import_module(name)
     missing, libraries = containment().missing, readable()
+    # A forked child would otherwise copy every page that its collector touches.
     gc.freeze()
-    with open(client_in, encoding="ascii", closefd=False) as jobs, open(client_out, "w", encoding="ascii") as answers:
+    with open(client_in, encoding="ascii", closefd=False) as jobs, open(client_out, "w", encoding="ascii") as outcomes:
         while line := jobs.readline():
             job = json.loads(line)
-            said = {"status": "refused", "detail": missing} if missing else run(job, libraries, client_in)
-            answers.write(json.dumps(said) + "\n")
-            answers.flush()
+            outcome = {"status": "refused", "detail": missing} if missing else run(job, libraries, client_in)
+            outcomes.write(json.dumps(outcome) + "\n")
+            outcomes.flush()
 
 
 def run(job: dict[str, Any], libraries: tuple[str, ...], client: int) -> dict[str, Any]:
-    """Run one job in a process and a directory of its own, both gone when this returns."""
+    """Run one job in its own process and directory, both gone when this returns."""
     job["token"] = secrets.token_hex(16)
     folder = tempfile.mkdtemp(prefix="crucible-program-")
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
-        watched = _start(job, folder, libraries)
+        child = _start(job, folder, libraries)
         try:
-            _watch(watched, job["limits"], folder, client, begun)
+            _watch(child, job["limits"], folder, client, start)
         finally:
-            status, used = _end(watched, job["limits"])
-        said = _verdict(watched, job, status, used)
+            status, used = _end(child, job["limits"])
+        outcome = _outcome(child, job, status, used)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    printed = bytes(watched.printed).decode("utf-8", "backslashreplace")
-    return {**said, "output": printed, "seconds": time.monotonic() - begun}
+    printed = bytes(child.printed).decode("utf-8", "backslashreplace")
+    return {**outcome, "output": printed, "seconds": time.monotonic() - start}
 
 
-def _start(job: dict[str, Any], folder: str, libraries: tuple[str, ...]) -> Watched:
+def _start(job: dict[str, Any], folder: str, libraries: tuple[str, ...]) -> Child:
     output, output_end = os.pipe()
     result, result_end = os.pipe()
     process = os.fork()
     if process == 0:
-        become(job, folder, libraries, output_end, result_end)
+        run_contained(job, folder, libraries, output_end, result_end)
     os.close(output_end)
     os.close(result_end)
     os.set_blocking(output, False)
     os.set_blocking(result, False)
-    return Watched(process, output, result)
+    return Child(process, output, result)
 
 
-def _watch(watched: Watched, limits: Mapping[str, Any], folder: str, client: int, begun: float) -> None:
-    """Listen until it has answered, closed its answer, or used up a limit."""
-    deadline, look = begun + limits["wall_s"], begun + LOOK_S
-    listening = [watched.result, watched.output, client]
-    while watched.stopped is None:
+def _watch(child: Child, limits: Mapping[str, Any], folder: str, client: int, start: float) -> None:
+    """Read from the child until it has replied, closed its pipe, or used up a limit."""
+    deadline, next_check = start + limits["wall_s"], start + DISK_CHECK_S
+    pipes = [child.result, child.output, client]
+    while child.stopped is None:
         now = time.monotonic()
         if now >= deadline:
-            watched.stopped = ("timeout", f"not done after {limits['wall_s']:g} s")
+            child.stopped = ("timeout", f"not done after {limits['wall_s']:g} s")
             return
-        if now >= look:
-            watched.stopped, look = _too_much(folder, limits["disk_bytes"]), now + LOOK_S
-        ready = select.select(listening, (), (), max(0.0, min(deadline, look) - now))[0]
-        if client in ready:  # it never asks before it was answered: this is its end
-            watched.stopped = ("killed", "nobody waits for it any more")
-        if watched.output in ready and not _hear(watched.output, watched.printed, limits["output_bytes"]):
-            listening.remove(watched.output)
-        if watched.result in ready:
-            open_still = _hear(watched.result, watched.answered, MOST_ANSWER)
-            if not open_still or b"\n" in watched.answered:
+        if now >= next_check:
+            child.stopped, next_check = _check_disk(folder, limits["disk_bytes"]), now + DISK_CHECK_S
+        ready = select.select(pipes, (), (), max(0.0, min(deadline, next_check) - now))[0]
+        # The client sends nothing while it waits, so a readable pipe means that it closed its end.
+        if client in ready:
+            child.stopped = ("killed", "the client is gone")
+        if child.output in ready and not _read_into(child.output, child.printed, limits["output_bytes"]):
+            pipes.remove(child.output)
+        if child.result in ready:
+            is_open = _read_into(child.result, child.report, MOST_REPORT)
+            if not is_open or b"\n" in child.report:
                 return
 
 
-def _hear(descriptor: int, heard: bytearray, most: int) -> bool:
-    """Read what is there, keep the first `most` bytes. False at its end."""
+def _read_into(descriptor: int, received: bytearray, most: int) -> bool:
+    """Read what is available, keeping the first `most` bytes; False at the end of the pipe."""
     try:
         chunk = os.read(descriptor, 1 << 16)
     except BlockingIOError:
         return True
-    heard += chunk[: max(0, most - len(heard))]
+    received += chunk[: max(0, most - len(received))]
     return bool(chunk)
 
 
-def _too_much(folder: str, disk_bytes: int) -> tuple[str, str] | None:
-    """Has it written more than it may? There are no directories in its directory: it cannot make any."""
+def _check_disk(folder: str, disk_bytes: int) -> tuple[str, str] | None:
+    """Return the reason to stop a child that wrote too much, or None.
+
+    There are no directories in its directory: it cannot make any.
+    """
     size = count = 0
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for count, entry in enumerate(entries, start=1):
@@ -136,24 +144,25 @@ def _too_much(folder: str, disk_bytes: int) -> tuple[str, str] | None:
     return ("killed", f"it wrote more than {disk_bytes} bytes") if size > disk_bytes else None
 
 
-def _end(watched: Watched, limits: Mapping[str, Any]) -> tuple[int, float]:
-    """Kill it, if it is still there, and say how it ended and what processor time it took."""
-    os.kill(watched.process, signal.SIGKILL)  # a process that has ended keeps its number until it is waited for
-    _, status, used = os.wait4(watched.process, 0)
-    while watched.output in select.select([watched.output], (), (), 0)[0]:
-        if not _hear(watched.output, watched.printed, limits["output_bytes"]):
+def _end(child: Child, limits: Mapping[str, Any]) -> tuple[int, float]:
+    """Kill the child if it is still there; return its exit status and processor time."""
+    # Safe: an ended process keeps its number until it is waited for.
+    os.kill(child.process, signal.SIGKILL)
+    _, status, used = os.wait4(child.process, 0)
+    while child.output in select.select([child.output], (), (), 0)[0]:
+        if not _read_into(child.output, child.printed, limits["output_bytes"]):
             break
-    os.close(watched.output)
-    os.close(watched.result)
+    os.close(child.output)
+    os.close(child.result)
     return status, used.ru_utime + used.ru_stime
 
 
-def _verdict(watched: Watched, job: Mapping[str, Any], status: int, used: float) -> dict[str, str]:
-    answer = _answer(bytes(watched.answered), job["token"])
-    if watched.stopped is not None:
-        return dict(zip(("status", "detail"), watched.stopped, strict=True))
-    if answer is not None:
-        return answer
+def _outcome(child: Child, job: Mapping[str, Any], status: int, used: float) -> dict[str, str]:
+    report = _parse_report(bytes(child.report), job["token"])
+    if child.stopped is not None:
+        return dict(zip(("status", "detail"), child.stopped, strict=True))
+    if report is not None:
+        return report
     signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if signalled == signal.SIGXCPU or used >= job["limits"]["cpu_s"]:
         return {"status": "timeout", "detail": f"not done after {job['limits']['cpu_s']} s of processor time"}
@@ -162,13 +171,14 @@ def _verdict(watched: Watched, job: Mapping[str, Any], status: int, used: float)
     return {"status": "failed", "detail": "ended the process before its end"}
 
 
-def _answer(said: bytes, token: str) -> dict[str, str] | None:
-    """What it says of itself; None where that is cut short, or said by somebody who does not know the token."""
+def _parse_report(report: bytes, token: str) -> dict[str, str] | None:
+    """Return the child's own report; None where it is cut short or lacks the token."""
     try:
-        answer = json.loads(said.partition(b"\n")[0])
-        known = answer["status"] in ("passed", "failed", "memory", "refused")
-        if known and secrets.compare_digest(answer["token"], token):
-            return {"status": str(answer["status"]), "detail": str(answer["detail"])}
+        fields = json.loads(report.partition(b"\n")[0])
+        is_known = fields["status"] in ("passed", "failed", "memory", "refused")
+        # The program shares the pipe with its runner and could forge a report; it does not know the token.
+        if is_known and secrets.compare_digest(fields["token"], token):
+            return {"status": str(fields["status"]), "detail": str(fields["detail"])}
     except (ValueError, KeyError, TypeError):
         pass
     return None

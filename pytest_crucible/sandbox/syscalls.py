@@ -1,12 +1,12 @@
-"""The system calls that a contained program is refused, by number. Source: the kernel's own tables (asm/unistd.h)."""
+"""System calls that a confined program is refused, by number. Source: the kernel's tables (asm/unistd.h)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+# From this number on all machines agree, and programs can do without the calls: io_uring, clone3, pidfd_*, mounts.
 FIRST_OF_2019 = 424
-"""From here on every machine numbers calls alike, and a program can do without them: io_uring, clone3, pidfd_*, mounts."""
 
 # Each line: name, number on x86_64, number on aarch64 (which never had the ones marked -).
 _REFUSED = """
@@ -37,10 +37,10 @@ io_setup 206 0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """How one kind of machine numbers its calls."""
+    """The system call numbers of one kind of machine."""
 
     audit: int
-    """What the kernel calls the machine (AUDIT_ARCH_*)."""
+    """The kernel's code for the machine (AUDIT_ARCH_*)."""
     landlock: int
     clone: int
     kill: int

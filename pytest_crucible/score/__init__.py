@@ -1,1 +1,1 @@
-"""What replies are worth: each metric's value, or the reason why there is none."""
+"""Scores of replies: each metric's value, or the reason for a missing one."""

@@ -1,8 +1,9 @@
-"""The statistics: plain functions from numbers to numbers, which read no files and print nothing.
+"""Statistics: functions from numbers to numbers. They read no files and print nothing.
 
-`compare` and `estimate` are the front door: they follow the one table of `choose`. Beside it is every method by its own name,
-in rooms by question: means, proportions, ranks, groups, counts, effects, resampling, planning, families, sequential,
-judges, bayes, synthesis. Names are looked up on first use, so that opening this package opens neither numpy nor scipy.
+Start with `compare` and `estimate`, which choose the method from the table in `choose`. Every method can also be called
+by its own name; the folders are means, proportions, ranks, groups, counts, effects, resampling, planning, multiplicity,
+sequential, agreement, bayes, synthesis and ensembles. A name is imported on first use, so importing this package imports
+neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -11,26 +12,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.answers import Bound as Bound
-    from pytest_crucible.stats.answers import Bounds as Bounds
-    from pytest_crucible.stats.answers import Comparison as Comparison
-    from pytest_crucible.stats.answers import Effect as Effect
-    from pytest_crucible.stats.answers import Estimate as Estimate
-    from pytest_crucible.stats.answers import Significance as Significance
+    from pytest_crucible.stats.aa_calibration import FalseAlarms as FalseAlarms
+    from pytest_crucible.stats.aa_calibration import false_alarm_rate as false_alarm_rate
+    from pytest_crucible.stats.agreement.coefficients import Agreement as Agreement
+    from pytest_crucible.stats.agreement.coefficients import count_ratings as count_ratings
+    from pytest_crucible.stats.agreement.corrected import CorrectedMean as CorrectedMean
+    from pytest_crucible.stats.agreement.corrected import ppi_difference as ppi_difference
+    from pytest_crucible.stats.agreement.corrected import ppi_mean as ppi_mean
+    from pytest_crucible.stats.agreement.fleiss import fleiss_kappa as fleiss_kappa
+    from pytest_crucible.stats.agreement.fleiss import fleiss_kappa_test as fleiss_kappa_test
+    from pytest_crucible.stats.agreement.gwet import gwet_ac1 as gwet_ac1
+    from pytest_crucible.stats.agreement.gwet import gwet_ac2 as gwet_ac2
+    from pytest_crucible.stats.agreement.intraclass import IntraclassCorrelation as IntraclassCorrelation
+    from pytest_crucible.stats.agreement.intraclass import intraclass_correlation as intraclass_correlation
+    from pytest_crucible.stats.agreement.kappa import cohen_kappa as cohen_kappa
+    from pytest_crucible.stats.agreement.krippendorff import krippendorff_alpha as krippendorff_alpha
+    from pytest_crucible.stats.agreement.position import PositionBias as PositionBias
+    from pytest_crucible.stats.agreement.position import position_bias as position_bias
+    from pytest_crucible.stats.agreement.prevalence import CorrectedRate as CorrectedRate
+    from pytest_crucible.stats.agreement.prevalence import rogan_gladen as rogan_gladen
     from pytest_crucible.stats.bayes.beta_binomial import RatePosterior as RatePosterior
     from pytest_crucible.stats.bayes.beta_binomial import beta_binomial as beta_binomial
     from pytest_crucible.stats.bayes.beta_binomial import expected_losses as expected_losses
     from pytest_crucible.stats.bayes.beta_binomial import probability_equivalent as probability_equivalent
     from pytest_crucible.stats.bayes.beta_binomial import probability_rate_within as probability_rate_within
     from pytest_crucible.stats.bayes.beta_binomial import probability_superior as probability_superior
-    from pytest_crucible.stats.bayes.bootstrap import BootstrapMoments as BootstrapMoments
-    from pytest_crucible.stats.bayes.bootstrap import BootstrapPosterior as BootstrapPosterior
-    from pytest_crucible.stats.bayes.bootstrap import bayesian_bootstrap as bayesian_bootstrap
-    from pytest_crucible.stats.bayes.bootstrap import bayesian_bootstrap_moments as bayesian_bootstrap_moments
+    from pytest_crucible.stats.bayes.bootstrap_posterior import BootstrapMoments as BootstrapMoments
+    from pytest_crucible.stats.bayes.bootstrap_posterior import BootstrapPosterior as BootstrapPosterior
+    from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap as bayesian_bootstrap
+    from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap_moments as bayesian_bootstrap_moments
     from pytest_crucible.stats.bayes.hierarchical import TaskRates as TaskRates
     from pytest_crucible.stats.bayes.hierarchical import task_rates as task_rates
-    from pytest_crucible.stats.bayes.paired import DifferencePosterior as DifferencePosterior
-    from pytest_crucible.stats.bayes.paired import paired_posterior as paired_posterior
+    from pytest_crucible.stats.bayes.paired_rates import DifferencePosterior as DifferencePosterior
+    from pytest_crucible.stats.bayes.paired_rates import paired_posterior as paired_posterior
     from pytest_crucible.stats.choose import TABLE as TABLE
     from pytest_crucible.stats.comparing import compare as compare
     from pytest_crucible.stats.comparing import difference_bounds as difference_bounds
@@ -57,28 +71,21 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.effects.standardized import hedges_g as hedges_g
     from pytest_crucible.stats.effects.standardized import hedges_gz as hedges_gz
     from pytest_crucible.stats.effects.standardized import pooled_deviation as pooled_deviation
-    from pytest_crucible.stats.ensembles.diversity import Diversity as Diversity
-    from pytest_crucible.stats.ensembles.diversity import MemberPair as MemberPair
+    from pytest_crucible.stats.ensembles.diversity import DiversityResult as DiversityResult
+    from pytest_crucible.stats.ensembles.diversity import MemberPairResult as MemberPairResult
     from pytest_crucible.stats.ensembles.diversity import member_diversity as member_diversity
-    from pytest_crucible.stats.ensembles.faults import error_correlation as error_correlation
+    from pytest_crucible.stats.ensembles.phi import error_correlation as error_correlation
     from pytest_crucible.stats.estimating import estimate as estimate
     from pytest_crucible.stats.estimating import mean_bound as mean_bound
-    from pytest_crucible.stats.families.adjust import adjust as adjust
-    from pytest_crucible.stats.families.adjust import holm as holm
-    from pytest_crucible.stats.families.gatekeeping import fixed_sequence as fixed_sequence
-    from pytest_crucible.stats.families.gatekeeping import intersection_union as intersection_union
-    from pytest_crucible.stats.families.gatekeeping import serial_gatekeeping as serial_gatekeeping
-    from pytest_crucible.stats.families.recycling import parallel_gatekeeping as parallel_gatekeeping
-    from pytest_crucible.stats.families.recycling import recycled as recycled
     from pytest_crucible.stats.groups.anova import SumsOfSquares as SumsOfSquares
     from pytest_crucible.stats.groups.anova import anova_oneway as anova_oneway
     from pytest_crucible.stats.groups.anova import sums_of_squares as sums_of_squares
-    from pytest_crucible.stats.groups.contrasts import ArmsCompared as ArmsCompared
+    from pytest_crucible.stats.groups.contrasts import ManyArmsResult as ManyArmsResult
     from pytest_crucible.stats.groups.contrasts import compare_arms as compare_arms
     from pytest_crucible.stats.groups.many_to_one import dunnett as dunnett
     from pytest_crucible.stats.groups.noncentral_f import cohens_f_interval as cohens_f_interval
     from pytest_crucible.stats.groups.noncentral_f import eta_squared_interval as eta_squared_interval
-    from pytest_crucible.stats.groups.pairwise import Contrast as Contrast
+    from pytest_crucible.stats.groups.pairwise import ContrastResult as ContrastResult
     from pytest_crucible.stats.groups.posthoc import games_howell as games_howell
     from pytest_crucible.stats.groups.posthoc import tukey_hsd as tukey_hsd
     from pytest_crucible.stats.groups.repeated import RepeatedAnova as RepeatedAnova
@@ -96,27 +103,6 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.groups.variances import levene as levene
     from pytest_crucible.stats.groups.variances import variance_ratio as variance_ratio
     from pytest_crucible.stats.groups.welch import welch_anova as welch_anova
-    from pytest_crucible.stats.incomplete import CompletePairs as CompletePairs
-    from pytest_crucible.stats.incomplete import FilledValues as FilledValues
-    from pytest_crucible.stats.incomplete import drop_incomplete as drop_incomplete
-    from pytest_crucible.stats.incomplete import fill_worst as fill_worst
-    from pytest_crucible.stats.judges.agreement import Agreement as Agreement
-    from pytest_crucible.stats.judges.agreement import count_ratings as count_ratings
-    from pytest_crucible.stats.judges.corrected import CorrectedMean as CorrectedMean
-    from pytest_crucible.stats.judges.corrected import ppi_difference as ppi_difference
-    from pytest_crucible.stats.judges.corrected import ppi_mean as ppi_mean
-    from pytest_crucible.stats.judges.fleiss import fleiss_kappa as fleiss_kappa
-    from pytest_crucible.stats.judges.fleiss import fleiss_kappa_test as fleiss_kappa_test
-    from pytest_crucible.stats.judges.gwet import gwet_ac1 as gwet_ac1
-    from pytest_crucible.stats.judges.gwet import gwet_ac2 as gwet_ac2
-    from pytest_crucible.stats.judges.intraclass import IntraclassCorrelation as IntraclassCorrelation
-    from pytest_crucible.stats.judges.intraclass import intraclass_correlation as intraclass_correlation
-    from pytest_crucible.stats.judges.kappa import cohen_kappa as cohen_kappa
-    from pytest_crucible.stats.judges.krippendorff import krippendorff_alpha as krippendorff_alpha
-    from pytest_crucible.stats.judges.position import PositionBias as PositionBias
-    from pytest_crucible.stats.judges.position import position_bias as position_bias
-    from pytest_crucible.stats.judges.prevalence import CorrectedRate as CorrectedRate
-    from pytest_crucible.stats.judges.prevalence import rogan_gladen as rogan_gladen
     from pytest_crucible.stats.means.augmented import augmented_t_bound as augmented_t_bound
     from pytest_crucible.stats.means.augmented import augmented_t_interval as augmented_t_interval
     from pytest_crucible.stats.means.augmented import augmented_welch_bound as augmented_welch_bound
@@ -155,6 +141,17 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.trimmed import yuen_welch as yuen_welch
     from pytest_crucible.stats.means.two_samples import student_t as student_t
     from pytest_crucible.stats.means.two_samples import welch_t as welch_t
+    from pytest_crucible.stats.missing import CompletePairs as CompletePairs
+    from pytest_crucible.stats.missing import FilledValues as FilledValues
+    from pytest_crucible.stats.missing import drop_incomplete as drop_incomplete
+    from pytest_crucible.stats.missing import fill_worst as fill_worst
+    from pytest_crucible.stats.multiplicity.adjust import adjust as adjust
+    from pytest_crucible.stats.multiplicity.adjust import holm as holm
+    from pytest_crucible.stats.multiplicity.gatekeeping import fixed_sequence as fixed_sequence
+    from pytest_crucible.stats.multiplicity.gatekeeping import intersection_union as intersection_union
+    from pytest_crucible.stats.multiplicity.gatekeeping import serial_gatekeeping as serial_gatekeeping
+    from pytest_crucible.stats.multiplicity.graphical import adjust_by_graph as adjust_by_graph
+    from pytest_crucible.stats.multiplicity.graphical import parallel_gatekeeping as parallel_gatekeeping
     from pytest_crucible.stats.planning.clusters import clusters_for_mean as clusters_for_mean
     from pytest_crucible.stats.planning.clusters import design_effect as design_effect
     from pytest_crucible.stats.planning.clusters import detectable_clustered as detectable_clustered
@@ -217,6 +214,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.proportions.clustered import korn_graubard_bound as korn_graubard_bound
     from pytest_crucible.stats.proportions.clustered import korn_graubard_interval as korn_graubard_interval
     from pytest_crucible.stats.proportions.cochran import cochran_q as cochran_q
+    from pytest_crucible.stats.proportions.contingency import chi2_goodness_of_fit as chi2_goodness_of_fit
+    from pytest_crucible.stats.proportions.contingency import chi2_independence as chi2_independence
     from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio as conditional_odds_ratio
     from pytest_crucible.stats.proportions.fisher import fisher_exact as fisher_exact
     from pytest_crucible.stats.proportions.one import agresti_coull_interval as agresti_coull_interval
@@ -244,8 +243,6 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.proportions.score import score_statistic as score_statistic
     from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score as odds_ratio_score
     from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score as risk_ratio_score
-    from pytest_crucible.stats.proportions.tables import chi2_goodness_of_fit as chi2_goodness_of_fit
-    from pytest_crucible.stats.proportions.tables import chi2_independence as chi2_independence
     from pytest_crucible.stats.proportions.two import agresti_caffo_interval as agresti_caffo_interval
     from pytest_crucible.stats.proportions.two import compare_proportions as compare_proportions
     from pytest_crucible.stats.proportions.two import newcombe_interval as newcombe_interval
@@ -278,10 +275,16 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.ranks.two_samples import RankSum as RankSum
     from pytest_crucible.stats.ranks.two_samples import mann_whitney as mann_whitney
     from pytest_crucible.stats.resampling.bootstrap import bootstrap as bootstrap
-    from pytest_crucible.stats.resampling.bootstrapped import Bootstrapped as Bootstrapped
-    from pytest_crucible.stats.resampling.exact_laws import bootstrap_law as bootstrap_law
-    from pytest_crucible.stats.resampling.exact_laws import enumerated_law as enumerated_law
-    from pytest_crucible.stats.resampling.exact_laws import fine_bootstrap_law as fine_bootstrap_law
+    from pytest_crucible.stats.resampling.bootstrap_result import BootstrapResult as BootstrapResult
+    from pytest_crucible.stats.resampling.distribution import Distribution as Distribution
+    from pytest_crucible.stats.resampling.distribution import tabulate_draws as tabulate_draws
+    from pytest_crucible.stats.resampling.exact_distributions import (
+        approximate_bootstrap_distribution as approximate_bootstrap_distribution,
+    )
+    from pytest_crucible.stats.resampling.exact_distributions import (
+        compute_bootstrap_distribution as compute_bootstrap_distribution,
+    )
+    from pytest_crucible.stats.resampling.exact_distributions import enumerate_distribution as enumerate_distribution
     from pytest_crucible.stats.resampling.intervals import basic_interval as basic_interval
     from pytest_crucible.stats.resampling.intervals import bca_interval as bca_interval
     from pytest_crucible.stats.resampling.intervals import bca_shares as bca_shares
@@ -289,17 +292,21 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.resampling.intervals import percentile_interval as percentile_interval
     from pytest_crucible.stats.resampling.jackknife import Jackknife as Jackknife
     from pytest_crucible.stats.resampling.jackknife import jackknife as jackknife
-    from pytest_crucible.stats.resampling.law import Law as Law
-    from pytest_crucible.stats.resampling.law import law_of_draws as law_of_draws
     from pytest_crucible.stats.resampling.max_t import MaxT as MaxT
     from pytest_crucible.stats.resampling.max_t import step_down_max_t as step_down_max_t
-    from pytest_crucible.stats.resampling.mean import bootstrap_mean as bootstrap_mean
+    from pytest_crucible.stats.resampling.mean_bootstrap import bootstrap_mean as bootstrap_mean
     from pytest_crucible.stats.resampling.permutation import PermutationTest as PermutationTest
     from pytest_crucible.stats.resampling.permutation import permute_two_samples as permute_two_samples
     from pytest_crucible.stats.resampling.permutation import sign_flip as sign_flip
-    from pytest_crucible.stats.resampling.sign_flips import sign_flip_law as sign_flip_law
-    from pytest_crucible.stats.self_test import FalseAlarms as FalseAlarms
-    from pytest_crucible.stats.self_test import false_alarm_rate as false_alarm_rate
+    from pytest_crucible.stats.resampling.sign_flips import (
+        compute_sign_flip_distribution as compute_sign_flip_distribution,
+    )
+    from pytest_crucible.stats.results import Bound as Bound
+    from pytest_crucible.stats.results import Bounds as Bounds
+    from pytest_crucible.stats.results import ComparisonResult as ComparisonResult
+    from pytest_crucible.stats.results import Effect as Effect
+    from pytest_crucible.stats.results import EstimateResult as EstimateResult
+    from pytest_crucible.stats.results import Significance as Significance
     from pytest_crucible.stats.sequential.asymptotic import AsymptoticInterval as AsymptoticInterval
     from pytest_crucible.stats.sequential.asymptotic import asymptotic_interval as asymptotic_interval
     from pytest_crucible.stats.sequential.asymptotic import asymptotic_p_values as asymptotic_p_values
@@ -309,6 +316,7 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.sequential.betting import betting_bound as betting_bound
     from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
     from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
+    from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence as ConfidenceSequence
     from pytest_crucible.stats.sequential.empirical_bernstein import (
         empirical_bernstein_sequence as empirical_bernstein_sequence,
     )
@@ -318,18 +326,17 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.sequential.evalues import e_process as e_process
     from pytest_crucible.stats.sequential.evalues import e_value as e_value
     from pytest_crucible.stats.sequential.evalues import merge_e_values as merge_e_values
-    from pytest_crucible.stats.sequential.looks import PlannedLooks as PlannedLooks
-    from pytest_crucible.stats.sequential.looks import planned_looks as planned_looks
-    from pytest_crucible.stats.sequential.looks import price_of_looks as price_of_looks
-    from pytest_crucible.stats.sequential.looks import stopping_chances as stopping_chances
+    from pytest_crucible.stats.sequential.group_sequential import PlannedLooks as PlannedLooks
+    from pytest_crucible.stats.sequential.group_sequential import plan_looks as plan_looks
+    from pytest_crucible.stats.sequential.group_sequential import price_of_looks as price_of_looks
+    from pytest_crucible.stats.sequential.group_sequential import stopping_probabilities as stopping_probabilities
+    from pytest_crucible.stats.sequential.looking_price import PriceOfLooking as PriceOfLooking
+    from pytest_crucible.stats.sequential.looking_price import price_of_looking as price_of_looking
     from pytest_crucible.stats.sequential.mixtures import gamma_exponential_boundary as gamma_exponential_boundary
     from pytest_crucible.stats.sequential.mixtures import mixture_bernstein_sequence as mixture_bernstein_sequence
     from pytest_crucible.stats.sequential.mixtures import mixture_hoeffding_sequence as mixture_hoeffding_sequence
     from pytest_crucible.stats.sequential.mixtures import normal_mixture_boundary as normal_mixture_boundary
     from pytest_crucible.stats.sequential.mixtures import stitched_boundary as stitched_boundary
-    from pytest_crucible.stats.sequential.plan import PriceOfLooking as PriceOfLooking
-    from pytest_crucible.stats.sequential.plan import price_of_looking as price_of_looking
-    from pytest_crucible.stats.sequential.record import ConfidenceSequence as ConfidenceSequence
     from pytest_crucible.stats.synthesis.meta import MetaAnalysis as MetaAnalysis
     from pytest_crucible.stats.synthesis.meta import Study as Study
     from pytest_crucible.stats.synthesis.meta import meta_analysis as meta_analysis
@@ -344,12 +351,12 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.synthesis.ratings import rate_judgements as rate_judgements
 
 _NAMES = {
-    "answers": "Bound Bounds Comparison Effect Estimate Significance",
+    "results": "Bound Bounds ComparisonResult Effect EstimateResult Significance",
     "bayes.beta_binomial": "RatePosterior beta_binomial expected_losses probability_equivalent "
     "probability_rate_within probability_superior",
-    "bayes.bootstrap": "BootstrapMoments BootstrapPosterior bayesian_bootstrap bayesian_bootstrap_moments",
+    "bayes.bootstrap_posterior": "BootstrapMoments BootstrapPosterior bayesian_bootstrap bayesian_bootstrap_moments",
     "bayes.hierarchical": "TaskRates task_rates",
-    "bayes.paired": "DifferencePosterior paired_posterior",
+    "bayes.paired_rates": "DifferencePosterior paired_posterior",
     "choose": "TABLE",
     "comparing": "compare difference_bounds",
     "counts.correlations": "cohens_q partial_correlation pearson",
@@ -359,17 +366,17 @@ _NAMES = {
     "effects.proportions": "cohens_h cohens_h_effect proportion_effects",
     "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz "
     "pooled_deviation",
-    "ensembles.diversity": "Diversity MemberPair member_diversity",
-    "ensembles.faults": "error_correlation",
+    "ensembles.diversity": "DiversityResult MemberPairResult member_diversity",
+    "ensembles.phi": "error_correlation",
     "estimating": "estimate mean_bound",
-    "families.adjust": "adjust holm",
-    "families.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",
-    "families.recycling": "parallel_gatekeeping recycled",
+    "multiplicity.adjust": "adjust holm",
+    "multiplicity.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",
+    "multiplicity.graphical": "parallel_gatekeeping adjust_by_graph",
     "groups.anova": "SumsOfSquares anova_oneway sums_of_squares",
-    "groups.contrasts": "ArmsCompared compare_arms",
+    "groups.contrasts": "ManyArmsResult compare_arms",
     "groups.many_to_one": "dunnett",
     "groups.noncentral_f": "cohens_f_interval eta_squared_interval",
-    "groups.pairwise": "Contrast",
+    "groups.pairwise": "ContrastResult",
     "groups.posthoc": "games_howell tukey_hsd",
     "groups.repeated": "RepeatedAnova rm_anova",
     "groups.same_samples": "friedman iman_davenport mean_ranks nemenyi",
@@ -377,16 +384,16 @@ _NAMES = {
     "groups.studentized": "studentized_range_critical studentized_range_tail",
     "groups.variances": "bartlett levene variance_ratio",
     "groups.welch": "welch_anova",
-    "incomplete": "CompletePairs FilledValues drop_incomplete fill_worst",
-    "judges.agreement": "Agreement count_ratings",
-    "judges.corrected": "CorrectedMean ppi_difference ppi_mean",
-    "judges.fleiss": "fleiss_kappa fleiss_kappa_test",
-    "judges.gwet": "gwet_ac1 gwet_ac2",
-    "judges.intraclass": "IntraclassCorrelation intraclass_correlation",
-    "judges.kappa": "cohen_kappa",
-    "judges.krippendorff": "krippendorff_alpha",
-    "judges.position": "PositionBias position_bias",
-    "judges.prevalence": "CorrectedRate rogan_gladen",
+    "missing": "CompletePairs FilledValues drop_incomplete fill_worst",
+    "agreement.coefficients": "Agreement count_ratings",
+    "agreement.corrected": "CorrectedMean ppi_difference ppi_mean",
+    "agreement.fleiss": "fleiss_kappa fleiss_kappa_test",
+    "agreement.gwet": "gwet_ac1 gwet_ac2",
+    "agreement.intraclass": "IntraclassCorrelation intraclass_correlation",
+    "agreement.kappa": "cohen_kappa",
+    "agreement.krippendorff": "krippendorff_alpha",
+    "agreement.position": "PositionBias position_bias",
+    "agreement.prevalence": "CorrectedRate rogan_gladen",
     "means.augmented": "augmented_t_bound augmented_t_interval augmented_welch_bound augmented_welch_interval",
     "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
     "means.clustered": "ClusteredMean augmented_clustered_bound clustered_bound clustered_interval "
@@ -430,7 +437,7 @@ _NAMES = {
     "proportions.ratios": "odds_ratio risk_ratio",
     "proportions.score": "score_interval score_p_value score_statistic",
     "proportions.score_ratios": "odds_ratio_score risk_ratio_score",
-    "proportions.tables": "chi2_goodness_of_fit chi2_independence",
+    "proportions.contingency": "chi2_goodness_of_fit chi2_independence",
     "proportions.two": "agresti_caffo_interval compare_proportions newcombe_interval pooled_z_p_value "
     "wald_difference_interval",
     "ranks.association": "kendall spearman",
@@ -442,26 +449,26 @@ _NAMES = {
     "ranks.superiority": "CliffsDelta Dominance cles cles_interval cliffs_delta dominance paired_superiority",
     "ranks.two_samples": "RankSum mann_whitney",
     "resampling.bootstrap": "bootstrap",
-    "resampling.bootstrapped": "Bootstrapped",
-    "resampling.exact_laws": "bootstrap_law enumerated_law fine_bootstrap_law",
+    "resampling.bootstrap_result": "BootstrapResult",
+    "resampling.exact_distributions": "compute_bootstrap_distribution enumerate_distribution approximate_bootstrap_distribution",
     "resampling.intervals": "basic_interval bca_interval bca_shares bias_correction percentile_interval",
     "resampling.jackknife": "Jackknife jackknife",
-    "resampling.law": "Law law_of_draws",
+    "resampling.distribution": "Distribution tabulate_draws",
     "resampling.max_t": "MaxT step_down_max_t",
-    "resampling.mean": "bootstrap_mean",
+    "resampling.mean_bootstrap": "bootstrap_mean",
     "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
-    "resampling.sign_flips": "sign_flip_law",
-    "self_test": "FalseAlarms false_alarm_rate",
+    "resampling.sign_flips": "compute_sign_flip_distribution",
+    "aa_calibration": "FalseAlarms false_alarm_rate",
     "sequential.asymptotic": "AsymptoticInterval asymptotic_interval asymptotic_p_values asymptotic_sequence",
     "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",
     "sequential.betting": "betting_bound betting_sequence paired_sequence",
     "sequential.empirical_bernstein": "empirical_bernstein_sequence hoeffding_sequence",
     "sequential.evalues": "always_valid_p_values e_benjamini_hochberg e_process e_value merge_e_values",
-    "sequential.looks": "PlannedLooks planned_looks price_of_looks stopping_chances",
+    "sequential.group_sequential": "PlannedLooks plan_looks price_of_looks stopping_probabilities",
     "sequential.mixtures": "gamma_exponential_boundary mixture_bernstein_sequence mixture_hoeffding_sequence "
     "normal_mixture_boundary stitched_boundary",
-    "sequential.plan": "PriceOfLooking price_of_looking",
-    "sequential.record": "ConfidenceSequence",
+    "sequential.looking_price": "PriceOfLooking price_of_looking",
+    "sequential.confidence_sequence": "ConfidenceSequence",
     "synthesis.meta": "MetaAnalysis Study meta_analysis",
     "synthesis.pairwise": "count_wins",
     "synthesis.ranking": "EloRating RankInterval compare_ratings elo_ratings rank_intervals",

@@ -1,6 +1,6 @@
-"""What the chosen method takes for granted, with what the data show about it: reported, never acted upon.
+"""Assumptions of the chosen method, with what the data show about them. They are reported and choose nothing.
 
-A test of normality that switched the method would change the question between two releases, and lose the error rate
+If a test of normality chose the method, the estimand could change between two runs, and the error rate would not hold
 (Rochon, Gondan & Kieser 2012, BMC Med Res Methodol 12:81).
 """
 
@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.stats.declared import Arms, Observed
-from pytest_crucible.stats.observations import Array, is_constant
+from pytest_crucible.stats.arrays import Array, is_constant
+from pytest_crucible.stats.inputs import Arms, Observed
 
 MANY_CLUSTERS = 20
-"""Below this the small-sample correction is doing real work."""
+"""Below this many clusters the small-sample correction changes the interval noticeably."""
 
 
-def of_one_arm(seen: Observed, repeats: tuple[int, ...]) -> tuple[str, ...]:
-    """Of an estimate."""
-    shape = [] if seen.scale == "binary" else [_nearly_normal("values", seen.values)]
-    return tuple(text for text in (*_independence("samples", seen.groups), *shape, *_repeats(repeats)) if text)
+def arm_assumptions(arm: Observed, repeats: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the assumptions of an estimate."""
+    shape = [] if arm.scale == "binary" else [_nearly_normal("values", arm.values)]
+    return tuple(text for text in (*_independence("samples", arm.groups), *shape, *_repeats(repeats)) if text)
 
 
-def of_two_arms(arms: Arms, estimand: str, repeats: tuple[int, ...]) -> tuple[str, ...]:
-    """Of a comparison."""
-    seen = arms.differences
+def comparison_assumptions(arms: Arms, estimand: str, repeats: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the assumptions of a comparison."""
+    differences = arms.differences
     of = "logarithms" if estimand == "ratio" else "differences"
-    if seen is not None:
-        shape = [] if arms.scale == "binary" and not arms.clustered else [_nearly_normal(of, _shown(arms, estimand))]
+    if differences is not None:
+        shape = (
+            []
+            if arms.scale == "binary" and not arms.clustered
+            else [_nearly_normal(of, _compared_values(arms, estimand))]
+        )
         return tuple(text for text in (*_independence("pairs", arms.groups), *shape, *_repeats(repeats)) if text)
-    both = [_nearly_normal(f"{name} values", one.values) for name, one in _named(arms) if arms.scale != "binary"]
+    both = [_nearly_normal(f"{name} values", arm.values) for name, arm in _named_arms(arms) if arms.scale != "binary"]
     return tuple(
         text
         for text in (
-            "the arms saw different samples",
+            "the arms were measured on different samples",
             *_independence("samples", arms.groups),
             *both,
             *_repeats(repeats),
@@ -42,25 +46,27 @@ def of_two_arms(arms: Arms, estimand: str, repeats: tuple[int, ...]) -> tuple[st
 
 
 def skewness(values: Array) -> float | None:
-    """Third standardised moment; None below three values and where nothing varies.
+    """Return the third standardised moment; None below three values and when nothing varies.
 
     >>> round(skewness(np.array([0.0, 0.0, 0.0, 1.0])), 6)
     1.154701
     """
+    # Two values are always symmetric, and equal values have no deviation to divide by.
     if values.size < 3 or is_constant(values):
         return None
     centred = values - values.mean()
-    centred /= np.abs(centred).max()  # neither a square nor a cube of it overflows, or vanishes
+    # Scaled to at most 1, so that no square or cube overflows or underflows to 0.
+    centred /= np.abs(centred).max()
     return float((centred**3).mean() / (centred**2).mean() ** 1.5)
 
 
-def _named(arms: Arms) -> tuple[tuple[str, Observed], tuple[str, Observed]]:
-    return ("treatment", arms.treatment), ("control", arms.control)
+def _named_arms(arms: Arms) -> tuple[tuple[str, Observed], tuple[str, Observed]]:
+    return ("candidate", arms.candidate), ("baseline", arms.baseline)
 
 
-def _shown(arms: Arms, estimand: str) -> Array:
-    if estimand == "ratio" and arms.treatment.values.min() > 0 and arms.control.values.min() > 0:
-        return np.log(arms.treatment.values) - np.log(arms.control.values)
+def _compared_values(arms: Arms, estimand: str) -> Array:
+    if estimand == "ratio" and arms.candidate.values.min() > 0 and arms.baseline.values.min() > 0:
+        return np.log(arms.candidate.values) - np.log(arms.baseline.values)
     assert arms.differences is not None
     return arms.differences.values
 
@@ -75,11 +81,12 @@ def _nearly_normal(what: str, values: Array) -> str:
     skew = skewness(values)
     if skew is None:
         return ""
+    # Adding 0.0 turns -0.0 into 0.0.
     return f"the mean of {values.size} {what} is nearly normal (their skewness is {round(skew, 2) + 0.0:g})"
 
 
 def _repeats(repeats: tuple[int, ...]) -> list[str]:
-    """Of each arm how many."""
+    """Return the sentence about the numbers of repeats in the arms; nothing where each sample has one."""
     if max(repeats) == 1:
         return []
     counts = " or ".join(str(count) for count in sorted(set(repeats)))

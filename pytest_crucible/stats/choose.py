@@ -1,7 +1,7 @@
-"""Which method answers which question about which kind of metric: one table.
+"""The decision table: one method for each question, design and kind of metric.
 
-The method follows what was declared about the metric, never the look of the scores: no test of normality decides here.
-Ordinal, count and positive metrics are bounded where both ends are known and unbounded where not (`declared.scale_of`).
+The method follows the metric's declaration, never the shape of the scores: no test of normality takes part.
+Ordinal, count and positive metrics are bounded when both ends are known, and unbounded otherwise (`inputs.scale_of`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from pytest_crucible.stats.declared import Scale
+from pytest_crucible.stats.inputs import Scale
 from pytest_crucible.stats.methods import one_arm, pairs, ratios, two_arms
 
 Question = Literal["estimate", "bound", "guaranteed bound", "compare", "margin", "guaranteed margin", "ratio"]
@@ -17,7 +17,7 @@ Design = Literal["one arm", "pairs", "two arms"]
 
 
 class Row(NamedTuple):
-    """One line of the table: estimates, comparisons and ratios give intervals, bounds and margins one-sided bounds."""
+    """One row of the table. Estimates, comparisons and ratios return intervals; bounds and margins, one-sided bounds."""
 
     question: Question
     design: Design
@@ -75,15 +75,15 @@ TABLE = (
     Row("guaranteed margin", "pairs",   "bounded", False, "betting",          pairs.betting_side),
 )
 # fmt: on
-"""Every question that is answered, and by which method: each combination stands here once."""
+"""Every combination that has a method, once."""
 
-_ROWS = {(row.question, row.design, row.scale, row.clustered): row for row in TABLE}
+_ROWS = {(find_row.question, find_row.design, find_row.scale, find_row.clustered): find_row for find_row in TABLE}
 
 
-def row(question: Question, design: Design, scale: Scale, *, clustered: bool) -> Row:
-    """The line of the table that answers. Raises ValueError where no method can: a guarantee for clusters, say."""
-    found = _ROWS.get((question, design, scale, clustered))
-    if found is None:
-        of = "clustered values" if clustered else "values"
-        raise ValueError(f"there is no {question} for {scale} {of} of {design}: see the table in stats.TABLE")
-    return found
+def find_row(question: Question, design: Design, scale: Scale, *, clustered: bool) -> Row:
+    """Return the row for a question. Raises ValueError for a missing one, such as a guaranteed bound of clusters."""
+    match = _ROWS.get((question, design, scale, clustered))
+    if match is None:
+        values = "clustered values" if clustered else "values"
+        raise ValueError(f"there is no {question} for {scale} {values} of {design}: see the table in stats.TABLE")
+    return match

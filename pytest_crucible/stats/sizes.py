@@ -1,6 +1,6 @@
-"""Which sizes of effect are customary for which kind: one table. The first of a line heads the record.
+"""The table of effect sizes that are customary for each kind. The first in a row is the main one.
 
-Sizes whose intervals take samples for independent are left out where there are clusters.
+Effect sizes whose intervals assume independent samples are left out where there are clusters.
 """
 
 from __future__ import annotations
@@ -9,38 +9,39 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Estimand, Significance
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.counts.ratios import ratio_of_totals
-from pytest_crucible.stats.declared import Arms, Kind
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
 from pytest_crucible.stats.effects.proportions import proportion_effects
 from pytest_crucible.stats.effects.standardized import cohens_dav, cohens_dz, hedges_g
+from pytest_crucible.stats.inputs import Arms, Kind
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.methods import ratios
 from pytest_crucible.stats.methods.pairs import differences
-from pytest_crucible.stats.observations import Array
 from pytest_crucible.stats.proportions.paired import discordant_odds
 from pytest_crucible.stats.ranks.superiority import cles, paired_superiority
+from pytest_crucible.stats.results import Effect, Estimand, Significance
 
 Size = Callable[[Arms, float], Effect]
 
 
 def effect_sizes(arms: Arms, level: float, estimand: Estimand = "difference") -> list[Effect]:
-    """The sizes of effect of a comparison, the customary one first. One that these data do not carry says why.
+    """Return the effect sizes of a comparison, the customary one first. One without a value says why.
 
-    A ratio of geometric means is no size beside the answer where it is the answer.
+    A comparison whose estimand is the ratio of geometric means does not repeat it as an effect size.
     """
     design = "two arms" if arms.differences is None else "clustered pairs" if arms.clustered else "pairs"
+    # No interval of a standardised difference is known for independent arms with clusters.
     if arms.differences is None and arms.clustered:
-        alone = _answered(_hedges_g, arms, level)
+        alone = _try_size(_hedges_g, arms, level)
         return [replace(alone, interval=None, note=alone.note or "no interval is known under clusters")]
-    if arms.differences is None and arms.treatment.kind == "binary":
-        return _of_two_proportions(arms, level)
-    sizes = SIZES[design, arms.treatment.kind]
-    return [_answered(size, arms, level) for size in sizes if estimand != "ratio" or size not in _GEOMETRICS]
+    if arms.differences is None and arms.candidate.kind == "binary":
+        return _proportion_sizes(arms, level)
+    sizes = SIZES[design, arms.candidate.kind]
+    return [_try_size(size, arms, level) for size in sizes if estimand != "ratio" or size not in _GEOMETRICS]
 
 
 def _dz(arms: Arms, level: float) -> Effect:
@@ -52,10 +53,11 @@ def _dav(arms: Arms, level: float) -> Effect:
 
 
 def _clustered_dz(arms: Arms, level: float) -> Effect:
-    """dz with the noncentral t limits of the cluster-robust t, as many times as its standard error is larger."""
-    seen = differences(arms)
-    mean = clustered_mean(seen.values, seen.labels)
-    deviation = math.sqrt(seen.values.size) * standard_error(seen.values)
+    """Return dz; its limits are the noncentral t limits of the cluster-robust t, scaled by that standard error."""
+    observed = differences(arms)
+    mean = clustered_mean(observed.values, observed.labels)
+    deviation = math.sqrt(observed.values.size) * standard_error(observed.values)
+    # The noncentral t needs at least one degree of freedom.
     if not deviation or not mean.se or mean.dof < 1:
         return Effect(name="cohen dz", value=None, note="nothing varies between clusters")
     scale = mean.se / deviation
@@ -74,16 +76,16 @@ def _odds(arms: Arms, level: float) -> Effect:
 
 
 def _superiority(arms: Arms, level: float) -> Effect:
-    return _as_effect("P(treatment higher) + P(equal) / 2", paired_superiority(*_values(arms), level=level))
+    return _as_effect("P(candidate higher) + P(equal) / 2", paired_superiority(*_values(arms), level=level))
 
 
 def _cles(arms: Arms, level: float) -> Effect:
-    return replace(cles(*_values(arms), level=level), name="P(treatment higher) + P(equal) / 2")
+    return replace(cles(*_values(arms), level=level), name="P(candidate higher) + P(equal) / 2")
 
 
 def _totals(arms: Arms, level: float) -> Effect:
-    found = ratio_of_totals(*_values(arms), clusters=arms.treatment.clusters, level=level)
-    return _as_effect("ratio of totals", found)
+    result = ratio_of_totals(*_values(arms), clusters=arms.candidate.clusters, level=level)
+    return _as_effect("ratio of totals", result)
 
 
 def _geometric(method: Callable[[Arms, float], Significance]) -> Size:
@@ -118,17 +120,18 @@ SIZES: dict[tuple[str, Kind], tuple[Size, ...]] = {
 # fmt: on
 
 
-def _answered(size: Size, arms: Arms, level: float) -> Effect:
+def _try_size(size: Size, arms: Arms, level: float) -> Effect:
     try:
         return size(arms, level)
-    except (NotEnoughData, ValueError) as refusal:  # ratios refuse values that have none
+    # Ratios refuse values of 0 and below, standardised differences too few values.
+    except (NotEnoughData, ValueError) as refusal:
         return Effect(name=_NAMES.get(size, "cohen dz"), value=None, note=str(refusal))
 
 
 _NAMES: dict[Size, str] = {
     _odds: "discordant odds ratio",
-    _superiority: "P(treatment higher) + P(equal) / 2",
-    _cles: "P(treatment higher) + P(equal) / 2",
+    _superiority: "P(candidate higher) + P(equal) / 2",
+    _cles: "P(candidate higher) + P(equal) / 2",
     _totals: "ratio of totals",
     _dav: "cohen dav",
     _hedges_g: "hedges g",
@@ -136,16 +139,20 @@ _NAMES: dict[Size, str] = {
 }
 
 
-def _of_two_proportions(arms: Arms, level: float) -> list[Effect]:
-    ours, theirs = _values(arms)
-    h, *others = proportion_effects(int(ours.sum()), ours.size, int(theirs.sum()), theirs.size, level=level)
+def _proportion_sizes(arms: Arms, level: float) -> list[Effect]:
+    candidate, baseline = _values(arms)
+    # Odds and risk ratio come first: their intervals agree with the p-value, that of h does not.
+    h, *others = proportion_effects(
+        int(candidate.sum()), candidate.size, int(baseline.sum()), baseline.size, level=level
+    )
     return [*others, h]
 
 
 def _values(arms: Arms) -> tuple[Array, Array]:
-    return arms.treatment.values, arms.control.values
+    return arms.candidate.values, arms.baseline.values
 
 
-def _as_effect(name: str, found: Significance) -> Effect:
-    value = found.estimate if found.estimate is not None and math.isfinite(found.estimate) else None
-    return Effect(name=name, value=value, interval=found.interval, note=found.note)
+def _as_effect(name: str, result: Significance) -> Effect:
+    # An infinite ratio is no effect size; its interval still has a finite end.
+    value = result.estimate if result.estimate is not None and math.isfinite(result.estimate) else None
+    return Effect(name=name, value=value, interval=result.interval, note=result.note)

@@ -1,11 +1,11 @@
-"""How far a one-sided bound may be trusted: at its level in all realistic cases, or at its level without exception."""
+"""The two validities of a one-sided bound: at its level in all realistic cases, or for every distribution."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
+from pytest_crucible.stats.arrays import check_choice
 from pytest_crucible.stats.choose import Question
-from pytest_crucible.stats.observations import check_choice
 
 Validity = Literal["standard", "guaranteed"]
 _QUESTIONS: dict[tuple[str, Validity], Question] = {
@@ -16,7 +16,8 @@ _QUESTIONS: dict[tuple[str, Validity], Question] = {
 }
 
 
-def margin_question(question: Literal["bound", "margin"], validity: Validity) -> Question:
-    """The question to look up. Raises ValueError for a validity that does not exist."""
+def validity_question(question: Literal["bound", "margin"], validity: Validity) -> Question:
+    """Return the question to look up in the table. Raises ValueError for an unknown validity."""
+    # Checked here, because a KeyError of the table would not name the choices.
     check_choice(validity, get_args(Validity), "validity")
     return _QUESTIONS[question, validity]

@@ -1,1 +1,1 @@
-"""Remembering: the run store, its background writer, and stored answers that stand in for new ones."""
+"""The run store: its tables, its background writer, and readers for everything that was stored."""

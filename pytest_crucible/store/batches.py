@@ -1,6 +1,6 @@
-"""Looking things up in a thread, as many at a time as are asked for: an event loop never waits for a database.
+"""Batched lookups in a thread, so that an event loop never waits for a database.
 
-Whoever asks while one batch is looked up is in the next one; the busier the loop, the larger the batches.
+Keys that are requested while one batch is looked up form the next batch: the busier the loop, the larger the batches.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-Found = TypeVar("Found")
-MOST = 500
-"""Keys that are looked up at a time: fewer than any database takes parameters."""
+Value = TypeVar("Value")
+BATCH_SIZE = 500
+"""Keys of one lookup: fewer than the parameters that any database allows in a statement."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Question(Generic[Found]):
+class _Lookup(Generic[Value]):
     key: str
-    answer: asyncio.Future[Found | None]
+    answer: asyncio.Future[Value | None]
     loop: asyncio.AbstractEventLoop
 
 
-class BatchReader(Generic[Found]):
-    """Finds values by key. `look_up` is called in the thread; what it raises, everybody in the batch is told."""
+class BatchReader(Generic[Value]):
+    """Finds values by key. `look_up` runs in the thread; what it raises is raised by every `find` of its batch."""
 
-    def __init__(self, look_up: Callable[[list[str]], Mapping[str, Found]]) -> None:
+    def __init__(self, look_up: Callable[[list[str]], Mapping[str, Value]]) -> None:
         self._look_up = look_up
-        self._wanted: queue.SimpleQueue[_Question[Found] | None] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[_Lookup[Value] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    async def find(self, key: str) -> Found | None:
-        """The value of a key, None where there is none. From any loop."""
+    async def find(self, key: str) -> Value | None:
+        """Return the value of a key, or None without one. Callable from any loop."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="crucible-reader", daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Found | None] = loop.create_future()
-        self._wanted.put(_Question(key, answer, loop))
+        answer: asyncio.Future[Value | None] = loop.create_future()
+        self._wanted.put(_Lookup(key, answer, loop))
         return await answer
 
     def close(self) -> None:
-        """Answer what was asked, and end the thread. Idempotent."""
+        """Finish the pending lookups and end the thread. Idempotent."""
         if self._thread is not None:
             self._wanted.put(None)
             self._thread.join()
@@ -56,33 +56,35 @@ class BatchReader(Generic[Found]):
             batch, more = self._batch()
             self._answer(batch)
 
-    def _batch(self) -> tuple[list[_Question[Found]], bool]:
-        """All that is asked now, at least one question; and whether there may be more."""
-        one, batch = self._wanted.get(), []
+    def _batch(self) -> tuple[list[_Lookup[Value]], bool]:
+        """Return all pending lookups, at least one, and whether more may follow."""
+        lookup, batch = self._wanted.get(), []
         with contextlib.suppress(queue.Empty):
-            while one is not None:
-                batch.append(one)
-                if len(batch) == MOST:
+            while lookup is not None:
+                batch.append(lookup)
+                if len(batch) == BATCH_SIZE:
                     break
-                one = self._wanted.get_nowait()
-        return batch, one is not None
+                lookup = self._wanted.get_nowait()
+        return batch, lookup is not None
 
-    def _answer(self, batch: list[_Question[Found]]) -> None:
-        found: Mapping[str, Found] | Exception
+    def _answer(self, batch: list[_Lookup[Value]]) -> None:
+        values: Mapping[str, Value] | Exception
         try:
-            found = self._look_up([one.key for one in batch])
-        except Exception as error:  # this thread has nobody above it
-            found = error
-        for loop in {one.loop for one in batch}:
-            with contextlib.suppress(RuntimeError):  # a loop that was closed meanwhile waits for nothing
-                loop.call_soon_threadsafe(_settle, [one for one in batch if one.loop is loop], found)
+            values = self._look_up([lookup.key for lookup in batch])
+        except Exception as error:  # nothing above this thread would see it: the callers raise it
+            values = error
+        for loop in {lookup.loop for lookup in batch}:
+            # The loop was closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, [lookup for lookup in batch if lookup.loop is loop], values)
 
 
-def _settle(batch: list[_Question[Found]], found: Mapping[str, Found] | Exception) -> None:
-    for one in batch:
-        if one.answer.done():  # who asked was cancelled
+def _settle(batch: list[_Lookup[Value]], values: Mapping[str, Value] | Exception) -> None:
+    for lookup in batch:
+        # The caller was cancelled.
+        if lookup.answer.done():
             continue
-        if isinstance(found, Exception):
-            one.answer.set_exception(found)
+        if isinstance(values, Exception):
+            lookup.answer.set_exception(values)
         else:
-            one.answer.set_result(found.get(one.key))
+            lookup.answer.set_result(values.get(lookup.key))

@@ -1,4 +1,4 @@
-"""An event as a row: facts that are counted or summed have a column each, all others are JSON."""
+"""Events as rows: facts that are counted or summed have a column each, all others are JSON."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pytest_crucible.records import Event
-from pytest_crucible.redaction import cleaned
-from pytest_crucible.store.texts import storable
-from pytest_crucible.wire import to_plain
+from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.store.sanitize import sanitize_text
 
 Seen = dict[tuple[tuple[str, Any], ...], Any]
 AMOUNTS = ("input_tokens", "output_tokens", "first_token_s", "cost_usd")
 NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop"})
-"""Told to listeners alone. `request.stop` says when a request began; samples and experiments have tables of their own."""
+"""Emitted to listeners only: `request.stop` has the time of a request; samples and experiments have tables of their own."""
 
 
 def event_rows(events: Iterable[tuple[str, Event]], hide: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Rows of the table `events`, of events with the run of each, without what `hide` takes out of texts.
+    """Return rows of the table `events` for (run, event) pairs. `hide` redacts their texts.
 
-    It never raises: what JSON cannot say is kept as its repr.
+    It never raises: a fact that JSON has no form for is stored as its repr.
 
     >>> event = Event(name="request.stop", at=9.0, facts={"error": "429", "output_tokens": 3, "finish": "stop"})
     >>> [row] = event_rows([("run", event)], str)
     >>> row["error"], row["output_tokens"], row["facts"]
     ('429', 3, {'finish': 'stop'})
     """
-    seen: Seen = {}
-    return [_row(run, event, hide, seen) for run, event in events]
+    redacted: Seen = {}
+    return [_row(run, event, hide, redacted) for run, event in events]
 
 
-def _row(run: str, event: Event, hide: Callable[[str], str], seen: Seen) -> dict[str, Any]:
-    """What others have said is in the facts; the run, the experiment and the arm are names of ours."""
+def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Seen) -> dict[str, Any]:
+    """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
     facts = dict(event.facts)
     amounts = [_amount(facts, name) for name in AMOUNTS]
     error = facts.pop("error", None)
@@ -40,34 +40,34 @@ def _row(run: str, event: Event, hide: Callable[[str], str], seen: Seen) -> dict
         "run": run,
         "experiment": event.experiment,
         "arm": event.arm,
-        "sample": storable(hide(event.sample)),
+        "sample": sanitize_text(hide(event.sample)),
         "epoch": event.epoch,
         "name": event.name,
         "at": event.at,
         "seconds": event.seconds,
-        "error": None if error is None else storable(hide(str(error))),
+        "error": None if error is None else sanitize_text(hide(str(error))),
         **dict(zip(AMOUNTS, amounts, strict=True)),
-        "facts": _facts(facts, hide, seen) if facts else None,
+        "facts": _facts(facts, hide, redacted) if facts else None,
     }
 
 
 def _amount(facts: dict[str, Any], name: str) -> int | float | None:
-    """Taken out of the facts, unless it is no amount: then it stays there."""
-    given = facts.get(name)
-    if given is None or (type(given) in (int, float) and math.isfinite(given)):
+    """Pop an amount from the facts. Anything but a finite number stays in the facts."""
+    amount = facts.get(name)
+    if amount is None or (type(amount) in (int, float) and math.isfinite(amount)):
         facts.pop(name, None)
-        return given
+        return amount
     return None
 
 
-def _facts(facts: dict[str, Any], hide: Callable[[str], str], seen: Seen) -> Any:
-    """Most events of a batch say the same: how a reply ended. Texts that were `seen` need not be looked at again."""
+def _facts(facts: dict[str, Any], hide: Callable[[str], str], redacted: Seen) -> Any:
+    """Return redacted facts. Most events of a batch have equal ones, such as how a reply ended: those are redacted once."""
     if set(map(type, facts.values())) != {str}:
-        return cleaned(_plain(facts), hide)
+        return redact(_plain(facts), hide)
     key = tuple(facts.items())
-    if key not in seen:
-        seen[key] = cleaned(_plain(facts), hide)
-    return seen[key]
+    if key not in redacted:
+        redacted[key] = redact(_plain(facts), hide)
+    return redacted[key]
 
 
 def _plain(facts: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Reading events back: counted by the database, and the durations of what took time."""
+"""Reads events back: counts by the database, and the durations of requests and waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, or_, select
 
 from pytest_crucible.records import BUDGET, ArmEvents, BudgetSpent, EventCount
-from pytest_crucible.store.opening import explained
+from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import events
 
@@ -19,20 +19,20 @@ Place = tuple[str, str]
 
 
 def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
-    """What was told of each arm of a run."""
-    with explained(store.location), store.engine.connect() as connection:
+    """Return the counted events of each arm of a run."""
+    with explain_errors(store.location), store.engine.connect() as connection:
         counts = _counts(connection, run)
-        found = {place: ArmEvents(counts=tuple(of_arm)) for place, of_arm in counts.items()}
-        _read_durations(connection, run, found)
-    return found
+        by_arm = {place: ArmEvents(counts=tuple(of_arm)) for place, of_arm in counts.items()}
+        _read_durations(connection, run, by_arm)
+    return by_arm
 
 
 def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
-    """What a run and its experiments have spent of their budgets, as it was told last."""
+    """Return what a run and its experiments have spent of their budgets, by their latest event."""
     query = select(events.c.experiment, events.c.facts).where(events.c.run == run, events.c.name == BUDGET)
-    with explained(store.location), store.engine.connect() as connection:
-        told = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}
-    return tuple(BudgetSpent(experiment=experiment, **facts) for experiment, facts in told.items())
+    with explain_errors(store.location), store.engine.connect() as connection:
+        latest = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}
+    return tuple(BudgetSpent(experiment=experiment, **facts) for experiment, facts in latest.items())
 
 
 def _counts(connection: Any, run: str) -> Mapping[Place, list[EventCount]]:
@@ -49,29 +49,30 @@ def _counts(connection: Any, run: str) -> Mapping[Place, list[EventCount]]:
         func.min(table.at - func.coalesce(table.seconds, 0.0)),
         func.max(table.at),
     )
-    found: dict[Place, list[EventCount]] = defaultdict(list)
+    counts: dict[Place, list[EventCount]] = defaultdict(list)
     for row in connection.execute(
         query.where(table.run == run, table.experiment != "", table.name != BUDGET).group_by(*kinds)
     ):
         experiment, arm, name, error, n, counted, inputs, outputs, priced, cost, first, last = row
-        one = EventCount(
+        count = EventCount(
             name=name, error=error, n=n, counted=counted, input_tokens=inputs, output_tokens=outputs, priced=priced,
             cost_usd=cost, first=first, last=last,
         )  # fmt: skip
-        found[experiment, arm].append(one)
-    return found
+        counts[experiment, arm].append(count)
+    return counts
 
 
-def _read_durations(connection: Any, run: str, found: Mapping[Place, ArmEvents]) -> None:
+def _read_durations(connection: Any, run: str, by_arm: Mapping[Place, ArmEvents]) -> None:
     table = events.c
     answered = (table.name == "request.stop") & table.error.is_(None)
     query = select(table.experiment, table.arm, table.name, table.seconds, table.first_token_s)
     query = query.where(table.run == run, table.seconds.is_not(None), or_(answered, table.name == "limiter.wait"))
     for part in connection.execute(query).partitions(_PART):
         for experiment, arm, name, seconds, first_token in part:
-            one = found.get((experiment, arm))
-            if one is None:  # of no experiment, or written since they were counted
+            events_of_arm = by_arm.get((experiment, arm))
+            # Of no experiment, or written after the counting.
+            if events_of_arm is None:
                 continue
-            (one.latencies if name == "request.stop" else one.waits).append(seconds)
+            (events_of_arm.latencies if name == "request.stop" else events_of_arm.waits).append(seconds)
             if first_token is not None:
-                one.first_tokens.append(first_token)
+                events_of_arm.first_tokens.append(first_token)

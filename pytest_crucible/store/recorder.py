@@ -1,4 +1,4 @@
-"""Events on their way into the run store."""
+"""Passes the events of a run to the store's writer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pytest_crucible.store.writer import Writer
 
 
 class Recorder:
-    """Keeps the events of one run. What happens before the run is entered into the store, such as training, waits for that.
+    """Records the events of one run. Events before the run is in the store, such as those of training, wait for that.
 
-    What happens after the end is not kept: then nobody writes any more.
+    Events after the end are discarded: the writer is closed then.
     """
 
     ignores = NOT_STORED
@@ -27,16 +27,16 @@ class Recorder:
             self._keep(event)
 
     def open(self, writer: Writer) -> None:
-        """The run is in the store: write what has happened, and all that will."""
+        """Write the waiting events, and from now on each event: the run is in the store."""
         self._keep = partial(writer.tell, self._run)
         for event in self._early:
             self._keep(event)
         self._early.clear()
 
     def close(self) -> None:
-        """Before the writer is closed. Idempotent."""
-        self._keep = _forgotten
+        """Stop writing. Call this before the writer is closed. Idempotent."""
+        self._keep = _discard
 
 
-def _forgotten(event: Event) -> None:
-    """It came too late."""
+def _discard(event: Event) -> None:
+    """Ignore an event that came after the end."""

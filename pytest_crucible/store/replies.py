@@ -1,4 +1,4 @@
-"""The reply cache in the run store: replies by key, and what is known of the adapters that gave them."""
+"""The reply cache in the run store: replies by key, and the adapters that gave them."""
 
 from __future__ import annotations
 
@@ -11,56 +11,63 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from pytest_crucible.backends.caching import Kept, KnownAdapter
+from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
-from pytest_crucible.store.absent import Absent
+from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store.batches import BatchReader
-from pytest_crucible.store.opening import explained
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.negative_cache import AbsentKeys
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import known_adapters, reply_cache
 from pytest_crucible.store.writer import Row, Writer
-from pytest_crucible.wire import from_plain, to_plain
 
 _LOOK_UP = select(reply_cache).where(reply_cache.c.key.in_(bindparam("keys", expanding=True)))
 
 
 class StoredReplies:
-    """A ReplyCache. Reads in a thread of its own, and lets the store's writer write."""
+    """A ReplyCache that reads in a thread of its own and writes through the store's writer."""
 
     def __init__(self, store: Callable[[], RunStore], writer: Callable[[], Writer]) -> None:
-        """Both are opened when something is first wanted of them."""
+        """Store and writer are opened on first use."""
         self._store = store
         self._writer = writer
         self._reader = BatchReader(self._read)
-        self._absent = Absent()
+        self._absent = AbsentKeys()
         self._unreadable: set[str] = set()
         self._introduced: list[KnownAdapter] = []
 
-    async def get(self, key: str) -> Kept | None:
+    async def get(self, key: str) -> CachedReply | None:
         """Raises StoreError."""
         if self._introduced:
             self._enter_introduced()
         if key in self._absent:
             return None
         row = self._writer().waiting(reply_cache, key)
-        return await self._reader.find(key) if row is None else _kept(row)
+        return await self._reader.find(key) if row is None else _cached_reply(row)
 
-    def put(self, key: str, kept: Kept, *, overwrite: bool = False) -> None:
+    def put(self, key: str, entry: CachedReply, *, overwrite: bool = False) -> None:
         """Raises StoreError if an earlier write failed."""
-        text = encoded(kept.reply)
-        if text is not None and self._store().hide(text) == text:  # one with a key in it would come back as another
-            row = {"key": key, "identity": kept.identity, "created": kept.at, "reply": text}
+        text = encode_reply(entry.reply)
+        # A redacted reply would come back as another one.
+        if text is not None and self._store().hide(text) == text:
+            row = {
+                "key": key,
+                "identity": entry.identity,
+                "created": entry.at,
+                "reply": text,
+                "run": self._store().run_id or None,
+            }
             self._writer().put(reply_cache, row, overwrite=overwrite or key in self._unreadable)
             self._absent.add(key)
 
-    def introduce(self, adapter: KnownAdapter) -> None:
+    def remember_adapter(self, adapter: KnownAdapter) -> None:
         self._introduced.append(adapter)
 
-    def recognise(self, settings: str) -> KnownAdapter | None:
+    def find_adapter(self, settings: str) -> KnownAdapter | None:
         """Raises StoreError."""
         store = self._store()
         query = select(known_adapters).where(known_adapters.c.settings == settings)
-        with explained(store.location), store.engine.connect() as connection:
+        with explain_errors(store.location), store.engine.connect() as connection:
             row = connection.execute(query).first()
         return None if row is None else KnownAdapter(settings=settings, identity=row.identity, files=row.files)
 
@@ -70,43 +77,50 @@ class StoredReplies:
 
     def _enter_introduced(self) -> None:
         while self._introduced:
-            one = self._introduced.pop()
-            row = {"settings": one.settings, "identity": one.identity, "files": dict(one.files), "seen": time.time()}
+            adapter = self._introduced.pop()
+            row = {
+                "settings": adapter.settings,
+                "identity": adapter.identity,
+                "files": dict(adapter.files),
+                "seen": time.time(),
+            }
             self._writer().put(known_adapters, row, overwrite=True)
 
-    def _read(self, keys: list[str]) -> Mapping[str, Kept]:
-        """What is there of some keys. In the reader's thread."""
+    def _read(self, keys: list[str]) -> Mapping[str, CachedReply]:
+        """Return the cached replies of some keys. Runs in the reader's thread."""
         store = self._store()
-        with explained(store.location), store.engine.connect() as connection:
+        with explain_errors(store.location), store.engine.connect() as connection:
             self._absent.learn(lambda most: connection.scalars(select(reply_cache.c.key).limit(most)))
             rows = connection.execute(_LOOK_UP, {"keys": keys}).all()
-        found = {row.key: _kept(row._mapping) for row in rows}
-        self._unreadable.update(key for key, kept in found.items() if kept is None)
-        return {key: kept for key, kept in found.items() if kept is not None}
+        entries = {row.key: _cached_reply(row._mapping) for row in rows}
+        self._unreadable.update(key for key, entry in entries.items() if entry is None)
+        return {key: entry for key, entry in entries.items() if entry is not None}
 
 
-def encoded(reply: Reply) -> str | None:
-    """What a reply says beyond the defaults, as ASCII JSON; None for one that would come back as another.
+def encode_reply(reply: Reply) -> str | None:
+    """Return the fields of a reply that differ from the defaults, as ASCII JSON; None where JSON would change them.
 
-    >>> encoded(Reply(text="4", output_tokens=1))
+    >>> encode_reply(Reply(text="4", output_tokens=1))
     '{"text":"4","output_tokens":1}'
-    >>> encoded(Reply(text="", value=(1, 2)))  # JSON would make a list of it
+    >>> encode_reply(Reply(text="", value=(1, 2)))  # JSON would turn the tuple into a list
     """
-    told = {name: value for name in _DEFAULTS if (value := getattr(reply, name)) != _DEFAULTS[name]}
-    if all(type(value) is _SCALARS.get(name) for name, value in told.items()):  # they come back as they are
-        with contextlib.suppress(ValueError):  # not a number
-            return _SCALAR_ENCODER.encode(told)
+    fields = {name: value for name in _DEFAULTS if (value := getattr(reply, name)) != _DEFAULTS[name]}
+    # JSON returns these unchanged.
+    if all(type(value) is _SCALARS.get(name) for name, value in fields.items()):
+        # Not a number.
+        with contextlib.suppress(ValueError):
+            return _SCALAR_ENCODER.encode(fields)
     try:
-        text = json.dumps(to_plain(told), separators=(",", ":"))
+        text = json.dumps(to_plain(fields), separators=(",", ":"))
     except TypeError:
         return None
-    return text if decoded(text) == reply else None
+    return text if decode_reply(text) == reply else None
 
 
-def decoded(text: str, **marks: bool) -> Reply | None:
-    """The reply that was encoded, with marks such as `cached`; None for a text that says none.
+def decode_reply(text: str, **marks: bool | str) -> Reply | None:
+    """Return the reply that was encoded, with marks such as `cached`; None for a text that is not a reply.
 
-    >>> decoded('{"text":"4","output_tokens":1}') == Reply(text="4", output_tokens=1)
+    >>> decode_reply('{"text":"4","output_tokens":1}') == Reply(text="4", output_tokens=1)
     True
     """
     try:
@@ -118,7 +132,7 @@ def decoded(text: str, **marks: bool) -> Reply | None:
 
 
 def _defaults() -> dict[str, Any]:
-    """Of each field of a reply; `text` has none, and is always said."""
+    """Return the default of each field of a reply. `text` has none, and is always encoded."""
     empty = Reply(text="")
     return {**{field.name: getattr(empty, field.name) for field in dataclasses.fields(Reply)}, "text": None}
 
@@ -133,10 +147,12 @@ _SCALARS: Mapping[str, type] = {
     "finish": str,
     "model": str,
     "cost_usd": float,
+    "reasoning": str,
 }
 _SCALAR_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def _kept(row: Row | Mapping[Any, Any]) -> Kept | None:
-    reply = decoded(row["reply"], cached=True)
-    return None if reply is None else Kept(reply=reply, identity=row["identity"], at=row["created"])
+def _cached_reply(row: Row | Mapping[Any, Any]) -> CachedReply | None:
+    run = row["run"] or ""
+    reply = decode_reply(row["reply"], cached=True, paid_by=run)
+    return None if reply is None else CachedReply(reply=reply, identity=row["identity"], at=row["created"], run=run)

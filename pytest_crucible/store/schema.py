@@ -9,12 +9,14 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     Float,
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -35,14 +37,16 @@ runs = Table(
     Column("id", String(32), primary_key=True),
     Column("started", String(40), nullable=False),
     Column("finished", String(40)),
-    Column("status", String(16), nullable=False),  # running, finished, interrupted
+    # running, finished or interrupted; a killed run stays running.
+    Column("status", String(16), nullable=False),
     Column("seed", Integer, nullable=False),
     Column("alpha", Float, nullable=False),
     Column("correction", String(16), nullable=False),
     Column("git", JSON),
     Column("environment", JSON, nullable=False),
     Column("exit_status", Integer),
-    Column("manifest", JSON),  # all else that the run depended on
+    # Everything else that the run depended on.
+    Column("manifest", JSON),
 )
 
 tags = Table(
@@ -52,20 +56,24 @@ tags = Table(
     Column("name", String(LONGEST_TAG), nullable=False),
     Column("run", ForeignKey("runs.id"), nullable=False),
     Column("at", String(40), nullable=False),
-    Column("promoted", Boolean, nullable=False),  # as a baseline, by `crucible promote`
-    Column("forced", Boolean, nullable=False),  # although its verdicts were not all met
+    # Whether `crucible promote` made the run a baseline.
+    Column("promoted", Boolean, nullable=False),
+    # Whether it was promoted although not all its verdicts were met.
+    Column("forced", Boolean, nullable=False),
     UniqueConstraint("name", "run", "promoted"),
 )
 
 samples = Table(
     "samples",
     metadata,
-    Column("dataset", String(64), primary_key=True),  # sha256: equal datasets are stored once
+    # The SHA-256 of the samples: equal datasets are stored once.
+    Column("dataset", String(64), primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("sample_id", Text, nullable=False),
     Column("sample_group", Text),
     Column("input", JSON),
     Column("expected", JSON),
+    Column("metadata", JSON),
 )
 
 experiments = Table(
@@ -76,7 +84,8 @@ experiments = Table(
     Column("nodeid", Text, nullable=False),
     Column("plan", JSON, nullable=False),
     Column("finished", Boolean, nullable=False, default=False),
-    Column("kinds", JSON),  # metric -> kind as inferred, so that it cannot change between runs
+    # Metric -> kind as inferred, so that it cannot change between runs.
+    Column("kinds", JSON),
     UniqueConstraint("run", "nodeid"),
 )
 
@@ -90,11 +99,43 @@ arms = Table(
     Column("fingerprint", String(64), nullable=False),
     Column("reused_from", String(32)),
     Column("reused_answers", Integer),
-    Column("requests", Integer),  # what was asked for through the reply cache,
-    Column("cache_hits", Integer),  # how much of it was there,
-    Column("cache_since", Float),  # and when the oldest of it was given
+    # Replies requested through the reply cache.
+    Column("requests", Integer),
+    # How many of them the cache had.
+    Column("cache_hits", Integer),
+    # When the oldest of those was received.
+    Column("cache_since", Float),
+    # Null: the samples as they are.
+    Column("variant", Integer),
+    # Of a variant: the key of the same arm on the samples as they are.
+    Column("original", Integer),
     UniqueConstraint("experiment", "number"),
     Index("arms_by_fingerprint", "fingerprint"),
+)
+
+variants = Table(
+    "variants",
+    metadata,
+    Column("experiment", ForeignKey("experiments.id"), primary_key=True),
+    # 0: the samples as they are.
+    Column("number", Integer, primary_key=True),
+    # Which form of the prompt; 0 is the test's own.
+    Column("prompt", Integer, nullable=False),
+    # Which twin of the sample; 0 is the sample itself.
+    Column("twin", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+repeats = Table(
+    "repeats",
+    metadata,
+    Column("experiment", ForeignKey("experiments.id"), primary_key=True),
+    # The number that other tables have as `epoch`.
+    Column("number", Integer, primary_key=True),
+    Column("round", Integer, nullable=False),
+    # The number within the round.
+    Column("epoch", Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 
@@ -115,10 +156,49 @@ replies = Table(
     Column("output_tokens", Integer),
     Column("latency_s", Float),
     Column("finish", String(16)),
-    Column("failure", String(16)),  # assertion, timeout, truncated, filtered
+    # Assertion, timeout, truncated, filtered.
+    Column("failure", String(16)),
     Column("skipped", Boolean, nullable=False),
     Column("detail", Text),
     Column("started", Float),
+    sqlite_with_rowid=False,
+)
+
+# A message list is stored as a form (store/prompt_forms.py), under the first 64 bits of its SHA-256.
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    # JSON, compressed by zlib where that is smaller.
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    *_unit_columns(),
+    # From 1, in the order of sending.
+    Column("call", Integer, primary_key=True, autoincrement=False),
+    # The member of an ensemble; empty for the arm's own reply.
+    Column("member", String(200), primary_key=True),
+    # Counts equal requests of a unit from 1.
+    Column("request", Integer, nullable=False),
+    # Null: the sample's input, as it is.
+    Column("messages", BigInteger),
+    # Null: the adapter's.
+    Column("parameters", JSON),
+    Column("text", Text),
+    # The text is then the one in `replies`, and null here.
+    Column("is_scored", Boolean, nullable=False),
+    # Sent apart from the text; compressed by zlib.
+    Column("reasoning", LargeBinary),
+    # How many characters of the text are a <think> block.
+    Column("think", Integer),
+    # The error of a call without a reply.
+    Column("error", Text),
+    # The run that paid for a cached or copied reply; empty: unknown; null: this run.
+    Column("paid_by", String(32)),
     sqlite_with_rowid=False,
 )
 
@@ -127,7 +207,8 @@ observations = Table(
     metadata,
     *_unit_columns(),
     Column("metric", String(200), primary_key=True),
-    Column("value", Float),  # null: the metric does not apply
+    # Null: the metric does not apply.
+    Column("value", Float),
     Column("is_bool", Boolean, nullable=False),
     Column("label", Text),
     Column("reason", Text),
@@ -138,7 +219,8 @@ lost = Table(
     "lost",
     metadata,
     *_unit_columns(),
-    Column("metric", String(200), primary_key=True),  # empty: the whole reply
+    # Empty: the whole reply.
+    Column("metric", String(200), primary_key=True),
     Column("reason", String(16), nullable=False),
     Column("detail", Text),
     sqlite_with_rowid=False,
@@ -158,16 +240,20 @@ verdicts = Table(
 reply_cache = Table(
     "reply_cache",
     metadata,
-    Column("key", String(64), primary_key=True),  # sha256 of what was asked, of whom and for whom
+    # The SHA-256 of request, model and sample.
+    Column("key", String(64), primary_key=True),
     Column("identity", Text, nullable=False),
     Column("created", Float, nullable=False),
     Column("reply", Text, nullable=False),
+    # The run that paid.
+    Column("run", String(32)),
 )
 
 known_adapters = Table(
     "known_adapters",
     metadata,
-    Column("settings", String(64), primary_key=True),  # sha256
+    # The SHA-256 of the adapter's settings.
+    Column("settings", String(64), primary_key=True),
     Column("identity", Text, nullable=False),
     Column("files", JSON, nullable=False),
     Column("seen", Float, nullable=False),
@@ -178,7 +264,8 @@ events = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("run", String(32), nullable=False, index=True),
-    Column("experiment", Text, nullable=False),  # its nodeid; empty, as arm and sample, where it belongs to none
+    # The experiment's nodeid. Experiment, arm and sample are empty for an event that belongs to none.
+    Column("experiment", Text, nullable=False),
     Column("arm", Text, nullable=False),
     Column("sample", Text, nullable=False),
     Column("epoch", Integer, nullable=False),
@@ -190,12 +277,17 @@ events = Table(
     Column("output_tokens", Integer),
     Column("first_token_s", Float),
     Column("cost_usd", Float),
-    Column("facts", JSON(none_as_null=True)),  # all others; null where there are none
+    # All other facts; null without any.
+    Column("facts", JSON(none_as_null=True)),
 )
 
 ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
     (tags, runs.c.manifest),
+    (
+        *(samples.c.metadata, variants, repeats, arms.c.variant, arms.c.original),
+        *(messages, calls, reply_cache.c.run),
+    ),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

@@ -1,4 +1,4 @@
-"""What a run has stored, as tables: one row an observation, a reply or an event, read as it is asked for."""
+"""A stored run as tables for export: one row for each observation, reply or event, read in parts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 from sqlalchemy import Float, String, and_, null, select
 from sqlalchemy import Table as Stored
 
-from pytest_crucible.cns3.antagonist.stored import METRIC, Flagged, from_text
-from pytest_crucible.records import ColumnKind, Table
+from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.store import schema
-from pytest_crucible.store.opening import explained
+from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 
 _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
-_UNIT: Mapping[str, ColumnKind] = {**_PLACE, "sample": "text", "group": "text", "epoch": "integer"}
+UNIT: Mapping[str, ColumnKind] = {**_PLACE, "sample": "text", "group": "text", "epoch": "integer"}
 
 OBSERVATIONS: Mapping[str, ColumnKind] = {
-    **_UNIT,
-    "metric": "text",  # None: the whole reply is lost
+    **UNIT,
+    # None: the whole reply is lost.
+    "metric": "text",
     "value": "number",
     "label": "text",
     "reason": "text",
     "lost": "text",
 }
 REPLIES: Mapping[str, ColumnKind] = {
-    **_UNIT,
+    **UNIT,
     "input": "json",
     "expected": "json",
     "text": "text",
@@ -54,74 +54,61 @@ EVENTS: Mapping[str, ColumnKind] = {
     "cost_usd": "number",
     "facts": "json",
 }
-FINDINGS: Mapping[str, ColumnKind] = {
-    **_UNIT,
-    "finding": "text",
-    "severity": "text",
-    "caused_by": "text",
-    "evidence": "json",
-    "labelled": "flag",
-}
 
 
-def observations(store: RunStore, run: str) -> Table:
+def observations(store: RunStore, run: str) -> ExportTable:
     """Every value, and after those of each arm what is lost of it: `lost` is then the reason, and `reason` what happened."""
-    seen, lost = schema.observations, schema.lost
-    values = (seen.c.metric, seen.c.value, seen.c.label, seen.c.reason, null().cast(String))
+    stored_values, lost = schema.observations, schema.lost
+    values = (
+        stored_values.c.metric,
+        stored_values.c.value,
+        stored_values.c.label,
+        stored_values.c.reason,
+        null().cast(String),
+    )
     missing = (lost.c.metric, null().cast(Float), null().cast(String), lost.c.detail, lost.c.reason)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, arm, dataset in _arms(store, run):
-            for table, columns in ((seen, values), (lost, missing)):
+            for table, columns in ((stored_values, values), (lost, missing)):
                 for row in _units(store, table, arm, dataset, columns):
                     yield (*place, *row[:3], row[3] or None, *row[4:])
 
-    return Table(columns=OBSERVATIONS, rows=rows())
+    return ExportTable(columns=OBSERVATIONS, rows=rows())
 
 
-def replies(store: RunStore, run: str) -> Table:
+def replies(store: RunStore, run: str) -> ExportTable:
     """Every reply, failure and skipped sample. What is lost has none."""
-    said, asked = schema.replies.c, schema.samples.c
-    columns = (asked.input, asked.expected, *(said[name] for name in list(REPLIES)[len(_UNIT) + 2 :]))
+    stored, samples = schema.replies.c, schema.samples.c
+    columns = (samples.input, samples.expected, *(stored[name] for name in list(REPLIES)[len(UNIT) + 2 :]))
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, arm, dataset in _arms(store, run):
             yield from ((*place, *row) for row in _units(store, schema.replies, arm, dataset, columns))
 
-    return Table(columns=REPLIES, rows=rows())
+    return ExportTable(columns=REPLIES, rows=rows())
 
 
-def events(store: RunStore, run: str) -> Table:
-    """Everything that was told, in the order in which it was written."""
+def events(store: RunStore, run: str) -> ExportTable:
+    """Return every stored event, in the order in which it was written."""
     table = schema.events
     query = select(*(table.c[name] for name in EVENTS)).where(table.c.run == run).order_by(table.c.id)
-    return Table(columns=EVENTS, rows=_read(store, query))
+    return ExportTable(columns=EVENTS, rows=_read(store, query))
 
 
-def findings(store: RunStore, run: str) -> Table:
-    """Every finding of the antagonist, with what it rests on; `labelled` where a person has looked: was it found by them too?"""
-    seen = schema.observations
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for place, arm, dataset in _arms(store, run):
-            for *unit, metric, text in _units(store, seen, arm, dataset, (seen.c.metric, seen.c.label)):
-                if metric == METRIC and text is not None:
-                    yield from ((*place, *unit, *row) for row in _finding_rows(from_text(text)))
-
-    return Table(columns=FINDINGS, rows=rows())
+def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the columns of a unit, and the text, of each value of a text metric."""
+    table = schema.observations
+    for place, arm, dataset in _arms(store, run):
+        for *unit, name, text in _units(store, table, arm, dataset, (table.c.metric, table.c.label)):
+            if name == metric and text is not None:
+                yield (*place, *unit, text)
 
 
-def _finding_rows(flagged: Flagged) -> Iterator[tuple[Any, ...]]:
-    for one in flagged.findings:
-        labelled = None if flagged.gold is None else one.name in flagged.gold
-        yield one.name, one.severity, one.caused_by, dict(one.evidence), labelled
-
-
-TABLES: Mapping[str, Callable[[RunStore, str], Table]] = {
+TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {
     "observations": observations,
     "replies": replies,
     "events": events,
-    "findings": findings,
 }
 
 
@@ -130,7 +117,7 @@ def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], int
     for key, plan, _ in store.experiments(run):
         for number, arm in enumerate(plan.arms):
             yield from (
-                ((run, plan.nodeid, arm.name), found, plan.dataset_sha256) for found in _key(store, key, number)
+                ((run, plan.nodeid, arm.name), arm_key, plan.dataset_sha256) for arm_key in _key(store, key, number)
             )
 
 
@@ -158,6 +145,6 @@ def _units(
 
 def _read(store: RunStore, query: Any) -> Iterator[tuple[Any, ...]]:
     """Rows a part at a time, so that a large run never sits in memory."""
-    with explained(store.location), store.engine.connect() as connection:
+    with explain_errors(store.location), store.engine.connect() as connection:
         for part in connection.execution_options(yield_per=_PART).execute(query).partitions():
             yield from map(tuple, part)

@@ -1,1 +1,1 @@
-"""Who is told what happens: listeners side by side, and OpenTelemetry (extra `otel`)."""
+"""Event listeners, and OpenTelemetry (extra `otel`)."""

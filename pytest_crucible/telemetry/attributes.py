@@ -1,4 +1,4 @@
-"""Events in the words of the semantic conventions for generative AI."""
+"""Attributes of events, named by OpenTelemetry's semantic conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _RESPONSE = {
 }
 
 
-def where(event: Event) -> dict[str, str | int]:
-    """Whom an event belongs to."""
+def unit_attributes(event: Event) -> dict[str, str | int]:
+    """Return the attributes of the unit that an event belongs to."""
     return {
         "crucible.experiment": event.experiment,
         "crucible.arm": event.arm,
@@ -40,42 +40,42 @@ def where(event: Event) -> dict[str, str | int]:
 
 
 def request_attributes(event: Event) -> dict[str, Any]:
-    """How an arm is asked, by what its sample told at its start: `adapter` and `parameters`.
+    """Return the attributes of an arm's requests, from the facts of a `sample.start` event: `adapter` and `parameters`.
 
-    >>> told = Event(name="sample.start", at=0.0, arm="v2", facts={"adapter": "openai:v2", "parameters": {"top_p": 0.9}})
-    >>> sorted(request_attributes(told).items())[1:]
+    >>> start = Event(name="sample.start", at=0.0, arm="v2", facts={"adapter": "openai:v2", "parameters": {"top_p": 0.9}})
+    >>> sorted(request_attributes(start).items())[1:]
     [('gen_ai.provider.name', 'openai'), ('gen_ai.request.model', 'v2'), ('gen_ai.request.top_p', 0.9)]
     """
     provider, _, name = str(event.facts.get("adapter", "")).partition(":")
     parameters = event.facts.get("parameters") or {}
-    known = {_PARAMETERS[key]: value for key, value in parameters.items() if key in _PARAMETERS}
+    sampling = {_PARAMETERS[key]: value for key, value in parameters.items() if key in _PARAMETERS}
     return {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.provider.name": provider or "unknown",
         "gen_ai.request.model": name or event.arm,
-        **flat(known),
+        **flatten(sampling),
     }
 
 
 def response_attributes(event: Event) -> dict[str, Any]:
-    """What an answer told of itself, as far as it did.
+    """Return the attributes of a reply, from the facts of a `request.stop` event.
 
     >>> response_attributes(Event(name="request.stop", at=0.0, facts={"finish": "stop", "output_tokens": 3}))
     {'gen_ai.usage.output_tokens': 3, 'gen_ai.response.finish_reasons': ('stop',)}
     """
     facts = event.facts
-    told = {name: facts[key] for key, name in _RESPONSE.items() if facts.get(key) not in (None, "")}
+    attributes = {name: facts[key] for key, name in _RESPONSE.items() if facts.get(key) not in (None, "")}
     if facts.get("finish"):
-        told["gen_ai.response.finish_reasons"] = (str(facts["finish"]),)
+        attributes["gen_ai.response.finish_reasons"] = (str(facts["finish"]),)
     if facts.get("error") is not None:
-        told["error.type"] = str(facts["error"])
-    return told
+        attributes["error.type"] = str(facts["error"])
+    return attributes
 
 
-def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as attributes: None is left out, and what no attribute can be is its JSON.
+def flatten(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts as attributes: None is left out, and values that an attribute cannot hold become JSON.
 
-    >>> flat({"a": 1, "b": None, "c": ["x", "y"], "d": {"e": 2}})
+    >>> flatten({"a": 1, "b": None, "c": ["x", "y"], "d": {"e": 2}})
     {'a': 1, 'c': ('x', 'y'), 'd': '{"e": 2}'}
     """
     return {name: _value(value) for name, value in facts.items() if value is not None}
@@ -84,6 +84,6 @@ def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return json.dumps(value, default=repr)

@@ -1,4 +1,4 @@
-"""Several listeners as one, none of which can break a run."""
+"""Send events to several listeners; none of them can break a run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pytest_crucible.records import Emit, Event
 
 
 class Listeners:
-    """Tells each listener of each event. One that raises is told nothing more; the others are."""
+    """Sends each event to each listener. A listener that raises is dropped; the others go on."""
 
     def __init__(self, listeners: Mapping[str, Emit]) -> None:
-        """By the name that a complaint would call them."""
+        """Take listeners by the name that appears in messages about them."""
         self._listeners = tuple(listeners.items())
-        self._complaints: list[str] = []
+        self._failures: list[str] = []
 
     def __call__(self, event: Event) -> None:
         for name, listener in self._listeners:
@@ -21,34 +21,34 @@ class Listeners:
                 listener(event)
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # pytest's own outcomes are no Exceptions, and this may be the sampling loop
+            # pytest.fail and pytest.exit derive from BaseException, and here they would end the sampling loop.
+            except BaseException as error:
                 self._drop(name, event, error)
 
-    def hears(self, name: str) -> bool:
-        """Does anybody want to know of such events? A listener that does not names them in `ignores`."""
+    def listens_to(self, name: str) -> bool:
+        """Return whether a listener wants events of this name; a listener lists those it does not want in `ignores`."""
         return any(name not in getattr(listener, "ignores", ()) for _, listener in self._listeners)
 
     def close(self) -> None:
-        """Nothing more will be told: close those that can be."""
+        """Close the listeners that have a `close` method."""
         for name, listener in self._listeners:
             close = getattr(listener, "close", None)
             try:
                 if close is not None:
                     close()
             except BaseException as error:
-                self._complaints.append(f"{name} raised {_said(error)} when it was closed")
+                self._failures.append(f"{name} raised {_describe(error)} when it was closed")
 
-    def complaints(self) -> list[str]:
-        """A sentence for each listener that has raised since this was last asked."""
-        told, self._complaints = self._complaints, []
-        return told
+    def pop_failures(self) -> list[str]:
+        """Return a sentence for each listener that has raised since the last call."""
+        failures, self._failures = self._failures, []
+        return failures
 
     def _drop(self, name: str, event: Event, error: BaseException) -> None:
-        self._listeners = tuple(one for one in self._listeners if one[0] != name)
-        said = f"{name} raised {_said(error)} when it was told of {event.name}: it is told nothing more"
-        self._complaints.append(said)
+        self._listeners = tuple(pair for pair in self._listeners if pair[0] != name)
+        self._failures.append(f"{name} raised {_describe(error)} on the event {event.name}: it receives no more events")
 
 
-def _said(error: BaseException) -> str:
-    said = " ".join(str(error).split())[:200]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+def _describe(error: BaseException) -> str:
+    message = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Event
+from pytest_crucible.records.errors import SpecError
 
 try:
     from opentelemetry import metrics, trace
@@ -21,10 +21,10 @@ NAME = "pytest_crucible"
 
 
 class OpenTelemetry:
-    """An Emit, which makes spans and metrics of a run."""
+    """A listener that creates spans and metrics of a run."""
 
     def __init__(self, run: str) -> None:
-        """Raises SpecError where nobody would receive anything."""
+        """Raise SpecError if neither a tracer provider nor a meter provider is configured."""
         tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
         if _is_placeholder(tracers) and _is_placeholder(meters):
             raise SpecError(
@@ -45,5 +45,5 @@ class OpenTelemetry:
 
 
 def _is_placeholder(provider: object) -> bool:
-    """What stands there until a provider is set."""
+    """Return whether this is OpenTelemetry's placeholder for a provider that was never set."""
     return type(provider).__name__.lstrip("_").startswith("Proxy")

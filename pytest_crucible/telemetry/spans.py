@@ -1,6 +1,6 @@
-"""A run as OpenTelemetry spans (run, experiment, sample, request), by the tracer provider that the user has configured.
+"""OpenTelemetry spans of a run (run, experiment, sample, request), through the tracer provider that the user has configured.
 
-Names are those of the semantic conventions for generative AI where they have one; all others begin with `crucible.`.
+Names follow the semantic conventions for generative AI; names that the conventions lack begin with `crucible.`.
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
 """
 
@@ -15,26 +15,26 @@ from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from pytest_crucible.records import Event
-from pytest_crucible.telemetry.attributes import flat, request_attributes, response_attributes, where
+from pytest_crucible.telemetry.attributes import flatten, request_attributes, response_attributes, unit_attributes
 
 Attached = tuple[Span, Token[context.Context]]
 Unit = tuple[str, str, str, int]
 """Experiment, arm, sample, epoch."""
 _REQUEST: ContextVar[Attached | None] = ContextVar("crucible_request", default=None)
 _SAMPLE: ContextVar[Attached | None] = ContextVar("crucible_sample", default=None)
-"""The open span of the task that tells: start and stop are told by the same one, so that nothing needs to be looked up."""
+"""The open span of the current task. Start and stop are emitted by the same task, so no lookup is needed."""
 
 
 @dataclass(slots=True)
 class _Sample:
     span: Span
-    asked: Mapping[str, Any]
-    """Attributes of each of its requests."""
+    request_attributes: Mapping[str, Any]
+    """The attributes of each of the sample's requests."""
 
 
 @dataclass
 class Spans:
-    """An Emit. While a sample or a request is open it is the current span of its task, so that others' spans are within it."""
+    """A listener that creates spans. An open sample or request is the current span of its task, the parent of user spans."""
 
     run: str
     tracer: trace.Tracer
@@ -43,22 +43,23 @@ class Spans:
 
     def __post_init__(self) -> None:
         self._root = self.tracer.start_span("crucible run", attributes={"crucible.run": self.run})
-        self._told: Mapping[str, Callable[[Event], None]] = {
+        self._handlers: Mapping[str, Callable[[Event], None]] = {
             "experiment.start": self._begin_experiment,
             "experiment.stop": self._end_experiment,
             "sample.start": self._begin_sample,
             "sample.stop": self._end_sample,
             "request.start": self._begin_request,
             "request.stop": self._end_request,
-            "train.step": lambda event: None,  # so many that they are measured, and no spans
+            # Training steps are too many for span events; `Instruments` records their loss.
+            "train.step": lambda event: None,
         }
 
     def __call__(self, event: Event) -> None:
-        self._told.get(event.name, self._note)(event)
+        self._handlers.get(event.name, self._note)(event)
 
     def close(self) -> None:
-        """End what is open, the run last. Idempotent."""
-        for span in (*(one.span for one in self._samples.values()), *self._experiments.values(), self._root):
+        """End all open spans, the run's last. Idempotent."""
+        for span in (*(sample.span for sample in self._samples.values()), *self._experiments.values(), self._root):
             span.end()
         self._samples.clear()
         self._experiments.clear()
@@ -70,7 +71,7 @@ class Spans:
             f"experiment {event.experiment}",
             context=trace.set_span_in_context(self._root),
             start_time=_nanoseconds(event),
-            attributes={"crucible.run": self.run, "crucible.experiment": event.experiment, **flat(event.facts)},
+            attributes={"crucible.run": self.run, "crucible.experiment": event.experiment, **flatten(event.facts)},
         )
         self._experiments[event.experiment] = span
 
@@ -81,7 +82,7 @@ class Spans:
 
     def _begin_sample(self, event: Event) -> None:
         parent = self._experiments.get(event.experiment, self._root)
-        attributes = {"crucible.run": self.run, **where(event)}
+        attributes = {"crucible.run": self.run, **unit_attributes(event)}
         span = self.tracer.start_span(
             f"sample {event.sample}",
             context=trace.set_span_in_context(parent),
@@ -93,9 +94,10 @@ class Spans:
 
     def _end_sample(self, event: Event) -> None:
         span = _detach(_SAMPLE)
-        if self._samples.pop(_unit(event), None) is None or span is None:  # it goes on after the session
+        # A sample that outlives the session has no open span any more.
+        if self._samples.pop(_unit(event), None) is None or span is None:
             return
-        span.set_attributes({f"crucible.{name}": value for name, value in flat(event.facts).items()})
+        span.set_attributes({f"crucible.{name}": value for name, value in flatten(event.facts).items()})
         if event.facts.get("outcome") == "lost":
             span.set_status(Status(StatusCode.ERROR, str(event.facts.get("reason"))))
         span.end(_nanoseconds(event))
@@ -104,18 +106,20 @@ class Spans:
 
     def _begin_request(self, event: Event) -> None:
         sample = self._samples.get(_unit(event))
-        asked = request_attributes(event) if sample is None else {**sample.asked, **response_attributes(event)}
+        attributes = (
+            request_attributes(event) if sample is None else {**sample.request_attributes, **response_attributes(event)}
+        )
         span = self.tracer.start_span(
-            f"{asked['gen_ai.operation.name']} {asked['gen_ai.request.model']}",
+            f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}",
             context=self._within(sample),
             kind=SpanKind.CLIENT,
             start_time=_nanoseconds(event),
-            attributes={"crucible.run": self.run, **where(event), **asked},
+            attributes={"crucible.run": self.run, **unit_attributes(event), **attributes},
         )
         _REQUEST.set((span, context.attach(trace.set_span_in_context(span))))
 
     def _within(self, sample: _Sample | None) -> context.Context:
-        """The sample's span, or the span that the test function has opened within it."""
+        """Return the context of the sample's span, or of the span that the test function has opened inside it."""
         current = trace.get_current_span()
         if current.is_recording() and current.get_span_context().trace_id == self._root.get_span_context().trace_id:
             return context.get_current()
@@ -127,25 +131,26 @@ class Spans:
             return
         span.set_attributes(response_attributes(event))
         error = event.facts.get("error")
-        if error is not None and error != "cancelled":  # who loses to a hedge has not failed
+        # A request that lost to its hedge was cancelled, but did not fail.
+        if error is not None and error != "cancelled":
             span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end(_nanoseconds(event))
 
     def _note(self, event: Event) -> None:
-        """What else happens to a sample is an event of its span; what happens to none, of the run's."""
+        """Add any other event to the span of its sample, or to the span of the run."""
         sample = self._samples.get(_unit(event))
-        told = flat(event.facts) if event.seconds is None else {"seconds": event.seconds, **flat(event.facts)}
-        (self._root if sample is None else sample.span).add_event(event.name, told, _nanoseconds(event))
+        facts = flatten(event.facts) if event.seconds is None else {"seconds": event.seconds, **flatten(event.facts)}
+        (self._root if sample is None else sample.span).add_event(event.name, facts, _nanoseconds(event))
 
 
 def _detach(variable: ContextVar[Attached | None]) -> Span | None:
-    """The span that this task has open, which is then no longer its current one."""
-    open_one = variable.get()
-    if open_one is None:
+    """Return the open span of this task, after making it no longer the current span."""
+    attached = variable.get()
+    if attached is None:
         return None
     variable.set(None)
-    context.detach(open_one[1])
-    return open_one[0]
+    context.detach(attached[1])
+    return attached[0]
 
 
 def _unit(event: Event) -> Unit:

@@ -1,4 +1,4 @@
-"""What a recipe trains an adapter of: the embedded model, or one of a Tinker service."""
+"""The base models that recipes train adapters of: the embedded model, or one of a Tinker service."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_crucible.embedded.lora import LoraSpec
+from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records import Lineage
-from pytest_crucible.training.log import Log
+from pytest_crucible.training.log import TrainingLog
 
 if TYPE_CHECKING:
     from pytest_crucible.training.trainer import RecipeTrainer
 
-Watch = Callable[[Log], None]
+Watch = Callable[[TrainingLog], None]
 
 
 class Base(Protocol):
@@ -21,28 +21,28 @@ class Base(Protocol):
 
     @property
     def name(self) -> str:
-        """As the lineage of an adapter says it."""
+        """The name in the lineage of an adapter."""
         ...
 
     @property
     def words(self) -> str:
-        """As a line on the terminal says it."""
+        """The description on the terminal."""
         ...
 
     @property
     def identity(self) -> str:
-        """Tells it from every other base, and is the same on the next day."""
+        """A text that differs between bases and never changes for one base."""
         ...
 
     @property
     def sha256(self) -> str:
-        """Of its weights; empty where nobody tells."""
+        """The SHA-256 of the weights; empty where the service does not report one."""
         ...
 
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
-        """A new adapter in training. `folder` is where relative paths of data begin; `watch` is told after each step."""
+        """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
         ...
 
     def holds(self, lineage: Lineage) -> bool:
-        """Whether the weights of an adapter that was trained before are still there."""
+        """Return whether the weights of an adapter that was trained before still exist."""
         ...

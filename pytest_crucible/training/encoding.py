@@ -1,11 +1,11 @@
-"""From the texts of a row to tokens, as the model that learns from them will be asked: by its own tokenizer and template."""
+"""Encodes the texts of a training row exactly as prompts are encoded when the model is sampled: tokenizer and template."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pytest_crucible.embedded.chat import finished
-from pytest_crucible.embedded.tokens import Tokenizer
+from pytest_crucible.local_model.chat import split_conversation
+from pytest_crucible.local_model.tokens import Tokenizer
 
 
 class Encoder(Protocol):
@@ -19,29 +19,30 @@ class Encoder(Protocol):
     def completion(self, text: str) -> list[int]: ...
 
     def conversation(self, messages: Any) -> tuple[list[int], list[int]]:
-        """Prompt and completion, which is the last message. Raises TypeError for what is no conversation."""
+        """Return prompt and completion, which is the last message. Raises TypeError for anything but a conversation."""
         ...
 
 
 class EmbeddedEncoder:
-    """Of the embedded model."""
+    """The tokenizer of the embedded model."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
 
     def prompt(self, text: str) -> list[int]:
+        # A model has to read something: an empty prompt is the end token, as when it is sampled.
         return self.tokenizer.encode(text) or [self.tokenizer.eos]
 
     def completion(self, text: str) -> list[int]:
         return [*self.tokenizer.encode(text), self.tokenizer.eos]
 
     def conversation(self, messages: Any) -> tuple[list[int], list[int]]:
-        prompt, completion = finished(messages)
+        prompt, completion = split_conversation(messages)
         return self.prompt(prompt), self.completion(completion)
 
 
 class TemplateEncoder:
-    """Of a tokenizer with transformers' manners. A conversation is what its chat template makes of it."""
+    """A tokenizer with the interface of transformers; conversations are rendered by its chat template."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -58,6 +59,7 @@ class TemplateEncoder:
         if getattr(self.tokenizer, "chat_template", None) is None:
             raise TypeError("this model has no chat template")
         render = self.tokenizer.apply_chat_template
+        # The completion is the difference of two renderings, because templates write marks around the answer.
         prompt = render(messages[:-1], tokenize=False, add_generation_prompt=True)
         whole = render(messages, tokenize=False, add_generation_prompt=False)
         if not whole.startswith(prompt):
@@ -65,9 +67,10 @@ class TemplateEncoder:
         return self._bare(prompt), self._bare(self._to_its_end(whole[len(prompt) :]))
 
     def _bare(self, text: str) -> list[int]:
+        # The template has written the special tokens already.
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _to_its_end(self, answer: str) -> str:
-        """Without what a template sets after the token at which sampling stops."""
+        """Cut what a template writes after the end token: a sampled reply would never contain it."""
         end, cut = getattr(self.tokenizer, "eos_token", None), answer.rstrip()
         return cut if end and cut.endswith(end) else answer

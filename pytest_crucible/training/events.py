@@ -1,4 +1,4 @@
-"""Training as events: each step, and the checkpoint that it comes to."""
+"""Events of a training: each step, and the checkpoint at its end."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable
 
 from pytest_crucible.records import Emit, Event
-from pytest_crucible.training.log import Log
-from pytest_crucible.training.trained import Trained
+from pytest_crucible.training.adapter_store import TrainedAdapter
+from pytest_crucible.training.log import TrainingLog
 
 
-def steps_told(watch: Callable[[Log], None], emit: Emit, adapter: str) -> Callable[[Log], None]:
-    """Watches a training as `watch` does, and tells of each step."""
+def emit_steps(watch: Callable[[TrainingLog], None], emit: Emit, adapter: str) -> Callable[[TrainingLog], None]:
+    """Return a function that emits an event for each step, then calls `watch`."""
 
-    def told(log: Log) -> None:
+    def watch_and_emit(log: TrainingLog) -> None:
         emit(_step(log, adapter))
         watch(log)
 
-    return told
+    return watch_and_emit
 
 
-def _step(log: Log, adapter: str) -> Event:
+def _step(log: TrainingLog, adapter: str) -> Event:
     seconds = log.seconds[-1]
     facts = {
         "step": len(log.losses),
@@ -33,13 +33,13 @@ def _step(log: Log, adapter: str) -> Event:
     return Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts)
 
 
-def checkpoint_told(emit: Emit, done: Trained, adapter: str, *, now: bool) -> None:
-    """Tell of an adapter that was trained just now."""
-    if not now:
+def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str, *, is_new: bool) -> None:
+    """Emit an event for an adapter that was trained just now; `is_new` is False for one that was loaded."""
+    if not is_new:
         return
-    lineage = done.lineage
+    lineage = trained.lineage
     facts = {
-        "path": lineage.checkpoint or str(done.path),
+        "path": lineage.checkpoint or str(trained.path),
         "sha256": lineage.adapter_sha256,
         "recipe": lineage.recipe,
         "steps": lineage.result.training_steps,

@@ -1,4 +1,4 @@
-"""One process at a time: a lock that ends with its process, however that ends."""
+"""A lock between processes, which the system releases when its process ends, even when it is killed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-PAUSE_S = 0.1
+PAUSE_S = 0.1  # a training takes seconds at least, so that polling ten times a second costs nothing beside it
 
 if sys.platform == "win32":  # pragma: no cover - where coverage is measured it is not
     import msvcrt
 
-    def _taken(file: IO[bytes]) -> bool:
+    def _try_lock(file: IO[bytes]) -> bool:
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -23,7 +23,7 @@ if sys.platform == "win32":  # pragma: no cover - where coverage is measured it 
 else:
     import fcntl
 
-    def _taken(file: IO[bytes]) -> bool:
+    def _try_lock(file: IO[bytes]) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -32,15 +32,15 @@ else:
 
 
 @contextlib.contextmanager
-def alone(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock of that file within the block. `waiting` is called once, when another process holds it now.
+def file_lock(path: Path, wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a file within the block. `wait` is called once where another process holds it.
 
-    The file stays: were it removed, two processes could hold two files of one name.
+    The file is not removed afterwards: two processes could then hold locks on two files of one name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
-        if not _taken(file):
-            waiting()
-            while not _taken(file):
+        if not _try_lock(file):
+            wait()
+            while not _try_lock(file):
                 time.sleep(PAUSE_S)
         yield

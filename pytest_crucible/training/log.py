@@ -1,4 +1,4 @@
-"""What is written down of a training while it goes on."""
+"""The log of a training."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 
 class TrainingStopped(ValueError):
-    """A step that could not be made: a loss or weights that are not finite, or data that mean nothing."""
+    """A step failed: a loss or weights that are not finite, or invalid data."""
 
 
 @dataclass
-class Log:
-    """What every step did."""
+class TrainingLog:
+    """Losses, norms, rates and times of all steps."""
 
     losses: list[float] = field(default_factory=list)
     gradient_norms: list[float | None] = field(default_factory=list)
-    """None of a step whose service does not tell."""
+    """None for a step whose service does not report it."""
     learning_rates: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
-    """Read by each step, prompts included."""
+    """Tokens read by each step, prompts included."""
     seconds: list[float] = field(default_factory=list)
-    """That each step took, from its first batch on."""
+    """Seconds from the first batch of each step to its end."""
     settings: dict[str, set[Any]] = field(default_factory=dict)
     finite: bool = True
-    """False once a loss, a gradient or the weights were not."""
+    """False after a loss, a gradient or a weight that was not finite."""
 
     def note(self, name: str, value: Any) -> None:
-        """A setting that was used; steps may use different ones."""
+        """Record a setting; steps may use different values."""
         self.settings.setdefault(name, set()).add(value)

@@ -1,4 +1,4 @@
-"""A recipe: the function that trains an adapter, and all else that decides the weights before data are read."""
+"""A recipe: the function that trains an adapter, with all that decides the weights besides the data."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.errors import SpecError
-from pytest_crucible.sources import sources
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.function_source import sources
 from pytest_crucible.training.base import Base
 
 KEY_LENGTH = 16
 FORMAT = 1
-"""Raised when the same recipe would make other weights than before."""
+"""Part of every key; raise it when a change of this package makes the same recipe produce other weights."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one adapter is made."""
+    """The way to make one adapter."""
 
     adapter: str
-    """What the configuration calls the adapter."""
+    """The adapter's name in the configuration."""
     name: str
     """module:function"""
     function: Callable[..., object]
@@ -36,49 +36,49 @@ class Recipe:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the function's source and of all that it reads, through the user's own functions."""
-        return sha256_of_function(self.function)
+        """The SHA-256 of the function's source and of all that it reads, through the user's own functions."""
+        return hash_function(self.function)
 
     @cached_property
     def key(self) -> str:
-        """What trained adapters are found by."""
-        said = [FORMAT, self.base.identity, self.sha256, asdict(self.spec)]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:KEY_LENGTH]
+        """The key under which trained adapters are stored."""
+        parts = [FORMAT, self.base.identity, self.sha256, asdict(self.spec)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:KEY_LENGTH]
 
     @property
     def folder(self) -> Path:
-        """Where the recipe is written."""
+        """The folder of the recipe's source file."""
         return Path(inspect.getsourcefile(inspect.unwrap(self.function)) or ".").resolve().parent
 
 
-def sha256_of_function(function: Callable[..., object]) -> str:
-    """Of its source and of all that it reads, through the user's own functions."""
+def hash_function(function: Callable[..., object]) -> str:
+    """Return the SHA-256 of a function's source and of all that it reads, through the user's own functions."""
     return hashlib.sha256("\n".join(sources(function)).encode()).hexdigest()
 
 
 def find_recipe(adapter: str, name: Any, base: Base, *, lora: Any = None, seed: Any = 0) -> Recipe:
-    """The recipe "module:function" of an adapter; `lora` has the fields of LoraSpec but the seed.
+    """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
 
-    Raises SpecError for a function that cannot be imported, and for settings that mean nothing.
+    Raises SpecError for a function that cannot be imported, and for invalid settings.
     """
     return Recipe(adapter, str(name), find_function(adapter, name), base, _spec(adapter, lora or {}, seed))
 
 
 def find_function(adapter: str, name: Any) -> Callable[..., object]:
-    """The function "module:function". Raises SpecError."""
+    """Import "module:function". Raises SpecError for a missing one, and for anything but a plain function."""
     module, _, attribute = str(name).partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # importing runs the module, which may raise anything
         raise SpecError(
             f"adapter {adapter!r} has recipe {name!r}, which cannot be imported ({type(error).__name__}: {error}): "
             "write 'module:function' of a module on the path"
         ) from error
     if not inspect.isfunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(function):
         raise SpecError(
-            f"adapter {adapter!r} has recipe {name!r}, which is no plain function: write one that takes a trainer"
+            f"adapter {adapter!r} has recipe {name!r}, which is not a plain function: write one that takes a trainer"
         )
-    return function  # type: ignore[no-any-return]  # who wrote it has checked what it takes, not what it is
+    return function  # type: ignore[no-any-return]  # isfunction has checked it
 
 
 def _spec(adapter: str, lora: Any, seed: Any) -> LoraSpec:

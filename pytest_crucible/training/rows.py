@@ -1,4 +1,4 @@
-"""From rows of text to what a trainer takes."""
+"""Encodes rows of text as the data that a trainer learns from."""
 
 from __future__ import annotations
 
@@ -9,48 +9,49 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.datasets.jsonl import read_rows
-from pytest_crucible.embedded.batches import Datum
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.training.encoding import Encoder
 
-_WANTED = "write 'prompt' and 'completion', or 'messages' with the completion last"
+_EXPECTED = "write 'prompt' and 'completion', or 'messages' with the completion last"
 
 
-def datums(rows: Path | Iterable[Mapping[str, Any]], encoder: Encoder, context: int | None) -> list[Datum]:
-    """One datum a row: prompt, completion and the end token, of which the prompt does not count.
+def encode_rows(rows: Path | Iterable[Mapping[str, Any]], encoder: Encoder, context: int | None) -> list[Datum]:
+    """Return one datum a row: prompt, completion and end token, of which the prompt has no weight in the loss.
 
-    Raises DatasetError, with the row, for one without text or longer than the context.
+    Raises DatasetError, with the row, for a row without text and for one longer than the context.
     """
-    found = [_datum(where, *_tokens(where, row, encoder), context) for where, row in _numbered(rows)]
-    if not found:
-        raise DatasetError(f"the rows to train on are empty: {_WANTED}")
-    return found
+    encoded = [_make_datum(where, *_encode(where, row, encoder), context) for where, row in _number_rows(rows)]
+    if not encoded:
+        raise DatasetError(f"the rows to train on are empty: {_EXPECTED}")
+    return encoded
 
 
-def _numbered(rows: Path | Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _number_rows(rows: Path | Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if isinstance(rows, Path):
         yield from ((f"line {line} of {rows}", row) for line, row in read_rows(rows, what="training data"))
     else:
         yield from ((f"row {number} to train on", row) for number, row in enumerate(rows, start=1))
 
 
-def _tokens(where: str, row: Any, encoder: Encoder) -> tuple[list[int], list[int]]:
-    """Of the prompt and of the completion."""
-    given = row if isinstance(row, Mapping) else {}
-    if "messages" in given:
+def _encode(where: str, row: Any, encoder: Encoder) -> tuple[list[int], list[int]]:
+    """Return the tokens of prompt and completion. Raises DatasetError."""
+    fields = row if isinstance(row, Mapping) else {}
+    if "messages" in fields:
         try:
-            return encoder.conversation(given["messages"])
+            return encoder.conversation(fields["messages"])
         except TypeError as error:
-            raise DatasetError(f"{where} has no text to train on: {error}; {_WANTED}") from None
-    prompt, completion = given.get("prompt"), given.get("completion")
+            raise DatasetError(f"{where} has no text to train on: {error}; {_EXPECTED}") from None
+    prompt, completion = fields.get("prompt"), fields.get("completion")
     if not isinstance(prompt, str) or not isinstance(completion, str):
-        raise DatasetError(f"{where} has no text to train on: {_WANTED}")
+        raise DatasetError(f"{where} has no text to train on: {_EXPECTED}")
     return encoder.prompt(prompt), encoder.completion(completion)
 
 
-def _datum(where: str, asked: list[int], answer: list[int], context: int | None) -> Datum:
-    tokens = asked + answer
+def _make_datum(where: str, prompt: list[int], completion: list[int], context: int | None) -> Datum:
+    tokens = prompt + completion
     if context is not None and len(tokens) - 1 > context:
         raise DatasetError(f"{where} has {len(tokens) - 1} tokens, the model's context is {context}: shorten it")
-    weights = np.repeat([0.0, 1.0], [len(asked) - 1, len(answer)]).astype(np.float32)
+    # Tokens are predicted from those before: the first target is the second token, so the prompt has one target less.
+    weights = np.repeat([0.0, 1.0], [len(prompt) - 1, len(completion)]).astype(np.float32)
     return Datum(tokens[:-1], {"target_tokens": np.asarray(tokens[1:]), "weights": weights})

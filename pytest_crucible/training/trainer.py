@@ -1,4 +1,4 @@
-"""What a recipe is handed: a trainer, which writes down by itself how training goes."""
+"""The trainer that a recipe gets as its argument; it logs each step by itself."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.embedded.adam import AdamParams, NotFinite
-from pytest_crucible.embedded.batches import Datum
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.embedded.training import Trained
+from pytest_crucible.local_model.adam import AdamParams, NotFinite
+from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.training.encoding import Encoder
-from pytest_crucible.training.log import Log, TrainingStopped
-from pytest_crucible.training.rows import datums
+from pytest_crucible.training.log import TrainingLog, TrainingStopped
+from pytest_crucible.training.rows import encode_rows
 
 GRADIENT_NORM = "grad_norm:mean"
-"""What Tinker calls it."""
+"""Tinker's name of this metric."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Where the weights of an adapter are: in a file of this hash, or with a service."""
+class SavedWeights:
+    """The place of an adapter's weights: a file with this hash, or a checkpoint and a state on a service."""
 
     adapter_sha256: str = ""
     checkpoint: str = ""
@@ -34,7 +34,7 @@ class Kept:
 class RecipeTrainer(ABC):
     """An adapter in training, with `tokenizer`, `seed`, `datums(rows)` and `step(batch)`.
 
-    A step that fails raises TrainingStopped; what is kept then is the last adapter that is known to be good.
+    A step that fails raises TrainingStopped; the last adapter with a finite loss is kept then.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class RecipeTrainer(ABC):
         *,
         folder: Path,
         context: int | None,
-        watch: Callable[[Log], None] = lambda log: None,
+        watch: Callable[[TrainingLog], None] = lambda log: None,
     ) -> None:
-        """`folder` is where relative paths of data begin; `watch` is told after each step."""
+        """Paths of data are relative to `folder`; `watch` is called after each step."""
         self.spec, self.seed = spec, spec.seed
-        self.log = Log()
+        self.log = TrainingLog()
         self.parent: str | None = None
-        """SHA-256 or path of the checkpoint that training went on from."""
+        """SHA-256 or path of the checkpoint that training started from."""
         self.files: set[Path] = set()
         self._encoder, self._context = encoder, context
         self._folder = folder
@@ -61,21 +61,21 @@ class RecipeTrainer(ABC):
 
     @property
     def tokenizer(self) -> Any:
-        """Of the base model."""
+        """The base model's tokenizer."""
         return self._encoder.tokenizer
 
     def datums(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Datum]:
-        """Rows to train on, of which only the completion counts: a JSONL file beside the recipe, or mappings.
+        """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
 
         A row has `prompt` and `completion`, or `messages`, the last of which is the completion. Raises DatasetError.
         """
         if isinstance(rows, str | Path):
             rows = self._folder / Path(rows).expanduser()
             self.files.add(rows)
-        return datums(rows, self._encoder, self._context)
+        return encode_rows(rows, self._encoder, self._context)
 
     def start_from(self, checkpoint: str | Path) -> None:
-        """Go on from an adapter that was trained before: it is this one's parent. Before the first step."""
+        """Start from an adapter that was trained before, which becomes the parent. Raises ValueError after the first step."""
         if self.log.losses or any(self._sums):
             raise ValueError("training has begun: call start_from before the first step")
         self.parent = self._load(checkpoint)
@@ -89,76 +89,79 @@ class RecipeTrainer(ABC):
         config: Mapping[str, float] | None = None,
         **adam: float,
     ) -> float:
-        """One step: the gradients of a batch and Adam's move along them. Returns the loss per counted token.
+        """Make one step of Adam along the gradients of a batch. Returns the loss per counted token.
 
-        `config` is the loss's, further keywords are those of `AdamParams`. Raises TypeError for others.
+        `config` configures the loss; further keywords are those of `AdamParams`. Raises TypeError for others.
         """
         if unknown := sorted(set(adam) - set(AdamParams.__dataclass_fields__)):
-            taken = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config"))
-            raise TypeError(f"step has no argument {unknown[0]!r}: it takes {taken}")
+            arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config"))
+            raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
         self.forward_backward(batch, loss, config)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
 
     def forward_backward(
         self, data: Sequence[Datum], loss: str, config: Mapping[str, float] | None = None, *, forward_only: bool = False
-    ) -> Trained:
-        """Loss, log-probability of every target, and gradients, which are added to those since the last step."""
+    ) -> GradientResult:
+        """Return loss and log-probabilities of a batch; its gradients are added to those since the last step."""
         if not forward_only:
+            # Several batches may add up to one step, which began with the first of them.
             self._began = self._began or time.perf_counter()
         try:
-            found = self._pass(data, loss, config or {}, forward_only=forward_only)
+            output = self._pass(data, loss, config or {}, forward_only=forward_only)
         except ValueError as error:
-            raise self._stopped(error) from None
+            raise self._training_error(error) from None
         if not forward_only:
             self._remember()
-            self._sums[0] += float(found.loss)
-            self._sums[1] += _counted(data)
-            self._tokens += sum(len(one.tokens) for one in data)
+            self._sums[0] += float(output.loss)
+            self._sums[1] += _count_weights(data)
+            self._tokens += sum(len(datum.tokens) for datum in data)
             for name, value in {"loss": loss, "rows": len(data), **(config or {})}.items():
                 self.log.note(name, value)
-        return found
+        return output
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
-        """Move the adapter along the gradients, and forget them."""
+        """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
         used = params or AdamParams()
         try:
             metrics = self._move(used)
         except ValueError as error:
-            raise self._stopped(error) from None
+            raise self._training_error(error) from None
         self._write_down(metrics.get(GRADIENT_NORM), used)
         self._watch(self.log)
         return metrics
 
-    # -- what trainers of different bases do in their own way ---------------------------------------------------------
+    # -- differs between bases ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def sampler(self) -> Any:
-        """The adapter as it is now, to sample from."""
+        """Return a sampler of the current adapter."""
 
     @abstractmethod
-    def save(self, folder: Path) -> Kept:
-        """Keep the adapter; of one that stopped, the last good one. What is a file is written to the folder."""
+    def save(self, folder: Path) -> SavedWeights:
+        """Save the adapter; after a failed step, the last good one. Files are written to the folder."""
 
     @abstractmethod
-    def _pass(self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool) -> Trained:
-        """Raises ValueError for what cannot be trained on, NotFinite for a loss that is not."""
+    def _pass(
+        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+    ) -> GradientResult:
+        """Return loss and outputs of a batch. Raises ValueError for invalid data, NotFinite for a loss that is not finite."""
 
     @abstractmethod
     def _move(self, params: AdamParams) -> dict[str, float]:
-        """Raises ValueError without gradients, NotFinite for weights that are not finite."""
+        """Make a step. Raises ValueError without gradients, NotFinite for weights that are not finite."""
 
     @abstractmethod
     def _remember(self) -> None:
-        """The weights as they are now have given a finite loss."""
+        """Remember the current weights, which have given a finite loss."""
 
     @abstractmethod
     def _load(self, checkpoint: str | Path) -> str:
-        """Take the weights of a checkpoint; returns what the lineage calls it."""
+        """Load the weights of a checkpoint; returns its name in the lineage."""
 
     # -- the log ------------------------------------------------------------------------------------------------------
 
-    def _stopped(self, error: ValueError) -> TrainingStopped:
+    def _training_error(self, error: ValueError) -> TrainingStopped:
         if not isinstance(error, NotFinite):
             return TrainingStopped(str(error))
         self.log.finite = False
@@ -168,6 +171,7 @@ class RecipeTrainer(ABC):
         total, counted = self._sums
         self._sums = [0.0, 0.0]
         self.log.losses.append(total / counted if counted else total)
+        # NaN cannot be compared with a target: it counts as not reported.
         self.log.gradient_norms.append(None if norm is None or math.isnan(norm) else float(norm))
         self.log.tokens.append(self._tokens)
         now = time.perf_counter()
@@ -179,6 +183,6 @@ class RecipeTrainer(ABC):
             self.log.note(name, value)
 
 
-def _counted(data: Sequence[Datum]) -> float:
-    """How many tokens count; rows, where a loss weighs them by advantages."""
-    return sum(float(one.inputs["weights"].sum()) if "weights" in one.inputs else 1.0 for one in data)
+def _count_weights(data: Sequence[Datum]) -> float:
+    """Return the number of tokens that count in the loss; of rows, where a loss weighs them by advantages."""
+    return sum(float(datum.inputs["weights"].sum()) if "weights" in datum.inputs else 1.0 for datum in data)

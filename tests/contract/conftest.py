@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tinker_http import SHAPE, Http
 
-from pytest_crucible.embedded.checkpoints import save_base
-from pytest_crucible.embedded.server.process import LocalServer
-from pytest_crucible.embedded.shape import initial_weights
-from pytest_crucible.embedded.tokens import Tokenizer, train_tokenizer
+from pytest_crucible.local_model.checkpoints import save_base
+from pytest_crucible.local_model.config import initial_weights
+from pytest_crucible.local_model.server.process import LocalServer
+from pytest_crucible.local_model.tokens import Tokenizer, train_tokenizer
 
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
 

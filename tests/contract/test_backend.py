@@ -14,17 +14,17 @@ from memory_replies import MemoryReplies
 from openai_server import OpenAIServer
 
 from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
-from pytest_crucible.backends import Listed, recorded_rows
-from pytest_crucible.backends.cached import Cached
-from pytest_crucible.backends.caching import Caching
-from pytest_crucible.backends.ensembles.ensemble import Ensemble, ensemble
+from pytest_crucible.backends import KnowsItsSamples, recorded_rows
+from pytest_crucible.backends.cache.cached import Cached
+from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.context import BackendContext, ignore_event
+from pytest_crucible.backends.ensembles.ensemble import Ensemble, make_ensemble
 from pytest_crucible.backends.ensembles.polling import Member
-from pytest_crucible.backends.ensembles.rules import read_rules
+from pytest_crucible.backends.ensembles.settings import read_rules
 from pytest_crucible.backends.openai.backend import OpenAIBackend
 from pytest_crucible.backends.openai.backend import open_openai as openai_backend
-from pytest_crucible.backends.sharing import Shared, untold
-from pytest_crucible.backends.stack import stacked
-from pytest_crucible.backends.wrapping import Wrapper
+from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}
@@ -50,7 +50,7 @@ def open_ensemble(answers: Mapping[str, str]) -> Ensemble:
     members = {**alike, "v3": ScriptedBackend(lambda request: "else", identity="else")}
     adapter = Adapter(name="trio", backend="ensemble", options={"ensemble": list(members)})
     asked = [Member(name=name, backend=backend) for name, backend in members.items()]
-    return ensemble("trio", asked, read_rules(adapter), untold)
+    return make_ensemble("trio", asked, read_rules(adapter), ignore_event)
 
 
 def open_openai(answers: Mapping[str, str]) -> OpenAIBackend:
@@ -63,14 +63,14 @@ def open_openai(answers: Mapping[str, str]) -> OpenAIBackend:
 
 
 def open_cached(answers: Mapping[str, str]) -> Cached:
-    return Cached(open_scripted(answers), Caching(replies=MemoryReplies()), untold)
+    return Cached(open_scripted(answers), CachePolicy(replies=MemoryReplies()), ignore_event)
 
 
 def open_stacked(answers: Mapping[str, str]) -> Backend:
     """Through the whole stack, few at a time."""
     asking = {"limit": {"concurrency": 2}, "timeout_s": 10}
     adapter = Adapter(name="v2", backend="scripted", options={}, parameters={}, asking=asking)
-    return stacked(open_scripted(answers), adapter, Shared())
+    return wrap_backend(open_scripted(answers), adapter, BackendContext())
 
 
 OPENERS: dict[str, Opener] = {
@@ -170,7 +170,7 @@ def test_asking_does_not_change_its_identity(backend):
 
 
 def test_one_that_knows_its_samples_knows_them_all(backend):
-    if not isinstance(backend, Listed):
+    if not isinstance(backend, KnowsItsSamples):
         pytest.skip("answers whatever it is asked")
 
     assert backend.samples() == set(ANSWERS)

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from pytest_crucible.cli import COMMANDS, DID_NOT_HOLD, HELD, INTERRUPTED, USAGE, main
+from pytest_crucible.builtin import COMMANDS
+from pytest_crucible.cli import DID_NOT_HOLD, HELD, INTERRUPTED, USAGE, main
 from pytest_crucible.commands import metrics
 
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"

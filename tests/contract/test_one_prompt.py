@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, sampled_tokens
 
-from pytest_crucible.backends.local import local, open_engine
-from pytest_crucible.backends.tinker import TinkerBackend, prompt_tokens
-from pytest_crucible.embedded.chat import rendered
+from pytest_crucible.backends.local import load_local, open_engine
+from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens
+from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
+from pytest_crucible.local_model.chat import render_prompt
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.tinkering.adapters import own_tokenizer
 
 SYSTEM = {"role": "system", "content": "claim 7 of document 49\nis supported."}
 USER = {"role": "user", "content": "which document is it?"}
@@ -60,19 +60,19 @@ def hosted(request: pytest.FixtureRequest, server, home, monkeypatch) -> Iterato
     service = tinker.ServiceClient(base_url=server.url, api_key=server.key)
     made = service.create_sampling_client(base_model=str(home))
     client = made.result(timeout=WAIT_S) if hasattr(made, "result") else made
-    tokenizer = own_tokenizer(str(home)) if request.param == "own" else client.get_tokenizer()
+    tokenizer = load_local_tokenizer(str(home)) if request.param == "own" else client.get_tokenizer()
     yield TinkerBackend(client, tokenizer, identity="a")
     if hasattr(service, "close"):
         service.close("success").result(timeout=WAIT_S)
 
 
 def wanted_tokens(given: Any, tokenizer: Any) -> list[int]:
-    return tokenizer.encode(given if isinstance(given, str) else rendered(given)) or [tokenizer.eos]
+    return tokenizer.encode(given if isinstance(given, str) else render_prompt(given)) or [tokenizer.eos]
 
 
 @pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS)
 def test_the_session_renders_what_was_meant(home, tokenizer, given):
-    assert prompt_tokens(given, own_tokenizer(str(home))) == wanted_tokens(given, tokenizer)
+    assert prompt_tokens(given, load_local_tokenizer(str(home))) == wanted_tokens(given, tokenizer)
 
 
 @pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS)
@@ -104,7 +104,7 @@ def test_the_chat_endpoint_asks_the_same(server, http_client, sampler, tokenizer
 
 @pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS)
 def test_local_and_tinker_answer_the_same(base, hosted, tokenizer, given):
-    here = answered(local(open_engine(base), None, name="a"), request(given))
+    here = answered(load_local(open_engine(base), None, name="a"), request(given))
     there = answered(hosted, request(given))
 
     assert here.input_tokens == there.input_tokens == len(wanted_tokens(given, tokenizer))
@@ -121,7 +121,7 @@ LONG = {"as long": SHAPE.context, "longer": SHAPE.context + 1, "much longer": 5 
 def test_local_answers_nothing_cut_by_length(base, length):
     engine = open_engine(base)
     text = engine.tokenizer.decode([ord("~")] * length)
-    reply = answered(local(engine, None, name="a"), request(text))
+    reply = answered(load_local(engine, None, name="a"), request(text))
 
     assert (reply.text, reply.input_tokens, reply.output_tokens, reply.finish) == ("", length, 0, "length")
 
@@ -149,7 +149,7 @@ def test_the_openai_endpoint_refuses_in_openais_words(server, length, path):
 def test_one_token_less_is_read(base, server, hosted):
     engine, tokens = open_engine(base), [ord("~")] * (SHAPE.context - 1)
     replies = [
-        answered(local(engine, None, name="a"), request(engine.tokenizer.decode(tokens))),
+        answered(load_local(engine, None, name="a"), request(engine.tokenizer.decode(tokens))),
         answered(hosted, request(tokens)),
     ]
     status, answer = OpenAI(server).complete(prompt=tokens, max_tokens=5, temperature=0.0)

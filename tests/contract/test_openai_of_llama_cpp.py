@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.backends.openai.backend import OpenAIBackend, open_openai
-from pytest_crucible.errors import Refused, Retryable
 from pytest_crucible.records import Adapter, Reply, Request
+from pytest_crucible.records.errors import Refused, Retryable
 
 PYTHON = os.environ.get("CRUCIBLE_LLAMA_PYTHON", "")
 READY_S = 60

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.backends.openai.backend import OpenAIBackend, open_openai
-from pytest_crucible.errors import Refused
 from pytest_crucible.records import Adapter, Reply, Request
+from pytest_crucible.records.errors import Refused
 
 Ask = Callable[..., Reply]
 
@@ -82,10 +82,10 @@ def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"model": "gpt-4"}, "there is no model 'gpt-4'.*; is there a model 'gpt-4' at this server"),
-        ({"stream": True}, "does not take 'stream'.*stream is not supported here"),
-        ({"parameters": {"temperature": -1.0}}, "does not take 'temperature'"),
-        ({"extra_body": {"echo": True}}, "does not take 'echo'"),
+        ({"model": "gpt-4"}, "there is no model 'gpt-4'.*; check that this server has a model 'gpt-4'"),
+        ({"stream": True}, "does not accept 'stream'.*stream is not supported by this server: leave it out"),
+        ({"parameters": {"temperature": -1.0}}, "does not accept 'temperature'"),
+        ({"extra_body": {"echo": True}}, "does not accept 'echo'"),
     ],
     ids=["model", "stream", "temperature", "extra body"],
 )

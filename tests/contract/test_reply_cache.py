@@ -13,7 +13,7 @@ import pytest
 from memory_replies import MemoryReplies
 from sqlalchemy import update
 
-from pytest_crucible.backends.caching import Kept, KnownAdapter, ReplyCache
+from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter, ReplyCache
 from pytest_crucible.records import Reply
 from pytest_crucible.store import schema
 from pytest_crucible.store.replies import StoredReplies
@@ -60,21 +60,21 @@ def stored(location: str) -> Iterator[StoredReplies]:
     store.close()
 
 
-def kept(text: str = "4", *, at: float = 1.5) -> Kept:
-    return Kept(reply=Reply(text=text), identity="v2", at=at)
+def kept(text: str = "4", *, at: float = 1.5) -> CachedReply:
+    return CachedReply(reply=Reply(text=text), identity="v2", at=at)
 
 
-def unmarked(found: Kept | None) -> Kept | None:
+def unmarked(found: CachedReply | None) -> CachedReply | None:
     """As it was put: what is found says that it is cached, and nothing else has changed."""
     assert found is None or found.reply.cached
     return found and replace(found, reply=replace(found.reply, cached=False))
 
 
-def got(cache: ReplyCache, key: str = KEY) -> Kept | None:
+def got(cache: ReplyCache, key: str = KEY) -> CachedReply | None:
     return unmarked(asyncio.run(cache.get(key)))
 
 
-def after(opening: Open, *puts: Kept, overwrite: bool = False) -> Kept | None:
+def after(opening: Open, *puts: CachedReply, overwrite: bool = False) -> CachedReply | None:
     """What a later session finds."""
     for one in puts:
         with opening() as cache:
@@ -89,7 +89,7 @@ def test_what_is_not_there_is_none(opening):
 
 
 def test_a_reply_comes_back_whole_with_whose_it_is_and_when_it_was_given(opening):
-    one = Kept(reply=WHOLE, identity="https://host/v1#v2 Ω", at=1_700_000_000.25)
+    one = CachedReply(reply=WHOLE, identity="https://host/v1#v2 Ω", at=1_700_000_000.25)
 
     assert after(opening, one) == one
 
@@ -146,13 +146,13 @@ def test_overwriting_takes_the_place_of_what_is_there(opening):
     "value", [(1, 2), {1: "one"}, float("nan"), {2, 3}, object()], ids=lambda value: type(value).__name__
 )
 def test_a_reply_that_would_come_back_as_another_is_not_kept(opening, value):
-    assert after(opening, Kept(reply=Reply(text="4", value=value), identity="v2", at=1.0)) is None
+    assert after(opening, CachedReply(reply=Reply(text="4", value=value), identity="v2", at=1.0)) is None
 
 
 def test_many_are_found_at_a_time_each_its_own(opening):
     keys = [f"{number:064d}" for number in range(1200)]
 
-    async def everything(cache: ReplyCache) -> list[Kept | None]:
+    async def everything(cache: ReplyCache) -> list[CachedReply | None]:
         return await asyncio.gather(*(cache.get(key) for key in keys))
 
     with opening() as cache:
@@ -165,7 +165,7 @@ def test_many_are_found_at_a_time_each_its_own(opening):
 
 
 def test_who_stops_waiting_holds_nobody_up(opening):
-    async def patient_and_not(cache: ReplyCache) -> Kept | None:
+    async def patient_and_not(cache: ReplyCache) -> CachedReply | None:
         impatient = asyncio.create_task(cache.get(KEY))
         await asyncio.sleep(0)
         impatient.cancel()
@@ -179,18 +179,18 @@ def test_who_stops_waiting_holds_nobody_up(opening):
 def test_an_adapter_that_was_introduced_is_recognised_by_its_settings_when_something_was_asked(opening):
     v2 = KnownAdapter(settings="s" * 64, identity="v2", files={"train.jsonl": "f" * 64})
     with opening() as cache:
-        cache.introduce(v2)
+        cache.remember_adapter(v2)
     with opening() as cache:
-        unasked = cache.recognise(v2.settings)
-        cache.introduce(v2)
+        unasked = cache.find_adapter(v2.settings)
+        cache.remember_adapter(v2)
         got(cache)
     with opening() as cache:
-        recognised = cache.recognise(v2.settings)
-        cache.introduce(KnownAdapter(settings=v2.settings, identity="v2 trained again"))
+        recognised = cache.find_adapter(v2.settings)
+        cache.remember_adapter(KnownAdapter(settings=v2.settings, identity="v2 trained again"))
         got(cache)
     with opening() as cache:
-        now = cache.recognise(v2.settings)
-        stranger = cache.recognise("t" * 64)
+        now = cache.find_adapter(v2.settings)
+        stranger = cache.find_adapter("t" * 64)
 
     assert (recognised, stranger) == (v2, None)
     assert now == KnownAdapter(settings=v2.settings, identity="v2 trained again")

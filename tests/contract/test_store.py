@@ -13,38 +13,41 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, func, select, update
 
-from pytest_crucible.errors import SpecError, StoreError
 from pytest_crucible.records import (
     Arm,
+    CachedReplies,
     Contrast,
     Event,
     Fingerprint,
-    FromCache,
     Lost,
     MetricFacts,
+    ModelCall,
     Observation,
     Outcome,
     Plan,
     Reply,
-    Reused,
+    ReusedAnswers,
     Sample,
     Target,
+    Unit,
     Verdict,
 )
+from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import schema, tables
-from pytest_crucible.store.answers import (
+from pytest_crucible.store.conversations import load_conversations
+from pytest_crucible.store.events import load_events
+from pytest_crucible.store.history import add_tag, list_runs
+from pytest_crucible.store.outcomes import (
     cached_replies,
-    copy_answers,
+    copy_outcomes,
     find_arm,
     group_names,
-    load_answers,
+    load_outcomes,
     reply_texts,
     reused_answers,
     sample_ids,
 )
-from pytest_crucible.store.clearing import clear, clearable
-from pytest_crucible.store.events import load_events
-from pytest_crucible.store.history import add_tag, listed_runs
+from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
@@ -104,8 +107,8 @@ def entered(store: RunStore, run: str = "run1", fingerprint: str = "same") -> tu
 
 
 def answered(position: int, epoch: int = 0, text: str = "4") -> tuple[Outcome, list[Observation], list[Lost]]:
-    outcome = Outcome(0, position, epoch, reply=Reply(text=text, input_tokens=3, latency_s=0.25), started=1.5)
-    return outcome, [Observation(0, position, epoch, "exact", True)], []
+    outcome = Outcome(Unit(position, 0, 0, epoch), reply=Reply(text=text, input_tokens=3, latency_s=0.25), started=1.5)
+    return outcome, [Observation(Unit(position, 0, 0, epoch), "exact", True)], []
 
 
 def write(store: RunStore, arm: int, *units: tuple[Outcome, list[Observation], list[Lost]]) -> None:
@@ -261,17 +264,17 @@ def test_all_that_a_unit_can_be_comes_back(store):
     experiment, arm = entered(store)
     write(
         store, arm,
-        (Outcome(0, 0, 0, reply=Reply(text="4")),
-         [Observation(0, 0, 0, "exact", True), Observation(0, 0, 0, "seconds", 0.5)], []),
-        (Outcome(0, 0, 1, reply=Reply(text="5")),
-         [Observation(0, 0, 1, "exact", None, "no number"), Observation(0, 0, 1, "topic", "sums")], []),
-        (Outcome(0, 1, 0, failure="timeout", detail="1 s"), [], []),
-        (Outcome(0, 1, 1, skipped=True), [], []),
-        (Outcome(0, 2, 0, lost="error", detail="503"), [], [Lost(0, 2, 0, None, "error", "503")]),
-        (Outcome(0, 3, 0, reply=Reply(text="")), [], [Lost(0, 3, 0, "exact", "scorer", "raised")]),
+        (Outcome(Unit(0, 0, 0, 0), reply=Reply(text="4")),
+         [Observation(Unit(0, 0, 0, 0), "exact", True), Observation(Unit(0, 0, 0, 0), "seconds", 0.5)], []),
+        (Outcome(Unit(0, 0, 0, 1), reply=Reply(text="5")),
+         [Observation(Unit(0, 0, 0, 1), "exact", None, "no number"), Observation(Unit(0, 0, 0, 1), "topic", "sums")], []),
+        (Outcome(Unit(1, 0, 0, 0), failure="timeout", detail="1 s"), [], []),
+        (Outcome(Unit(1, 0, 0, 1), skipped=True), [], []),
+        (Outcome(Unit(2, 0, 0, 0), lost="error", detail="503"), [], [Lost(Unit(2, 0, 0, 0), None, "error", "503")]),
+        (Outcome(Unit(3, 0, 0, 0), reply=Reply(text="")), [], [Lost(Unit(3, 0, 0, 0), "exact", "scorer", "raised")]),
     )  # fmt: skip
 
-    answers = load_answers(store, experiment, 0)
+    answers = load_outcomes(store, experiment, 0)
     units = zip(answers.positions, answers.epochs, answers.failures, answers.skipped, strict=True)
     assert sorted(units) == [
         (0, 0, None, False), (0, 1, None, False), (1, 0, "timeout", False), (1, 1, None, True), (3, 0, None, False),
@@ -283,27 +286,31 @@ def test_all_that_a_unit_can_be_comes_back(store):
     ]
     assert list(answers.scores["seconds"].values) == [0.5]
     assert answers.labels == {"topic"}
-    assert sorted(answers.lost, key=lambda one: one.position) == [
-        Lost(0, 2, 0, None, "error", "503"),
-        Lost(0, 3, 0, "exact", "scorer", "raised"),
+    assert sorted(answers.lost, key=lambda one: one.unit.position) == [
+        Lost(Unit(2, 0, 0, 0), None, "error", "503"),
+        Lost(Unit(3, 0, 0, 0), "exact", "scorer", "raised"),
     ]
 
 
 def test_an_arm_without_answers_is_empty(store):
     experiment, _ = entered(store)
 
-    answers = load_answers(store, experiment, 0)
+    answers = load_outcomes(store, experiment, 0)
     assert (list(answers.positions), dict(answers.scores), list(answers.lost)) == ([], {}, [])
 
 
 def test_writing_a_unit_twice_changes_nothing(store):
     experiment, arm = entered(store)
     write(store, arm, answered(0))
-    other = (Outcome(0, 0, 0, reply=Reply(text="changed")), [Observation(0, 0, 0, "exact", False)], [])
+    other = (
+        Outcome(Unit(0, 0, 0, 0), reply=Reply(text="changed")),
+        [Observation(Unit(0, 0, 0, 0), "exact", False)],
+        [],
+    )
     write(store, arm, other, other)
 
     assert (rows(store, schema.replies, arm), rows(store, schema.observations, arm)) == (1, 1)
-    assert list(load_answers(store, experiment, 0).scores["exact"].values) == [1.0]
+    assert list(load_outcomes(store, experiment, 0).scores["exact"].values) == [1.0]
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
 
 
@@ -324,7 +331,7 @@ def test_a_reply_of_a_megabyte_is_stored_whole(store):
 
 def test_a_failure_without_a_reply_shows_its_detail(store):
     experiment, arm = entered(store)
-    write(store, arm, (Outcome(0, 1, 0, failure="assertion", detail="assert 3 == 4"), [], []))
+    write(store, arm, (Outcome(Unit(1, 0, 0, 0), failure="assertion", detail="assert 3 == 4"), [], []))
 
     assert reply_texts(store, experiment, 0, [0, 1]) == {1: "assert 3 == 4"}
 
@@ -334,7 +341,7 @@ def test_what_was_flushed_is_there(store):
     writer = store.writer()
     writer.add(*with_arm(answered(0), arm))
     writer.flush()
-    there = len(load_answers(store, experiment, 0).positions)
+    there = len(load_outcomes(store, experiment, 0).positions)
     writer.close()
     writer.close()
 
@@ -349,7 +356,7 @@ def test_a_row_that_cannot_be_stored_is_said_by_the_next_add(store):
     """And not swallowed by the thread that writes."""
     _, arm = entered(store)
     writer = store.writer()
-    writer.add(Outcome(0, 0, 0, reply=Reply(text="", input_tokens=2**70)), arm, [], [])
+    writer.add(Outcome(Unit(0, 0, 0, 0), reply=Reply(text="", input_tokens=2**70)), arm, [], [])
 
     with pytest.raises(StoreError, match=r"run store .* \(1 row of this run not saved\)"):
         writer.flush()
@@ -377,7 +384,7 @@ def test_four_threads_of_two_stores_lose_nothing_and_double_nothing(store, locat
         writer.close()
     other.close()
 
-    assert sorted(load_answers(store, experiment, 0).positions) == list(range(1250))
+    assert sorted(load_outcomes(store, experiment, 0).positions) == list(range(1250))
 
 
 # -- events -------------------------------------------------------------------------------------------------------
@@ -414,7 +421,7 @@ def test_events_come_back_counted_and_in_order(store):
 
 def test_what_is_exported_is_what_was_stored(store):
     _, arm = entered(store)
-    lost = (Outcome(0, 1, 0, lost="error"), [], [Lost(0, 1, 0, None, "error", "503")])
+    lost = (Outcome(Unit(1, 0, 0, 0), lost="error"), [], [Lost(Unit(1, 0, 0, 0), None, "error", "503")])
     write(store, arm, answered(0), answered(0, 1, text="5"), lost)
 
     observations, replies = tables.observations(store, "run1"), tables.replies(store, "run1")
@@ -478,20 +485,20 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     write(
         store, source,
         answered(0), answered(0, 1), answered(1),
-        (Outcome(0, 2, 0, lost="error"), [], [Lost(0, 2, 0, None, "error")]),
-        (Outcome(0, 3, 0, reply=Reply(text="")), [], [Lost(0, 3, 0, "exact", "scorer")]),
+        (Outcome(Unit(2, 0, 0, 0), lost="error"), [], [Lost(Unit(2, 0, 0, 0), None, "error")]),
+        (Outcome(Unit(3, 0, 0, 0), reply=Reply(text="")), [], [Lost(Unit(3, 0, 0, 0), "exact", "scorer")]),
     )  # fmt: skip
     experiment, target = entered(store, "run1")
 
-    done = copy_answers(store, source, target, source_run="run0", epochs=2)
+    done = copy_outcomes(store, source, target, source_run="run0", epochs=2)
 
     assert done == {(0, 0), (0, 1), (1, 0), (3, 0)}
-    answers = load_answers(store, experiment, 0)
+    answers = load_outcomes(store, experiment, 0)
     assert len(answers.positions) == 4
     assert sorted(answers.scores["exact"].positions) == [0, 0, 1]
-    assert [(one.position, one.metric) for one in answers.lost] == [(3, "exact")]
+    assert [(one.unit.position, one.metric) for one in answers.lost] == [(3, "exact")]
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
-    assert reused_answers(store, experiment) == {"v2": Reused(run="run0", answers=4)}
+    assert reused_answers(store, experiment) == {"v2": ReusedAnswers(run="run0", answers=4)}
     assert rows(store, schema.replies, source) == 4
 
 
@@ -500,8 +507,8 @@ def test_copying_takes_only_the_planned_epochs(store):
     write(store, source, answered(0), answered(0, 1), answered(0, 2))
     experiment, target = entered(store, "run1")
 
-    assert copy_answers(store, source, target, source_run="run0", epochs=2) == {(0, 0), (0, 1)}
-    assert sorted(load_answers(store, experiment, 0).scores["exact"].epochs) == [0, 1]
+    assert copy_outcomes(store, source, target, source_run="run0", epochs=2) == {(0, 0), (0, 1)}
+    assert sorted(load_outcomes(store, experiment, 0).scores["exact"].epochs) == [0, 1]
 
 
 def test_an_arm_that_was_asked_itself_reuses_nothing(store):
@@ -515,11 +522,11 @@ def test_copying_twice_changes_nothing(store):
     _, source = entered(store, "run0")
     write(store, source, answered(0))
     experiment, target = entered(store, "run1")
-    first = copy_answers(store, source, target, source_run="run0", epochs=2)
+    first = copy_outcomes(store, source, target, source_run="run0", epochs=2)
     write(store, source, answered(1))
 
-    assert copy_answers(store, source, target, source_run="run0", epochs=2) == first == {(0, 0)}
-    assert reused_answers(store, experiment) == {"v2": Reused(run="run0", answers=1)}
+    assert copy_outcomes(store, source, target, source_run="run0", epochs=2) == first == {(0, 0)}
+    assert reused_answers(store, experiment) == {"v2": ReusedAnswers(run="run0", answers=1)}
 
 
 def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store):
@@ -555,7 +562,7 @@ def test_a_run_without_answers_to_an_experiment_is_said(store):
     begin(store, "abc123")
 
     with pytest.raises(
-        SpecError, match=r"run abc123 has no answers to test_math.py::test_sums in .*: compare with a run"
+        SpecError, match=r"run abc123 has no replies of test_math.py::test_sums in .*: compare with a run"
     ):
         store.stored_candidate("abc", PLAN.nodeid)
 
@@ -566,7 +573,7 @@ def test_the_latest_run_is_the_one_that_was_entered_last_whatever_the_clock_says
         store.add_experiment(run, PLAN, SAMPLES)
 
     assert store.find_run() == store.find_run("latest") == "second"
-    assert [one.id for one in listed_runs(store)] == ["second", "first"]
+    assert [one.id for one in list_runs(store)] == ["second", "first"]
 
 
 def test_a_tag_means_the_run_that_was_promoted_last_or_else_tagged_last(store):
@@ -587,7 +594,7 @@ def test_a_tag_means_the_run_that_was_promoted_last_or_else_tagged_last(store):
 
 def cleared(store: RunStore, **what: Any) -> tuple[str, ...]:
     wanted = {"keep_runs": 0, "keep_days": 1.0, "cache_days": None, **what}
-    found = clearable(store, at=datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC), **wanted)
+    found = find_prunable(store, at=datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC), **wanted)
     clear(store, found)
     return found.runs
 
@@ -603,12 +610,12 @@ def aged(store: RunStore, run: str, started: str, status: str = "finished") -> i
 
 def test_old_runs_go_with_all_that_they_have_and_nothing_else_does(store):
     old, young = aged(store, "old", "2026-01-01T00:00:00+00:00"), aged(store, "young", "2026-02-28T20:00:00+00:00")
-    kept = load_answers(store, young, 0)
+    kept = load_outcomes(store, young, 0)
 
     assert cleared(store) == ("old",)
 
-    assert [one.id for one in listed_runs(store)] == ["young"]
-    assert load_answers(store, young, 0) == kept
+    assert [one.id for one in list_runs(store)] == ["young"]
+    assert load_outcomes(store, young, 0) == kept
     assert not store.has_arms(old)
     assert list(tables.observations(store, "old").rows) == []
     assert group_names(store, PLAN.dataset_sha256)  # the young one asks it too
@@ -625,7 +632,7 @@ def test_what_is_tagged_running_or_among_the_newest_stays(store):
     add_tag(store, "tagged", "main", at="")
 
     assert cleared(store, keep_runs=2) == ("a", "killed")
-    assert {one.id for one in listed_runs(store)} == {"tagged", "b", "alive"}
+    assert {one.id for one in list_runs(store)} == {"tagged", "b", "alive"}
 
 
 def test_old_cached_replies_go(store):
@@ -650,7 +657,7 @@ def test_what_an_arm_had_from_the_reply_cache_is_the_sum_over_all_workers(store)
         store.add_requests("run1", PLAN.nodeid, "v2", requests=requests, hits=hits, since=since)
 
     assert cached_replies(store, experiment) == {
-        "v2": FromCache(replies=6, requests=14, since="2001-09-09T01:46:40+00:00")
+        "v2": CachedReplies(replies=6, requests=14, since="2001-09-09T01:46:40+00:00")
     }
     assert cached_replies(store, other) == {}
 
@@ -680,7 +687,7 @@ def test_a_store_of_a_newer_version_is_left_alone(store, location):
 def test_a_store_of_an_earlier_version_gets_what_it_lacks(store, location):
     experiment, _ = entered(store)
     with store.engine.begin() as connection:
-        for one in (one for additions in schema.ADDED for one in additions):
+        for one in (one for additions in reversed(schema.ADDED) for one in additions):
             if isinstance(one, Table):
                 one.drop(connection)
             else:
@@ -704,7 +711,73 @@ def test_a_store_whose_making_was_cut_short_is_completed(store, location):
     again = RunStore(location)
     experiment, arm = entered(again)
     write(again, arm, answered(0))
-    found = load_answers(again, experiment, 0).positions
+    found = load_outcomes(again, experiment, 0).positions
     again.close()
 
     assert list(found) == [0]
+
+
+# -- calls --------------------------------------------------------------------------------------------------------
+
+
+def called(
+    position: int, *prompts: str, reply: str = "4", reasoning: str = ""
+) -> tuple[Outcome, list[Observation], list[Lost]]:
+    """A unit that sent some prompts, and returned the last reply."""
+    replies = [Reply(text=f"{reply}{k}", reasoning=reasoning) for k in range(len(prompts))]
+    calls = [ModelCall(prompt, False, 1, None, "", one) for prompt, one in zip(prompts, replies, strict=True)]
+    outcome = Outcome(Unit(position, 0, 0, 0), reply=replies[-1], calls=calls, sample=SAMPLES[position])
+    return outcome, [], []
+
+
+def test_calls_come_back_as_they_were_sent(store):
+    experiment, arm = entered(store)
+    write(store, arm, called(1, "How many is 1?", "You said 40. Sure?", reasoning="let me see"))
+
+    [talk] = load_conversations(store, experiment, replace(PLAN, arms=PLAN.arms[:1]), 1)
+    assert [(one.call, one.messages, one.text, one.reasoning) for one in talk.calls] == [
+        (1, "How many is 1?", "40", "let me see"),
+        (2, "You said 40. Sure?", "41", "let me see"),
+    ]
+
+
+def test_the_run_that_paid_is_copied_with_the_calls(store):
+    plan = replace(PLAN, arms=PLAN.arms[:1])
+    arms = []
+    for number in range(3):
+        experiment, arm = entered(store, f"run{number}")
+        arms.append(arm)
+        if number:
+            copy_outcomes(store, arms[number - 1], arm, source_run="run0", epochs=2)
+        write(store, arm, called(number, f"prompt {number}"))
+
+    paid = [load_conversations(store, experiment, plan, position)[0].calls[0].paid_by for position in range(3)]
+    assert paid == ["run0", "run1", None]
+
+
+def test_the_calls_of_a_lost_unit_are_not_copied(store):
+    _, source = entered(store, "run0")
+    outcome, _, _ = called(0, "prompt")
+    lost = (Outcome(outcome.unit, lost="error", calls=outcome.calls, sample=outcome.sample), [], [])
+    write(store, source, lost, called(1, "prompt"))
+    _, target = entered(store, "run1")
+    copy_outcomes(store, source, target, source_run="run0", epochs=2)
+
+    assert (rows(store, schema.calls, source), rows(store, schema.calls, target)) == (2, 1)
+
+
+def test_messages_go_with_the_last_call_that_refers_to_them(store):
+    facts = {"started": "2026-01-01T00:00:00+00:00", "seed": 1, "alpha": 0.05, "correction": "holm", "environment": {}}
+    for run in ("run0", "run1"):
+        store.begin_run(run, **facts)
+    _, old = entered(store, "run0")
+    write(store, old, called(0, "in both runs"), called(1, "in one run"))
+    store.end_run("run0", finished="2026-01-01", status="finished")
+    _, new = entered(store, "run1")
+    write(store, new, called(0, "in both runs"))
+    at = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
+    clear(store, find_prunable(store, at=at, keep_runs=1, keep_days=1, cache_days=None))
+
+    with store.engine.connect() as connection:
+        bodies = connection.execute(select(schema.messages.c.body)).scalars().all()
+    assert list(map(bytes, bodies)) == [b'"in both runs"']

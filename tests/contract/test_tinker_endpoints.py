@@ -14,15 +14,19 @@ import pytest
 from tinker_http import PROTOBUF, WAIT_S, Body, Http, OpenAI, ask, forward_backward_message, save
 
 from pytest_crucible.commands import tinker_server
-from pytest_crucible.embedded.losses import LOSSES
-from pytest_crucible.embedded.server.application import ENDPOINTS
-from pytest_crucible.embedded.server.futures import Room
-from pytest_crucible.embedded.server.sessions import CLIENT_CONFIG
-from pytest_crucible.embedded.server.state import FETCH_S
-from pytest_crucible.embedded.server.transport import Limits
+from pytest_crucible.local_model.losses import LOSSES
+from pytest_crucible.local_model.server.application import ENDPOINTS
+from pytest_crucible.local_model.server.futures import Capacity
+from pytest_crucible.local_model.server.sessions import CLIENT_CONFIG
+from pytest_crucible.local_model.server.state import FETCH_S
+from pytest_crucible.local_model.server.transport import Limits
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "tinker-server.md").read_text(encoding="utf-8")
-ROOTS = {"Tinker's endpoints": "/api/v1", "Endpoints in OpenAI's form": "/oai/api/v1", "What it has not": "/api/v1"}
+ROOTS = {
+    "Tinker's endpoints": "/api/v1",
+    "Endpoints in OpenAI's format": "/oai/api/v1",
+    "Endpoints that are missing": "/api/v1",
+}
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -45,10 +49,10 @@ def names(cell: str) -> set[str]:
 
 ROWS = {
     endpoint(row[0], heading): row
-    for heading in ("Tinker's endpoints", "Endpoints in OpenAI's form")
+    for heading in ("Tinker's endpoints", "Endpoints in OpenAI's format")
     for row in table(heading)
 }
-MISSING = [endpoint(row[0], "What it has not") for row in table("What it has not")]
+MISSING = [endpoint(row[0], "Endpoints that are missing") for row in table("Endpoints that are missing")]
 
 
 @dataclass
@@ -181,7 +185,7 @@ def test_the_losses_are_those_that_there_are():
         assert names(rows[name][1]) == set(loss.needs)
         settings = dict(re.findall(r"`(\w+)` ([\d.]+)", rows[name][2]))
         assert {key: float(value) for key, value in settings.items()} == dict(loss.defaults)
-        assert names(rows[name][2]) == {*loss.defaults, *loss.asked}
+        assert names(rows[name][2]) == {*loss.defaults, *loss.required}
 
 
 # The table of errors
@@ -190,7 +194,7 @@ def test_the_losses_are_those_that_there_are():
 def test_numbers_in_the_text_are_the_servers_own():
     assert f"waits for {FETCH_S:g} s, then 408" in PAGE
     assert f"larger than {Limits().body_bytes // 2**20} MiB" in PAGE
-    assert f"more than {Room().unfinished:,} requests wait, or {Limits().connections:,} connections" in PAGE
+    assert f"more than {Capacity().unfinished:,} requests wait, or {Limits().connections:,} connections" in PAGE
     assert set(CLIENT_CONFIG) == names(ROWS["POST /api/v1/client/config"][1])
 
 
@@ -204,7 +208,7 @@ def test_errors_have_the_statuses_of_the_table(server, scene):
     assert http.refused("/session_heartbeat", session_id=finished)[0] == 410
     assert http.refused("/retrieve_future", request_id="none")[0] == 410
     assert http.result(http.post("/optim_step", model_id=scene.model, seq_id=9, adam_params={})["request_id"]) == {
-        "error": "there are no gradients: call forward_backward before each optim_step",
+        "error": "no gradients: call forward_backward before each optim_step",
         "category": "user",
     }
     assert OpenAI(server).complete(prompt="a " * 500)[1]["error"]["code"] == "context_length_exceeded"

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from faulty_tinker import Fault, Faulty, in_time
 
-from pytest_crucible.backends.tinker import TinkerBackend
-from pytest_crucible.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.backends.tinker import health as pulses
+from pytest_crucible.backends.tinker import polling
+from pytest_crucible.backends.tinker.backend import TinkerBackend
+from pytest_crucible.backends.tinker.health import HealthMonitor
+from pytest_crucible.backends.tinker.service import Service
+from pytest_crucible.backends.tinker.service_address import ServiceAddress
 from pytest_crucible.records import Request
-from pytest_crucible.tinkering import pulse as pulses
-from pytest_crucible.tinkering import waiting
-from pytest_crucible.tinkering.places import Place
-from pytest_crucible.tinkering.pulse import Pulse
-from pytest_crucible.tinkering.service import Service
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
 SUBMIT, FETCH = ("/asample",), ("/retrieve_future",)
 
@@ -53,9 +53,9 @@ def opened(hosted, server) -> Iterator[Callable[[], Service]]:
     watching: list[Any] = []
 
     def open_service() -> Service:
-        pulse = Pulse("Tinker", lambda: waiting.health(hosted.url, patience_s=0.4))
+        pulse = HealthMonitor("Tinker", lambda: polling.fetch_health(hosted.url, patience_s=0.4))
         service = Service(
-            Place(hosted.url, server.key),
+            ServiceAddress(hosted.url, server.key),
             tinker,
             name="Tinker",
             wait_s=20,
@@ -198,11 +198,11 @@ def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
     ids=["hang", "cut", "503", "429"],
 )
 def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, sentence):
-    monkeypatch.setattr(waiting, "HEALTH_S", 0.6)
+    monkeypatch.setattr(polling, "HEALTH_S", 0.6)
     hosted.fault = fault
 
     with in_time(5), pytest.raises(SpecError) as told:
-        waiting.check_answers(hosted.url)
+        polling.check_answers(hosted.url)
     assert re.fullmatch(sentence.format(url=re.escape(hosted.url)), str(told.value))
 
 
@@ -210,7 +210,7 @@ def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, sentence
 def test_a_service_that_answers_anything_is_there(hosted, status):
     hosted.fault = Fault("status", status)
 
-    waiting.check_answers(hosted.url)
+    polling.check_answers(hosted.url)
 
 
 def test_a_login_page_is_no_tinker(hosted, opened):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tinker_http import SHAPE, WAIT_S, Http, ask, forward_backward, forward_backward_message, sampled_tokens, save
 
-from pytest_crucible.embedded.server import protobuf
+from pytest_crucible.local_model.server import protobuf
 
 # The service itself
 
@@ -152,7 +152,7 @@ def test_json_instead_of_protobuf_is_refused(server):
         ),
         ("/asample", {"sampling_session_id": 3}, "sampling_session_id must be a string, not '3'"),
         ("/retrieve_future", {}, "request_id is missing"),
-        ("/weights_info", {"tinker_path": "x"}, "'x' is no checkpoint"),
+        ("/weights_info", {"tinker_path": "x"}, "'x' is not a checkpoint path"),
     ],
 )
 def test_a_field_that_is_missing_or_wrong_is_named(http_client, path, body, sentence):
@@ -178,7 +178,7 @@ def test_a_model_says_what_it_is(http_client, model):
         ({"lora_config": {"rank": 0}}, "rank must be between 1"),
         (
             {"lora_config": {"train_attn": False, "train_mlp": False, "train_unembed": False}},
-            "nothing is left to train",
+            "nothing to train: attention, MLP and unembedding are all off",
         ),
         ({"optimizer_config": {"type": "dimuon"}}, "optimizer 'dimuon' is not supported here"),
         ({"model_seq_id": -1}, "model_seq_id must be between 0"),
@@ -195,7 +195,7 @@ def test_a_model_that_cannot_be_made_is_refused(http_client, session, changes, s
 def test_a_step_of_training(server, http_client, model):
     status, submitted = forward_backward(server, forward_backward_message(model, 1))
     output = http_client.protobuf(submitted["request_id"])
-    loss = dict(protobuf.mapping(output, 3))["loss:sum"]
+    loss = dict(protobuf.read_mapping(output, 3))["loss:sum"]
     stepped = http_client.post("/optim_step", model_id=model, seq_id=2, adam_params={"learning_rate": 0.01})
 
     assert status == 200
@@ -218,7 +218,7 @@ def test_a_request_that_is_sent_twice_is_done_once(server, http_client, model):
 @pytest.mark.parametrize(
     ("loss", "inputs", "sentence"),
     [
-        ("grpo", {}, "there is no loss 'grpo' here; wanted one of cross_entropy, importance_sampling"),
+        ("grpo", {}, "unknown loss 'grpo'; use one of cross_entropy, importance_sampling"),
         ("cross_entropy", {"target_tokens": np.full(6, 280)}, "target_tokens must be 0 to 279"),
         ("cross_entropy", {"weights": np.ones(5, np.float32)}, "weights has 5 entries for 6 tokens"),
         ("cross_entropy", {"weights": np.full(6, np.nan, np.float32)}, "weights is not finite"),
@@ -239,7 +239,7 @@ def test_a_step_without_gradients_fails_in_the_result(http_client, model):
     submitted = http_client.post("/optim_step", model_id=model, seq_id=1, adam_params={})
 
     assert http_client.result(submitted["request_id"]) == {
-        "error": "there are no gradients: call forward_backward before each optim_step",
+        "error": "no gradients: call forward_backward before each optim_step",
         "category": "user",
     }
 
@@ -248,7 +248,7 @@ def test_a_model_can_be_unloaded(http_client, model):
     unloaded = http_client.post("/unload_model", model_id=model)
 
     assert http_client.result(unloaded["request_id"]) == {"type": "unload_model", "model_id": model}
-    assert "not loaded (any more)" in save(http_client, model, 1, path="late")["error"]
+    assert "is not loaded: create it, or load a checkpoint" in save(http_client, model, 1, path="late")["error"]
 
 
 # Checkpoints
@@ -321,7 +321,7 @@ def test_a_name_that_is_no_name_is_refused(http_client, model, name):
     status, told = http_client.refused("/save_weights", model_id=model, seq_id=1, path=name)
 
     assert status == 400
-    assert "is no name for a checkpoint" in told
+    assert "is not a valid checkpoint name" in told
 
 
 def test_training_goes_on_from_a_checkpoint_in_both_ways(http_client, session, model):
@@ -385,7 +385,7 @@ def test_a_training_checkpoint_can_be_sampled_from_and_overwriting_it_is_seen(se
 @pytest.mark.parametrize(
     ("body", "status", "sentence"),
     [
-        ({}, 400, "either base_model or model_path"),
+        ({}, 400, "neither base_model nor model_path is given"),
         (
             {"model_path": "tinker://none/sampler_weights/x"},
             404,
@@ -455,8 +455,8 @@ def test_a_prompt_is_scored_in_every_way(http_client, sampler):
     )
     response = http_client.protobuf(asked["request_id"])
     logprobs = np.frombuffer(protobuf.last_bytes(response, 2), "<f4")
-    top = protobuf.read(protobuf.last_bytes(response, 3))
-    scored = np.frombuffer(protobuf.last_bytes(protobuf.read(protobuf.last_bytes(response, 5)), 1), "<f4")
+    top = protobuf.read_fields(protobuf.last_bytes(response, 3))
+    scored = np.frombuffer(protobuf.last_bytes(protobuf.read_fields(protobuf.last_bytes(response, 5)), 1), "<f4")
 
     assert np.isnan(logprobs).tolist() == [True, True, False]
     assert (protobuf.last_int(top, 3), protobuf.last_int(top, 4)) == (2, 3)
@@ -469,8 +469,8 @@ def test_a_prompt_is_scored_in_every_way(http_client, sampler):
 def test_alternatives_are_drawn_for_every_position_but_the_first(http_client, sampler, tokens, seed):
     prompt = {"chunks": [{"tokens": tokens, "type": "encoded_text"}]}
     asked = ask(http_client, 0, sampler, prompt=prompt, prompt_alt_tokens_k=50, params={"seed": seed})
-    drawn = protobuf.read(protobuf.last_bytes(http_client.protobuf(asked["request_id"]), 6))
-    ids = protobuf.read(protobuf.last_bytes(drawn, 1))
+    drawn = protobuf.read_fields(protobuf.last_bytes(http_client.protobuf(asked["request_id"]), 6))
+    ids = protobuf.read_fields(protobuf.last_bytes(drawn, 1))
 
     assert protobuf.all_ints(ids, 4) == [len(tokens) - 1, 50]
     assert len(set(np.frombuffer(protobuf.last_bytes(ids, 1), "<i8").tolist())) > 20 * (len(tokens) - 1) - 1
@@ -483,9 +483,9 @@ def test_targets_that_come_sparse_go_back_sparse(http_client, sampler):
     answers = []
     for number, targets in enumerate((dense, sparse)):
         asked = ask(http_client, number, sampler, target_prompt_logprobs=targets)
-        answers.append(protobuf.read(protobuf.last_bytes(http_client.protobuf(asked["request_id"]), 5)))
+        answers.append(protobuf.read_fields(protobuf.last_bytes(http_client.protobuf(asked["request_id"]), 5)))
     logprobs = np.frombuffer(protobuf.last_bytes(answers[0], 1), "<f4")
-    compressed = protobuf.read(protobuf.last_bytes(answers[1], 2))
+    compressed = protobuf.read_fields(protobuf.last_bytes(answers[1], 2))
 
     assert np.frombuffer(protobuf.last_bytes(compressed, 1), "<f4").tolist() == logprobs[[0, 3]].tolist()
     assert np.frombuffer(protobuf.last_bytes(compressed, 2), "<i8").tolist() == places["sparse_crow_indices"]
@@ -514,10 +514,10 @@ def test_a_prompt_that_cannot_be_read_fails_in_the_result(http_client, sampler, 
         ({"params": {"temperature": -1}}, "the temperature must be 0 or more"),
         ({"params": {"top_p": 2}}, "top_p must be above 0 and at most 1"),
         ({"params": {"max_tokens": 0}}, "max_tokens must be at least 1"),
-        ({"params": {"stop": [""]}}, "cannot end a reply"),
+        ({"params": {"stop": [""]}}, "cannot be a stop: it is empty"),
         ({"params": {"stop": 3}}, "stop must be a text"),
         ({"num_samples": 0}, "num_samples must be between 1"),
-        ({"prompt": {"chunks": [{"type": "image"}]}}, "this model reads text only"),
+        ({"prompt": {"chunks": [{"type": "image"}]}}, "this model reads only text"),
         ({"prompt": {"chunks": [{"tokens": [1.5]}]}}, "tokens must be a list of whole numbers"),
         ({"prompt": {"chunks": [{"tokens": [2**70]}]}}, "a number is too large"),
     ],
@@ -543,7 +543,7 @@ def test_sampling_needs_no_session(http_client):
 def test_results_that_nobody_knows_are_410(http_client):
     status, told = http_client.refused("/retrieve_future", request_id="req-1")
 
-    assert (status, told) == (410, "request 'req-1' is not known here (any more)")
+    assert (status, told) == (410, "request 'req-1' is unknown, or its result is no longer kept: send it again")
 
 
 def test_a_request_can_be_cancelled(http_client, sampler):

@@ -65,9 +65,17 @@ def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session
     [
         ({"prompt": "a", "model": "gpt-4"}, 404, "there is no model 'gpt-4'"),
         ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "there is no checkpoint"),
-        ({"prompt": "a", "stream": True}, 400, "stream is not supported here"),
-        ({"prompt": "a", "response_format": {"type": "json_object"}}, 400, "response_format is not supported here"),
-        ({"prompt": "a", "best_of": 3, "min_p": 0.1}, 400, "min_p, best_of is not supported here"),
+        ({"prompt": "a", "stream": True}, 400, "stream is not supported by this server: leave it out"),
+        (
+            {"prompt": "a", "response_format": {"type": "json_object"}},
+            400,
+            "response_format is not supported by this server",
+        ),
+        (
+            {"prompt": "a", "best_of": 3, "min_p": 0.1},
+            400,
+            "min_p, best_of is not supported by this server",
+        ),
         ({"prompt": "a", "top_k": 0}, 400, "top_k must be -1 (all tokens) or at least 1, not 0"),
         ({"prompt": "a " * 500}, 400, "leaves no room in a context of 128"),
         ({"prompt": {}}, 400, "prompt must be a list of whole numbers"),

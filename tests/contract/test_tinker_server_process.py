@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, save
 
-from pytest_crucible.embedded.checkpoints import save_base
-from pytest_crucible.embedded.server.process import LocalServer, ServerFailed
-from pytest_crucible.embedded.shape import initial_weights
+from pytest_crucible.local_model.checkpoints import save_base
+from pytest_crucible.local_model.config import initial_weights
+from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 
 
 def test_it_listens_on_the_loopback_interface_only(server):
@@ -75,7 +75,7 @@ def test_it_ends_when_its_parent_is_killed(base, tmp_path):
     script = f"""
         import sys, time
         from pathlib import Path
-        from pytest_crucible.embedded.server.process import LocalServer
+        from pytest_crucible.local_model.server.process import LocalServer
         server = LocalServer.start(Path({str(tmp_path)!r}), base=Path({str(base)!r}))
         print(server.process.pid, flush=True)
         time.sleep(600)
@@ -133,7 +133,7 @@ def test_a_port_that_is_taken_is_told(server, base, tmp_path):
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path):
-    with pytest.raises(ServerFailed, match=r"ended with status 4 before it was ready; it said: .*nowhere"):
+    with pytest.raises(ServerFailed, match=r"ended with status 4 before it was ready; its output: .*nowhere"):
         LocalServer.start(tmp_path, base=tmp_path / "nowhere")
 
 
@@ -179,7 +179,10 @@ def test_a_key_that_the_sdk_would_not_take_is_refused():
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
     assert ended.returncode == 4
-    assert ended.stderr == "crucible tinker-server: a key must start with 'tml-', as the tinker SDK has it\n"
+    assert (
+        ended.stderr
+        == "crucible tinker-server: the key does not start with 'tml-', which the tinker SDK requires: choose another one\n"
+    )
 
 
 def test_the_ready_file_is_for_its_owner_only(base, tmp_path):

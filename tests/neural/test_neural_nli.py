@@ -15,9 +15,9 @@ pytest.importorskip("transformers", reason="the extra [nli] is not installed")
 
 import tiny_nli
 
-from pytest_crucible.errors import SpecError
-from pytest_crucible.scorers.nli import NliScorer
-from pytest_crucible.scorers.protocol import EntailmentScorer
+from pytest_crucible.metrics.models.nli import NliScorer
+from pytest_crucible.metrics.models.protocol import EntailmentScorer
+from pytest_crucible.records.errors import SpecError
 
 SHORT = ("In adults tea shortens colds.", "tea shortens colds.")
 OPPOSITE = ("In adults tea shortens colds.", "tea prolongs colds.")
@@ -97,8 +97,8 @@ def test_what_is_too_long_is_counted_and_told(model):
     said = asyncio.run(one.score([LONG, SHORT]))
 
     assert [each.truncated for each in said] == [True, False]
-    assert one.told().startswith("entailment: 1 of 2 pairs were longer than the 48 tokens that the model reads, and")
-    assert one.told() is None
+    assert one.report().startswith("entailment: 1 of 2 pairs were longer than the 48 tokens that the model reads, and")
+    assert one.report() is None
 
 
 def test_another_precision_premise_or_weight_is_another_scorer(model, tmp_path):
@@ -137,6 +137,6 @@ def test_a_model_that_is_nowhere_ends_the_session_before_anything_is_asked(pytes
     result = pytester.runpytest_inprocess("-p", "no:asyncio")
 
     result.stderr.fnmatch_lines(
-        ["ERROR: *model 'no/such' is no directory below *, and the Hugging Face hub does not give it *"]
+        ["ERROR: *model 'no/such' is not a directory below *, and not available from the Hugging Face hub *"]
     )
     assert result.ret == 4

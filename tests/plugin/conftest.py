@@ -17,10 +17,11 @@ import scipy.special
 import scipy.stats  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
-import pytest_crucible.conclusion
 import pytest_crucible.metrics
 import pytest_crucible.report.json
-import pytest_crucible.session  # noqa: F401
+import pytest_crucible.runs.evaluate
+import pytest_crucible.session.finish
+import pytest_crucible.session.session  # noqa: F401
 
 with contextlib.suppress(ImportError):
     import psycopg  # noqa: F401

@@ -17,7 +17,7 @@ ADAPTERS = {
     ),
     "none": (
         (),
-        "test_sums.py::test_sums: no adapter to judge: give --crucible-adapter=NAME, or set crucible_adapter in "
+        "test_sums.py::test_sums: no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in "
         "pytest's configuration",
     ),
     "only a baseline": (
@@ -26,7 +26,7 @@ ADAPTERS = {
     ),
     "twice": (
         ("--crucible-adapter=v2", "--compare=v2"),
-        "'v2' is asked for twice: compare an adapter with another one",
+        "'v2' is named twice: compare an adapter with another one",
     ),
     "same": (
         ("--crucible-adapter=v2", "--compare=copy"),
@@ -106,9 +106,9 @@ def test_configuration(suite, text, sentence):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "recorded answers '*v2.jsonl' * empty: write one JSON object a line"),
+        ("", "recorded answers '*v2.jsonl' * empty: write one JSON object per line"),
         ('{"sample_id": "q00", "text": "0"}\n{"sample_id"\n', "line 2 of *v2.jsonl is not JSON (*)"),
-        ("[1]\n", "line 1 of *v2.jsonl is a JSON list: write one object a line"),
+        ("[1]\n", "line 1 of *v2.jsonl is a JSON list: write one object per line"),
         ('{"id": "q00"}\n', "line 1 of *v2.jsonl has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
         (
             '{"sample_id": "q00", "text": 3}\n',

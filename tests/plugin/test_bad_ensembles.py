@@ -32,7 +32,7 @@ MISTAKES = {
     ),
     "backend too": (
         {"trio": {"ensemble": ["v1", "v2"], "backend": "recorded"}},
-        "adapter 'trio' in *crucible.toml has backend = 'recorded' and an ensemble: it is one or the other",
+        "adapter 'trio' in *crucible.toml has backend = 'recorded' and ensemble = [[]...]: write one of them",
     ),
     "member that cannot be opened": (
         {"trio": {"ensemble": ["v1", "gone"]}, "gone": {"backend": "recorded", "path": "gone.jsonl"}},

@@ -58,5 +58,5 @@ def test_a_store_below_a_file(suite):
 
     suite.refuses(
         suite.run("--crucible-adapter=v2", "--crucible-store=plain/runs.db"),
-        "run store '*plain/runs.db' cannot be made: *",
+        "run store '*plain/runs.db' cannot be created: *",
     )

@@ -56,12 +56,12 @@ MISTAKES = {
     crucible("'questions.jsonl', metrics=[3]"): (
         "3 is not a metric: give a function (reply, sample) -> bool, float or None, a Metric, or the name of a registered one"
     ),
-    crucible("dataset=3"): "dataset=3 is no dataset: give a file, a name, a list of samples or a function",
+    crucible("dataset=3"): "dataset=3 cannot be used: pass a file, a name, a list of samples or a function",
     target(
         "'rigth >= 0.5'"
     ): "target 'rigth >= 0.5' names metric 'rigth': did you mean 'right'? this experiment has right, tone",
     target("'right > 80%'"): (
-        "target 'right > 80%' cannot be read: write a metric, one of >=, <=, >, <, == and a number, for example 'accuracy >= 0.80'"
+        "target 'right > 80%' cannot be read at '%' (character 11): expected nothing more, for example 'accuracy >= 0.80'"
     ),
     target("'mean(right >= 0.5) >= 0.5'"): (
         "target 'mean(right >= 0.5) >= 0.5' cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
@@ -75,29 +75,29 @@ MISTAKES = {
         "ab_compare('right') has margin=-0.1: write a positive number in the metric's units, such as 0.05"
     ),
     comparison("'right', alternative='non-inferior'"): (
-        "ab_compare('right') asks for 'non-inferior' without a margin: add margin=0.05, say"
+        "ab_compare('right') has alternative='non-inferior' without a margin: add one, for example margin=0.05"
     ),
     comparison("'right', alternative='nicer'"): (
         "ab_compare('right') has alternative='nicer': write one of regression, non-inferior, superior, equivalent"
     ),
     comparison("'right', margin=0.1, alternative='regression'"): (
-        "ab_compare('right') has a margin but asks for 'regression': leave one of them out"
+        "ab_compare('right') has a margin and alternative='regression': leave one of them out"
     ),
     comparison("right"): "ab_compare(*) compares a Metric: name the metric by a string",
     comparison("'left'"): "ab_compare('left') names metric 'left': this experiment has right, tone",
     comparison(""): "@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')",
     twice("quality_target", "'right >= 0.5'", "'right  >= 0.5', decide='bound'"): (
-        "target 'right >= 0.5' is given twice, with different rules: give it once"
+        "target 'right >= 0.5' stands twice, with different decide=: write it once"
     ),
     twice("ab_compare", "'right'", "'right', margin=0.1"): (
-        "ab_compare('right') is given twice, with different margins or claims: give it once"
+        "ab_compare('right') stands twice, with different margins or alternatives: write it once"
     ),
     twice("ab_compare", "'right'", "'right', alternative='superior'"): (
-        "ab_compare('right') is given twice, with different margins or claims: give it once"
+        "ab_compare('right') stands twice, with different margins or alternatives: write it once"
     ),
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
     crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",
-    crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object a line",
+    crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object per line",
     crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*)",
     crucible(
         "'twice.jsonl'"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from run_documents import of_arms
 
 V2 = "--crucible-adapter=v2"
 HEAD = """
 import unittest
 import pytest
+from run_documents import of_arms
+
 from pytest_crucible import metric
 
 @metric
@@ -35,7 +38,7 @@ REFUSED = {
     ),
     "a rate above one": (
         experiment('@pytest.mark.quality_target("rate(right >= 1) >= 45")'),
-        "target 'rate(right >= 1) >= 45' asks for 45, but 'right' lies between 0 and 1: *",
+        "target 'rate(right >= 1) >= 45' asks for 45, but 'rate(right >= 1)' lies between 0 and 1: *",
     ),
     "a margin without meaning": (
         experiment('@pytest.mark.ab_compare("exact_match", margin=5)', metrics="'exact_match'"),
@@ -51,7 +54,7 @@ REFUSED = {
     ),
     "a target on an ordinary test": (
         f'{HEAD}\n@pytest.mark.quality_target("ok >= 0.5")\n@pytest.mark.parametrize("n", [1, 2])\ndef test_sums(n): pass\n',
-        "has a quality target or a comparison but is no experiment: mark it with *",
+        "has a quality target or a comparison but is not an experiment: mark it with *",
     ),
     "a method of a TestCase": (
         f'{HEAD}\nclass TestSums(unittest.TestCase):\n    @pytest.mark.crucible(dataset="questions.jsonl")\n'
@@ -125,7 +128,7 @@ def test_a_helper_of_a_script_is_a_part_of_the_checkpoint(suite):
 
     document = suite.json("--crucible-adapter=scripted", "--compare=base", run=suite.run_apart)
 
-    assert document["experiments"][0]["arms"][1]["reused"] is None
+    assert of_arms(document["experiments"][0], "reused")[1] is None
 
 
 def test_an_unknown_key_of_an_adapter_is_refused(suite):
@@ -141,7 +144,7 @@ def test_a_configuration_key_that_is_no_number_is_named(suite):
     result = suite.run(V2)
 
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*crucible_concurrency in pytest's configuration is no int: *many*"])
+    result.stderr.fnmatch_lines(["*crucible_concurrency in pytest's configuration is not a valid int: *many*"])
 
 
 def test_differences_that_are_all_equal_and_few_prove_nothing(suite):
@@ -166,4 +169,4 @@ def test_a_run_that_copied_answers_names_the_run_that_asked(suite):
 
     third = suite.json("--crucible-adapter=poor", "--compare=v1")
 
-    assert third["experiments"][0]["arms"][1]["reused"]["run"] == first
+    assert of_arms(third["experiments"][0], "reused")[1]["run"] == first

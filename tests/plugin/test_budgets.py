@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from run_documents import of_arms
 
 TEN_TOKENS = """
     from pytest_crucible import Reply
@@ -65,7 +66,7 @@ def test_both_arms_lose_the_same_samples(asking, suite, run):
 def test_lost_samples_say_why(asking, suite):
     document = suite.json("--crucible-adapter=scripted", "--crucible-budget=8 requests")
 
-    assert document["experiments"][0]["arms"][0]["lost"] == {"budget": 12}
+    assert of_arms(document["experiments"][0], "lost")[0] == {"budget": 12}
     (spent,) = document["run"]["budgets"]
     assert (spent["experiment"], spent["budget"], spent["requests"]) == ("", "8 requests", 8)
     assert spent["said"] == "8 of 8 requests spent"
@@ -154,9 +155,7 @@ def test_a_budget_that_cannot_be_read(asking, suite, run, budget):
 def test_dollars_for_a_model_of_unknown_price(asking, suite, run):
     result = run("--crucible-adapter=scripted", "--crucible-budget=5 USD")
 
-    suite.refuses(
-        result, "*a budget of 5 USD needs the price of adapter 'scripted', which is not known: write price = *"
-    )
+    suite.refuses(result, "*a budget of 5 USD needs the price of adapter 'scripted', which is unknown: write price = *")
     assert suite.calls() == []
 
 
@@ -170,9 +169,9 @@ def test_dollars_of_one_experiment_for_a_model_of_unknown_price(asking, suite, r
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ('[prices."m"]\ninput = 1\n', "*[[]prices.'m'] is {'input': 1}, which is no price: write { input = 0.15, *"),
-        ('[prices."m"]\ninput = 1\noutput = -1\n', "*which is no price*"),
-        ("[prices]\nm = 3\n", "*[[]prices.'m'] is 3, which is no price*"),
+        ('[prices."m"]\ninput = 1\n', "*[[]prices.'m'] is {'input': 1}, which is not a price: write { input = 0.15, *"),
+        ('[prices."m"]\ninput = 1\noutput = -1\n', "*which is not a price*"),
+        ("[prices]\nm = 3\n", "*[[]prices.'m'] is 3, which is not a price*"),
     ],
 )
 def test_prices_that_are_none(asking, suite, run, table, said):
@@ -184,4 +183,4 @@ def test_prices_that_are_none(asking, suite, run, table, said):
 def test_an_adapters_price_that_is_none(asking, suite, run):
     add(suite, PAID.replace("{ input = 100, output = 400 }", '"cheap"'))
 
-    suite.refuses(run("--crucible-adapter=paid"), "*adapter 'paid' has price = 'cheap', which is no price*")
+    suite.refuses(run("--crucible-adapter=paid"), "*adapter 'paid' has price = 'cheap', which is not a price*")

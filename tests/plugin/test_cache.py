@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 from cached_suite import AUTO, BOTH, CONFTEST, HEADER, KEY, OFF, REFRESH, TEST, V2, asked, estimates
+from run_documents import of_arms
 
 TABLES = {name: {"backend": "model", "parameters": {"temperature": 0.7}} for name in ("v1", "v2")}
 JSON = "--crucible-json=run.json"
@@ -60,9 +61,9 @@ def test_a_rerun_asks_nothing_and_finds_the_same(drawn, run):
 
 
 def test_json_says_how_many_replies_are_old_and_since_when(paid):
-    arms = paid.json(V2)["experiments"][0]["arms"] + paid.json(*BOTH)["experiments"][0]["arms"]
+    one, two = (paid.json(*arms)["experiments"][0] for arms in ((V2,), BOTH))
 
-    alone, candidate, baseline = [arm["cached"] for arm in arms]
+    alone, candidate, baseline = of_arms(one, "cached") + of_arms(two, "cached")
     assert alone == candidate == {"replies": 20, "requests": 20, "since": alone["since"]}
     assert alone["since"].endswith("+00:00")
     assert baseline is None
@@ -339,7 +340,7 @@ def test_an_adapter_that_is_not_cached_is_asked_each_time(drawn):
         (
             "",
             ("--crucible-cache=only", "--crucible-fresh"),
-            "--crucible-fresh asks the baselines anew, and --crucible-cache=only asks nobody: give one of them",
+            "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
         ),
     ],
 )

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tiny_base import write_tiny_base
 
-import pytest_crucible.lessons  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.training.embedded import EmbeddedTrainer
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 CONFIGURATION = """
 [adapters.made]
@@ -101,7 +101,7 @@ def test_other_training_data_make_another_adapter(paid):
 
     paid.refuses(
         paid.run("--crucible-adapter=made", ONLY),
-        "train.jsonl has changed since replies of adapter 'made' were kept: ask it once without --crucible-cache=only",
+        "train.jsonl has changed since replies of adapter 'made' were cached: run once without --crucible-cache=only",
     )
 
 
@@ -111,7 +111,7 @@ def test_another_checkpoint_of_the_same_name_is_another_adapter(paid, made):
 
     paid.refuses(
         paid.run("--crucible-adapter=given", ONLY),
-        "given.safetensors has changed since replies of adapter 'given' were kept: *",
+        "given.safetensors has changed since replies of adapter 'given' were cached: *",
     )
 
 
@@ -119,11 +119,12 @@ def test_another_recipe_is_another_adapter(paid):
     paid.test(RECIPE.replace("0.1", "0.2"), name="recipes")
 
     paid.refuses(
-        paid.run_apart("--crucible-adapter=made", ONLY), "no replies of adapter 'made', as it is configured now, *"
+        paid.run_apart("--crucible-adapter=made", ONLY),
+        "the run store has no replies of adapter 'made' as it is configured now: *",
     )
 
 
 def test_another_seed_is_another_draw(paid):
     result = paid.run("--crucible-adapter=made", ONLY, "--crucible-seed=1")
 
-    result.stdout.fnmatch_lines(["*20 of 20 answers cannot be replayed: *"])
+    result.stdout.fnmatch_lines(["*20 of 20 replies cannot be replayed: *"])

@@ -67,8 +67,8 @@ def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "*3 of 20 answers cannot be replayed: the first that is not in the reply cache is that of 'v2' to sample 'q17'; "
-            "ask once without --crucible-cache=only",
+            "*3 of 20 replies cannot be replayed: the first that is not in the reply cache is that of 'v2' to sample 'q17'; "
+            "run once without --crucible-cache=only",
             "test_draws: v2 lost 3 not in the reply cache",
         ],
         consecutive=False,
@@ -83,7 +83,7 @@ def test_all_that_is_missing_is_counted_of_both_arms_in_the_order_of_the_dataset
     result = paid.run(*BOTH, STORE, ONLY)
 
     result.stdout.fnmatch_lines(
-        ["*40 of 40 answers cannot be replayed: the first * is that of 'v1' to sample 'q00'; *"]
+        ["*40 of 40 replies cannot be replayed: the first * is that of 'v1' to sample 'q00'; *"]
     )
 
 
@@ -92,7 +92,7 @@ def test_a_repeat_that_is_missing_is_named(paid):
 
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["*20 of 40 answers cannot be replayed: * of 'v2' to sample 'q00' (repeat 2); *"])
+    result.stdout.fnmatch_lines(["*20 of 40 replies cannot be replayed: * of 'v2' to sample 'q00' (repeat 2); *"])
 
 
 CATCHING = """
@@ -115,7 +115,7 @@ def test_a_test_that_catches_everything_hides_nothing(paid):
     result = paid.run(V2, STORE, ONLY)
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*1 of 1 answers cannot be replayed: *"])
+    result.stdout.fnmatch_lines(["*1 of 1 replies cannot be replayed: *"])
 
 
 def test_an_item_of_a_joined_test_fails_by_itself(paid):
@@ -136,13 +136,16 @@ def test_a_sample_alone_is_replayed_or_fails(paid):
     missing.stdout.fnmatch_lines(["*the reply of 'v2' to sample 'q07' is not in the reply cache*"])
 
 
-UNKNOWN = "no replies of adapter 'v2', as it is configured now, are in the run store: ask it once without --crucible-cache=only"
+UNKNOWN = "the run store has no replies of adapter 'v2' as it is configured now: run once without --crucible-cache=only"
 
 
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ("cache = false", "adapter 'v2' has cache = false, and with --crucible-cache=only nobody is asked"),
+        (
+            "cache = false",
+            "adapter 'v2' has cache = false, and --crucible-cache=only calls no model: remove one of them",
+        ),
         ('model = "v3"', UNKNOWN),
         ('model_path = "tinker://run/sampler_weights/v2"', UNKNOWN),
         ('checkpoint = "v2.safetensors"', UNKNOWN),
@@ -177,7 +180,7 @@ def test_other_parameters_of_a_known_adapter_are_missing_replies(paid):
 
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["*20 of 20 answers cannot be replayed: *"])
+    result.stdout.fnmatch_lines(["*20 of 20 replies cannot be replayed: *"])
     assert opened(paid) == []
 
 

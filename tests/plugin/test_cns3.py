@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
-from pytest_crucible.cns3.antagonist import DEFAULT_RULES
-from pytest_crucible.cns3.values import use_rules
+from pytest_crucible.presets.cns3.antagonist import DEFAULT_RULES
+from pytest_crucible.presets.cns3.rule_values import use_rules
 
 SUITE = """
 import pytest
@@ -86,15 +86,15 @@ def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evid
 
     result.stdout.fnmatch_lines(
         [
-            "test_claims: findings of the antagonist",
             "finding * arm * HIGH * MEDIUM * LOW * explained * share of samples * n",
             "CITATION_INVALID * v2 * 2 * 0 * 0 * 0 * 0.333 [[]*[]] * 6",
-            "finding * arm * precision * found * recall * labelled",
-            "CITATION_INVALID * v2 * 0.500 [[]*[]] * 2 * 0.500 [[]*[]] * 2",
+            "  arm * precision * found * recall * labelled",
+            "CITATION_INVALID",
+            "  v2 * 0.500 [[]*[]] * 2 * 0.500 [[]*[]] * 2",
         ]
     )
     monkeypatch.chdir(asked.path)
-    [found] = json.loads(Path("out.json").read_text())["experiments"][0]["findings"]
+    [found] = json.loads(Path("out.json").read_text())["experiments"][0]["sections"]["findings"]
     page = Path("out.md").read_text()
     assert "Findings of the antagonist" in page
     assert "Findings and gold flags" in page
@@ -126,4 +126,4 @@ def test_a_rule_that_cannot_be_meant_ends_the_session_before_anything_is_asked(a
     result = asked(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["vibes > 0"]\n')
 
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*rule 1 of the antagonist speaks of 'vibes'*"])
+    result.stderr.fnmatch_lines(["*rule 1 of the antagonist uses the unknown value 'vibes'*"])

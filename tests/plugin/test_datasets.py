@@ -53,11 +53,11 @@ def test_the_part_that_was_asked_is_in_the_record(pytester):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (', fold="5/4"', "fold='5/4' is no fold: write '2/5' for the second of five"),
-        (', split="test"', "split='test' is no split: write 'test 0.2' for a fifth, and 'train 0.2' for the rest"),
+        (', fold="5/4"', "fold='5/4' is not valid: write '2/5' for the second of five folds"),
+        (', split="test"', "split='test' is not valid: write 'test 0.2' for a fifth, and 'train 0.2' for the rest"),
         (
             ', stratify="label"',
-            "@pytest.mark.crucible has stratify='label' and nothing to draw: add limit=, fold= or split=",
+            "@pytest.mark.crucible has stratify='label' but nothing to draw: add limit=, fold= or split=",
         ),
     ],
 )

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from run_documents import of_arms
 
 TEST = """
     import pytest
@@ -56,7 +57,7 @@ def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
 
 
 def test_the_members_are_set_beside_each_other(trio, run):
-    [found] = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)["experiments"][0]["diversity"]
+    [found] = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)["experiments"][0]["sections"]["diversity"]
 
     assert (found["arm"], found["metric"], found["n"], found["best"]) == ("trio", "exact_match", 20, "v2")
     assert (found["oracle"]["value"], found["ensemble"]["value"]) == (0.8, 0.6)
@@ -68,12 +69,11 @@ def test_the_members_are_set_beside_each_other(trio, run):
 def test_the_diversity_is_on_the_verbose_screen(trio):
     trio.run("-v", "--crucible-adapter=trio").stdout.fnmatch_lines(
         [
-            "test_sums: members of trio by exact_match, n=20",
-            "  ensemble           0.600 [[]0.387, 0.781[]]",
-            "  best member, v2    0.800 [[]0.584, 0.919[]]",
-            "  some member right  0.800 [[]0.584, 0.919[]]",
-            "  members   disagreement *",
-            "  v1, v2    0.200 *",
+            "ensemble  metric       accuracy              best member  accuracy of the best  some member right      n",
+            "trio      exact_match  0.600 [[]0.387, 0.781[]]  v2           0.800 [[]0.584, 0.919[]]  "
+            "0.800 [[]0.584, 0.919[]]  20",
+            "members   ensemble  metric       disagreement *",
+            "v1, v2    trio      exact_match  0.200 *",
         ]
     )
 
@@ -82,7 +82,7 @@ def test_an_arm_that_is_no_ensemble_has_nothing_of_it(trio):
     trio.test(TEST.replace(', "consensus >= 0.50", "exact_match[v1] >= 0.50"', ""))
     document = trio.json("--crucible-adapter=v2", "--compare=v1")
 
-    assert document["experiments"][0]["diversity"] == []
+    assert "diversity" not in document["experiments"][0]["sections"]
     assert {metric for metric, _ in estimates(document)} == {"exact_match"}
 
 
@@ -103,9 +103,9 @@ def test_an_ensemble_as_the_baseline_is_used_again(trio):
     trio.run("--crucible-adapter=v3", "--compare=trio")
     document = trio.json("--crucible-adapter=v3", "--compare=trio")
 
-    assert document["experiments"][0]["arms"][1]["reused"]["answers"] == 20
+    assert of_arms(document["experiments"][0], "reused")[1]["answers"] == 20
     assert estimates(document)["exact_match[v1]", "trio"] == 0.6
-    assert document["experiments"][0]["diversity"][0]["best"] == "v2"
+    assert document["experiments"][0]["sections"]["diversity"][0]["best"] == "v2"
 
 
 def test_another_rule_is_another_ensemble(trio):
@@ -153,7 +153,7 @@ def test_where_nobody_answers_the_sample_is_wrong_and_not_lost(suite):
     document = suite.json("--crucible-adapter=duo")
     [experiment] = document["experiments"]
 
-    assert (estimates(document)["exact_match", "duo"], experiment["arms"][0]["lost"]) == (0.1, {})
+    assert (estimates(document)["exact_match", "duo"], of_arms(experiment, "lost")[0]) == (0.1, {})
     with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as connection:
         assert connection.execute("select finish, text, count(*) from replies where text = ''").fetchall() == [
             ("divided", "", 18)
@@ -177,7 +177,7 @@ def test_what_a_member_did_not_answer_is_lost_of_its_own_scores(suite, run):
     assert {(one["n"], one["lost"]) for one in experiment["estimates"] if one["metric"] == "exact_match[v2]"} == {
         (10, 10)
     }
-    assert experiment["arms"][0]["lost"] == {"member": 10}
+    assert of_arms(experiment, "lost")[0] == {"member": 10}
 
 
 def test_members_that_lack_answers_are_told_before_the_run(suite):

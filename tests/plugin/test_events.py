@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from run_documents import of_arms
 
 LISTENER = """
     import json, os
@@ -137,13 +138,13 @@ def test_two_runs_into_one_store_have_their_own_usage(told):
 
     for document in documents:
         for experiment in document["experiments"]:
-            assert [one["usage"]["sent"] for one in experiment["arms"]] == [20, 20]
+            assert [one["sent"] for one in of_arms(experiment, "usage")] == [20, 20]
     assert len(stored(told)) == 160
 
 
 # -- listeners that are broken --------------------------------------------------------------------------------------
 
-BROKEN = "{} raised ZeroDivisionError: division by zero when it was told of {}: it is told nothing more"
+BROKEN = "{} raised ZeroDivisionError: division by zero on the event {}: it receives no more events"
 
 
 def test_a_hook_that_raises_breaks_nothing_and_is_told_once(told, run):
@@ -208,7 +209,7 @@ def test_recorded_answers_are_no_requests(suite):
     assert {one["name"] for one in events(suite)} == {
         "experiment.start", "experiment.stop", "sample.start", "sample.stop"
     }  # fmt: skip
-    assert [one["usage"] for one in document["experiments"][0]["arms"]] == [None, None]
+    assert of_arms(document["experiments"][0], "usage") == [None, None]
 
 
 def test_samples_that_are_cut_short_are_told_as_cancelled(told):
@@ -269,7 +270,7 @@ def test_stored_answers_took_nothing_this_time(asked):
     asked.run("--crucible-adapter=large", "--compare=small")
     document = asked.json("--crucible-adapter=large", "--compare=small", "--crucible-cache=off")
 
-    [first, second] = [one["usage"] for one in document["experiments"][0]["arms"]]
+    [first, second] = of_arms(document["experiments"][0], "usage")
     assert (first["sent"], first["answered"], first["input_tokens"], first["output_tokens"]) == (20, 20, 140, 60)
     assert first["latency"]["n"] == 20
     assert second is None

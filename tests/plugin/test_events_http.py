@@ -12,7 +12,7 @@ from openai_server import OpenAIServer
 MODEL = """
     import asyncio, json
     from pytest_crucible import BackendError, Reply
-    from pytest_crucible.errors import Retryable
+    from pytest_crucible.records.errors import Retryable
 
     class Served:
         simulated = False
@@ -76,7 +76,8 @@ def served(suite, server):
 
 
 def usages(document: dict[str, Any], arm: str) -> list[dict[str, Any]]:
-    return [one["usage"] for experiment in document["experiments"] for one in experiment["arms"] if one["name"] == arm]
+    usages = (one for experiment in document["experiments"] for one in experiment["sections"].get("usage", ()))
+    return [one for one in usages if one["arm"] == arm]
 
 
 def test_what_was_sent_and_what_became_of_it_is_what_the_server_says(served, server, run):

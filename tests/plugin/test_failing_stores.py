@@ -16,9 +16,9 @@ import pytest
 
 IMPATIENT = """
     import functools
-    from pytest_crucible.store import opening, runs
+    from pytest_crucible.store import engine, runs
 
-    runs.open_engine = functools.partial(opening.open_engine, busy_s=0.5)
+    runs.open_engine = functools.partial(engine.open_engine, busy_s=0.5)
 """
 SCRIPTS = """
     import time
@@ -157,7 +157,7 @@ def test_nothing_more_is_asked_of_any_test(impatient, workers):
 
     assert status == pytest.ExitCode.USAGE_ERROR
     assert all(LOCKED in sentence for sentence in sentences(error))
-    assert "nothing is asked: run store " in out
+    assert "not run: run store " in out
     assert len(impatient.calls()) < 40
 
 

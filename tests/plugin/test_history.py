@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_documents import of_arms
 
 from pytest_crucible.cli import main
-from pytest_crucible.commands.answers import given_answers
+from pytest_crucible.commands.load import stored_inputs
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, cruc
 
     assert status == 0
     assert "test_sums: 3 samples in one run only (first: q00), left out" in out
-    assert "test_sums: 1 sample asked something else in the other run (first: q07), left out" in out
+    assert "test_sums: 1 sample with another input in the other run (first: q07), left out" in out
     assert "exact_match: v1 vs v2" in out
     assert (
         read(crucible, "compare", "latest", read(crucible, "runs")[1]["id"])["experiments"][0]["comparisons"][0][
@@ -122,7 +123,7 @@ def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, cruc
         ),
         (
             ("compare", "latest", "latest:v1", "--margin=0.1"),
-            "a margin or a claim is one metric's: name it with --metric",
+            "--margin and --alternative apply to one metric: name it with --metric",
         ),
         (("show", "tag:main"), "* has no tag 'main': `crucible promote RUN --as main` makes a run the baseline *"),
         (("promote", "nosuch", "--as", "main"), "* has no run that begins with 'nosuch': the latest is *"),
@@ -140,7 +141,10 @@ def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, senten
 def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
     suite.run("--crucible-adapter=v1", "--crucible-tag=main")  # 12 of 20: its target is missed
     status, _, err = crucible("promote", "latest", "--as", "main")
-    assert (status, "is no baseline, its verdicts are 1 missed: --force promotes it all the same" in err) == (4, True)
+    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force promotes it all the same" in err) == (
+        4,
+        True,
+    )
 
     suite.run("--crucible-adapter=v2")
     assert crucible("promote", "latest", "--as", "main")[0] == 0
@@ -149,7 +153,7 @@ def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
 
     (comparison,) = document["experiments"][0]["comparisons"]
     assert (comparison["baseline"], comparison["pairs"]) == ("tag:main", 20)
-    assert document["experiments"][0]["arms"][1]["reused"] == {"run": good, "answers": 20}
+    assert of_arms(document["experiments"][0], "reused")[1] == {"run": good, "answers": 20}
 
 
 def test_to_promote_by_force_is_written_down(suite, crucible):
@@ -202,13 +206,13 @@ def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suit
     first = suite.json(*arms)["run"]["id"]
     if changed:
         (suite.path / "changed").touch()
-    assert suite.json(*arms)["experiments"][0]["drifts"] == []  # stored answers stood in
+    assert suite.json(*arms)["experiments"][0]["sections"].get("drift") is None  # stored answers stood in
 
     document = suite.json(*arms, "--crucible-fresh")
     told = suite.run(*arms, "--crucible-fresh").stdout.str()
 
-    [drift] = document["experiments"][0]["drifts"]
-    assert (drift["arm"], drift["metric"], drift["pairs"], drift["found"]) == ("base", "exact_match", 20, changed)
+    [drift] = document["experiments"][0]["sections"]["drift"]
+    assert (drift["arm"], drift["metric"], drift["pairs"], drift["proven"]) == ("base", "exact_match", 20, changed)
     assert drift["difference"] == (-0.5 if changed else 0.0)
     assert drift["run"] != document["run"]["id"]
     if changed:
@@ -254,7 +258,7 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
     assert need["spread"]["discordance"] == 0.2  # q01 to q04, of 20
     assert need["replies"] == 2 * need["samples"]
     assert need["tokens"] == 2000 * need["samples"]
-    (margin,) = read(crucible, "plan", "latest", "--margin=0.05", "--questions=2")
+    (margin,) = read(crucible, "plan", "latest", "--margin=0.05", "--family-size=2")
     assert margin["samples"] > need["samples"]
 
 
@@ -262,7 +266,7 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
     "name", ["", "  ", "t" * 101, "the best", "\x1b[31mred"], ids=["empty", "blank", "long", "two", "colour"]
 )
 def test_a_tag_that_nobody_could_name_is_refused(suite, crucible, name):
-    said = f"tag {name!r} is no name of a run: write 1 to 100 letters, digits and . _ - + /, as in main or release/2.1"
+    said = f"tag {name!r} is not valid: write 1 to 100 letters, digits and . _ - + /, for example main or release/2.1"
 
     suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-tag={name}"), said)
     assert read(crucible, "runs") == []
@@ -278,9 +282,9 @@ def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
 
     def given(store, run):
         read.append(run)
-        yield from given_answers(store, run)
+        yield from stored_inputs(store, run)
 
-    monkeypatch.setattr("pytest_crucible.commands.trend.given_answers", given)
+    monkeypatch.setattr("pytest_crucible.commands.trend.stored_inputs", given)
     assert crucible("trend", "exact_match", "--last=2")[0] == 0
     assert len(read) == 2
 
@@ -311,8 +315,8 @@ def test_a_trend_marks_where_a_metric_changed(suite, crucible):
 
 def test_a_doctor_says_whether_a_run_can_be_repeated_here(suite, crucible):
     suite.run("--crucible-adapter=v2", "--compare=v1")
-    found = {one["what"]: one for one in read(crucible, "doctor", "latest")}
-    assert all(one["fits"] for one in found.values())
+    found = {one["subject"]: one for one in read(crucible, "doctor", "latest")}
+    assert all(one["matches"] for one in found.values())
     assert {"python", "platform", "packages", "commit", "test_sums.py::test_sums"} <= set(found)
 
     suite.write_rows("answers/v2.jsonl", [{**row, "text": "7"} for row in suite.answers["v2"]])
@@ -348,7 +352,7 @@ def test_a_store_above_is_named(suite, crucible, monkeypatch):
     below = suite.path / "answers"
     monkeypatch.chdir(below)
 
-    status, _, said = crucible("runs")
+    status, _, said = crucible("runs", "--store=.crucible/crucible.db")
 
     store = suite.path / ".crucible" / "crucible.db"
     assert status == 4
@@ -359,6 +363,29 @@ def test_a_store_above_is_named(suite, crucible, monkeypatch):
     assert crucible("runs", f"--store={store}")[0] == 0
 
 
+def test_from_a_folder_of_the_suite_its_own_store_is_found(suite, crucible, monkeypatch):
+    suite.run("--crucible-adapter=v2")
+    monkeypatch.chdir(suite.path / "answers")
+
+    assert len(read(crucible, "runs")) == 1
+
+
+@pytest.mark.parametrize("name", ["pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"])
+def test_the_store_of_the_configuration_is_the_store_of_the_commands(suite, crucible, name, monkeypatch):
+    heads = {"pyproject.toml": "[tool.pytest.ini_options]", "setup.cfg": "[tool:pytest]"}
+    value = '"evals/replies.db"' if name == "pyproject.toml" else "evals/replies.db"
+    (suite.path / "pytest.ini").unlink()
+    (suite.path / name).write_text(f"{heads.get(name, '[pytest]')}\ncrucible_store = {value}\n")
+    (suite.path / "evals").mkdir()
+    suite.run("--crucible-adapter=v2")
+
+    assert (suite.path / "evals" / "replies.db").is_file()
+    assert len(read(crucible, "runs")) == 1
+    assert crucible("gc")[0] == 0
+    monkeypatch.setenv("CRUCIBLE_STORE", "elsewhere.db")  # the environment counts before the configuration
+    assert "there is no run store at 'elsewhere.db'" in crucible("runs")[2]
+
+
 def test_a_doctor_looks_at_the_place(suite, crucible):
     assert crucible("doctor")[0] == 1  # there is no run store yet
     suite.run("--crucible-adapter=v2")
@@ -367,7 +394,7 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
 
     assert status == 0
     assert out.splitlines() == [
-        "ok       run store: format 3, 1 run, 0 of them cut short",
+        "ok       run store: format 4, 1 run, 0 of them cut short",
         "ok       adapters: poor, v1, v2, v3",
     ]
 
@@ -375,12 +402,12 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("plan", "--difference=0"), "--difference=0 is nothing to look for: write a number above 0, such as 0.05"),
-        (("plan", "--difference=-0.1"), "--difference=-0.1 is nothing to look for: *"),
-        (("plan", "--margin=0"), "--margin=0 is nothing to look for: *"),
-        (("plan", "--margin=nan"), "--margin=nan is nothing to look for: *"),
+        (("plan", "--difference=0"), "--difference=0 is not a positive number: write a number above 0, such as 0.05"),
+        (("plan", "--difference=-0.1"), "--difference=-0.1 is not a positive number: *"),
+        (("plan", "--margin=0"), "--margin=0 is not a positive number: *"),
+        (("plan", "--margin=nan"), "--margin=nan is not a positive number: *"),
         (("compare", "a.eval", "b.eval"), "'a.eval' is neither a file nor a run: give the path of a log *"),
-        (("compare", "latest", "logs/b"), "'latest' is no file: compare files with files, or runs with runs *"),
+        (("compare", "latest", "logs/b"), "'latest' is not a file: compare files with files, or runs with runs *"),
         (("compare", "latest", "abc"), "run store '*' has no run that begins with 'abc': *"),
         (("runs", "--store=mysql://host/name"), "run store 'mysql://host/name' is not a database that can be reached: *"),
     ],
@@ -400,5 +427,5 @@ def test_a_full_disk_behind_standard_output_is_told():
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (
-        4, "crucible metrics: what it found cannot be written: No space left on device\n",
+        4, "crucible metrics: the output cannot be written: No space left on device\n",
     )  # fmt: skip

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from run_documents import of_arms
 
 from pytest_crucible.cli import DID_NOT_HOLD, HELD, USAGE, main
 
@@ -46,7 +47,7 @@ def test_what_a_session_has_measured_has_the_same_verdicts_when_it_is_imported(s
     (ours,), (theirs,) = run["experiments"], session["experiments"]
     for part in ("comparisons", "estimates", "verdicts", "epochs"):
         assert ours[part] == theirs[part]
-    assert [one["lost"] for one in ours["arms"]] == [one["lost"] for one in theirs["arms"]]
+    assert of_arms(ours, "lost") == of_arms(theirs, "lost")
 
 
 def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
@@ -77,7 +78,7 @@ def test_a_run_that_was_imported_is_a_run(there, capsys):
         ("inspect-v1.json", "inspect", "0.3.285", 64),
     ]
     assert run["experiments"][0]["epochs"] == 2
-    assert run["experiments"][0]["arms"][0]["lost"] == {"error": 2, "scorer": 2}
+    assert of_arms(run["experiments"][0], "lost")[0] == {"error": 2, "scorer": 2}
 
 
 def test_the_doctor_looks_at_the_files(there, capsys):
@@ -99,7 +100,7 @@ def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
 
     (verdict,) = verdicts(run).values()
     assert (status, verdict["state"]) == (HELD, "undecided")
-    assert run["experiments"][0]["arms"][1]["lost"]["unasked"] == 2
+    assert of_arms(run["experiments"][0], "lost")[1]["unasked"] == 2
     assert "the run of cut.json ended as 'cancelled'" in run["notes"]
 
 
@@ -108,7 +109,7 @@ def test_several_tasks_are_judged_together(there, capsys):
     _, run = told(capsys, "import", *results)
 
     assert [one["nodeid"] for one in run["experiments"]] == ["imported::sums_choice", "imported::sums_filtered"]
-    assert run["run"]["questions"] == 4
+    assert run["run"]["family_size"] == 4
 
 
 def test_the_candidate_and_what_is_better_are_the_users_to_say(there, capsys):
@@ -133,7 +134,10 @@ def test_keys_in_replies_are_hidden(there, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("compare", "inspect-v1.eval", "latest"), "'latest' is no file: compare files with files, or runs with runs"),
+        (
+            ("compare", "inspect-v1.eval", "latest"),
+            "'latest' is not a file: compare files with files, or runs with runs",
+        ),
         (("compare", "inspect-v1.eval", "gone.eval"), "'gone.eval' is neither a file nor a run: give the path"),
         (
             ("compare", "inspect-v1.eval", "inspect-v1.json", "--metric", "mtch"),
@@ -151,7 +155,7 @@ def test_keys_in_replies_are_hidden(there, capsys):
         (("import", "pytest-evals.csv", "--column", "arm"), "--column='arm' cannot be read: write ROLE=NAME"),
         (
             ("import", "inspect-v1.eval", "--margin", "0.1"),
-            "a margin or a claim is one metric's: name it with --metric",
+            "--margin and --alternative apply to one metric: name it with --metric",
         ),
         (
             ("import", "inspect-v1.eval", "inspect-v1.eval", "--arm", "a", "--arm", "b"),

@@ -101,7 +101,7 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     assert status == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in out
     assert "undecided" in out
-    assert "sampling was cut short; --crucible-resume goes on" in out
+    assert "sampling was interrupted; continue with --crucible-resume" in out
     if not workers:  # a controller may not have heard yet how many of its workers' samples were not asked
         assert f"test_sums: scripted lost {MANY - stored(slow)} not asked" in out
     kept = stored(slow)

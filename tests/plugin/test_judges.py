@@ -68,16 +68,19 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
         [
             "right >= 0.5*0.7*9*1*met*",
             "better >= 0.2*0.5*10*0*met*",
-            "judge    better, v2: same verdict in both orders 0.800 *, 2 moved with the first place, 0 with *p = 0.500*n=10",
-            "judge    right, v2: as people 0.778 *, kappa 0.357 *, n=9",
             "judge:critic        30 *",
             "test_sums: v2 lost 1 by a scorer",
+            "test_sums: judge of better, v2: same verdict in both orders 0.800 *, 2 moved with the first place, "
+            "0 with *p = 0.500*n=10",
+            "test_sums: judge of right, v2: as people 0.778 *, kappa 0.357 *, n=9",
             "judge 'critic' is simulated: no model stands behind its verdicts",
         ]
     )
     (experiment,) = judged.json()["experiments"]
-    assert [(one["judge"], one["sent"]) for one in experiment["judge_usage"]] == [("critic", 30)]
-    kinds = {one["kind"]: one for one in experiment["judges"]}
+    assert [(one["arm"], one["sent"]) for one in experiment["sections"]["usage"] if one["arm"] != "v2"] == [
+        ("judge:critic", 30)
+    ]
+    kinds = {one["kind"]: one for one in experiment["sections"]["judges"]}
     assert (kinds["place"]["towards_first"], kinds["place"]["consistent"]["value"]) == (2, 0.8)
     assert kinds["human"]["raw"]["value"] == pytest.approx(7 / 9)
     assert result.ret == 0
@@ -88,7 +91,9 @@ def test_an_unreadable_verdict_is_lost_and_not_zero(judged):
     result = judged.run("--crucible-adapter=v2", "--crucible-sample=q7")
 
     result.stdout.fnmatch_lines(
-        ["right lost: metric 'right' raised NoVerdict: the judge's reply ends with 'I cannot say.': one last line *"]
+        [
+            "right lost: metric 'right' raised NoVerdict: the judge's reply ends with 'I cannot say.'; expected one last line *"
+        ]
     )
 
 
@@ -109,7 +114,7 @@ def test_without_a_judge_the_target_is_undecided_and_says_what_to_set(judged):
         ('[scorers]\njudge = "critic"', "[[]scorers[]] has judge = 'critic': write judge = { adapter = \"...\" }"),
         ("[scorers]\njudge = {}", '[[]scorers[]] has judge without \'adapter\': write judge = { adapter = "..." }'),
         ('[scorers]\njudge = { adapter = "critc" }', "*adapter 'critc' is not configured: did you mean 'critic'? *"),
-        ('[scorers]\njudge = { adapter = "v2" }', "*judge 'v2' of [[]scorers[]] cannot be asked: name the adapter of *"),
+        ('[scorers]\njudge = { adapter = "v2" }', "*judge 'v2' of [[]scorers[]] cannot answer prompts: name the adapter of *"),
         ('[scorers]\nentailment = { kind = "bert" }', "*has entailment = {'kind': 'bert'}: write entailment = { kind = \"nli\", *"),
         ('[scorers]\nentailment = { kind = "nli" }', "[[]scorers[]] has entailment without 'model': write *"),
         ('[scorers]\nentailment = { kind = "nli", model = "m", premise = "word" }', "*premise = 'word' in entailment: write *"),
@@ -174,7 +179,7 @@ def test_what_was_judged_once_is_not_asked_again(paid):
 
     assert len(first) == 29  # where reply and expected answer are the same text, both orders are one question
     assert paid.calls() == []
-    (usage,) = document["experiments"][0]["judge_usage"]
+    (usage,) = (one for one in document["experiments"][0]["sections"]["usage"] if one["arm"] == "judge:critic")
     assert (usage["sent"], usage["cached"]) == (0, 30)
 
 
@@ -204,4 +209,4 @@ def test_workers_judge_as_one_process_does(paid):
     plain = paid.json("--crucible-adapter=v2")["experiments"][0]
     split = paid.json("--crucible-adapter=v2", run=paid.run_n2)["experiments"][0]
 
-    assert (plain["judges"], plain["estimates"]) == (split["judges"], split["estimates"])
+    assert (plain["sections"]["judges"], plain["estimates"]) == (split["sections"]["judges"], split["estimates"])

@@ -104,5 +104,5 @@ def test_a_field_that_is_no_pair(capsys, data):
     assert main(["datasets", "sums.csv", "--field", "input"]) == USAGE
     assert (
         capsys.readouterr().err
-        == "crucible datasets: --field input is no pair: write OURS=THEIRS, such as input=question\n"
+        == "crucible datasets: --field input is not a pair: write OURS=THEIRS, such as input=question\n"
     )

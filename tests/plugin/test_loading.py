@@ -9,9 +9,9 @@ LOADERS = """
         loaders = {
             name: type(module.__loader__).__name__
             for name, module in sys.modules.items()
-            if name.startswith("pytest_crucible.") and name != "pytest_crucible.unrewritten"
+            if name.startswith("pytest_crucible.") and name != "pytest_crucible.no_assert_rewriting"
         }
-        assert "pytest_crucible.session" in loaders
+        assert "pytest_crucible.session.session" in loaders
         assert set(loaders.values()) == {"SourceFileLoader"}
 """
 

@@ -9,8 +9,8 @@ import pytest
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.training.embedded import EmbeddedTrainer
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 TEST_REPLIES = """
     import pytest
@@ -123,7 +123,7 @@ def test_a_checkpoint_may_be_typed(local):
             "adapter 'v2' has 'device', which backend 'local' does not know: it takes recipe, checkpoint, *",
         ),
         ("v2", "recipe = 'recipes:v2'", "adapter 'v2' has a recipe and a checkpoint: it is made by one of them"),
-        ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: there is no file 'gone', and *"),
+        ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: file 'gone' does not exist, and *"),
     ],
 )
 def test_settings_that_cannot_be_meant(local, name, line, sentence):
@@ -144,7 +144,7 @@ def test_parameters_that_cannot_be_meant(local):
 
     local.refuses(
         local.run("--crucible-adapter=v2"),
-        "adapter 'v2' has parameters that mean nothing: there is no parameter 'max_token', it takes temperature, *",
+        "adapter 'v2' has invalid parameters: unknown parameter 'max_token', expected temperature, *",
     )
 
 
@@ -160,7 +160,7 @@ def test_a_parameter_of_a_call_that_cannot_be_meant_stops_the_experiment(local):
     result = local.run("--crucible-adapter=v2")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*adapter 'v2' cannot be asked like this: there is no parameter 'heat', it takes *"])
+    result.stdout.fnmatch_lines(["*adapter 'v2' has invalid parameters: unknown parameter 'heat', expected *"])
 
 
 def test_a_prompt_that_is_too_long_is_a_failure_of_the_adapter(local):

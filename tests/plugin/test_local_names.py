@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.embedded.engine import Engine
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.embedded.server.archive import SAMPLER, About, Archive, CheckpointPath
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 
 RECIPES = """
     def train(trainer):
@@ -47,10 +47,12 @@ def identity(suite: Any, *arguments: str, arm: int = 0) -> str:
 
 def save_on_tinker(root: Path, name: str, seed: int, *, expires: float | None = None) -> None:
     """As `save_weights_for_sampler` leaves it."""
-    engine = Engine.packaged()
+    engine = Engine.load_packaged()
     trainer = engine.trainer(LoraSpec(rank=4, seed=seed))
-    about = About("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=expires)
-    with Archive(root / ".crucible" / "tinker").writing(CheckpointPath(f"run-{seed}", SAMPLER, name), about) as place:
+    about = CheckpointInfo("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=expires)
+    with Archive(root / ".crucible" / "tinker").write_checkpoint(
+        CheckpointPath(f"run-{seed}", SAMPLER, name), about
+    ) as place:
         trainer.save_sampler(place)
 
 
@@ -82,7 +84,9 @@ def test_weights_saved_on_the_local_tinker_are_found_by_their_name(project):
     path = project.path / ".crucible/tinker/checkpoints"
     assert newest == identity(project, f"--crucible-adapter=local:{path / 'run-1/sampler_weights/step20'}")
     assert newest != identity(project, f"--crucible-adapter=local:{path / 'run-0/sampler_weights/step20'}")
-    project.refuses(project.run("--crucible-adapter=local:over"), "*there is no file 'over', and no checkpoint of *")
+    project.refuses(
+        project.run("--crucible-adapter=local:over"), "*file 'over' does not exist, and no checkpoint has *"
+    )
 
 
 def test_in_the_configuration_a_checkpoint_may_be_a_name(project):
@@ -97,12 +101,12 @@ def test_in_the_configuration_a_checkpoint_may_be_a_name(project):
     [
         (
             "v3",
-            "adapter 'local:v3' cannot be opened: there is no file 'v3', and no checkpoint of that name: did you mean 'v2'?",
+            "adapter 'local:v3' cannot be opened: file 'v3' does not exist, and no checkpoint has that name: did you mean 'v2'?",
         ),
-        ("zzzz", "*there is no file 'zzzz', and no checkpoint of that name: there are *v2*"),
+        ("zzzz", "*file 'zzzz' does not exist, and no checkpoint has that name: there are *v2*"),
         (
             "gone/v2.safetensors",
-            "adapter 'local:gone/v2.safetensors' cannot be opened: there is no */gone/v2.safetensors",
+            "adapter 'local:gone/v2.safetensors' cannot be opened: */gone/v2.safetensors does not exist",
         ),
     ],
 )
@@ -113,5 +117,5 @@ def test_a_name_that_nobody_has_given_is_told_with_the_nearest(project, name, se
 def test_where_nothing_was_ever_made_that_is_said(suite):
     suite.refuses(
         suite.run("--crucible-adapter=local:v2"),
-        "*there is no file 'v2', and nothing has been trained or saved here under a name",
+        "*file 'v2' does not exist, and no checkpoint has been trained or saved here",
     )

@@ -46,7 +46,7 @@ def test_json_says_the_same_plain_and_on_two_workers(suite):
     spread = suite.json(*V2_V1, "--crucible-store=other.db", run=suite.run_n2)
 
     assert plain["exit_status"] == 0
-    about = ["id", "started", "finished", "seed", "git", "environment", "alpha", "correction", "questions", "budgets"]
+    about = ["id", "started", "finished", "seed", "git", "environment", "alpha", "correction", "family_size", "budgets"]
     assert list(plain["run"]) == about
     for document in (plain, spread):
         for name in ("id", "started", "finished"):

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 from openai_server import OpenAIServer
+from run_documents import of_arms
 from tiny_base import write_tiny_base
 
-from pytest_crucible.embedded.server.process import LocalServer
+from pytest_crucible.local_model.server.process import LocalServer
 
 KEY = "sk-hidden-1234567890"
 ANSWERS = {f"{k} + {k}": str(2 * k) for k in range(20)}
@@ -86,9 +87,9 @@ def test_cut_and_filtered_answers_are_failures_of_their_own(served, server, run)
 def test_an_empty_answer_is_scored(served, server):
     server.behave("good", text="")
     document = served.json("--crucible-adapter=good")
-    (arm,) = document["experiments"][0]["arms"]
+    (experiment,) = document["experiments"]
 
-    assert (arm["lost"], arm["failures"]) == ({}, {})
+    assert (of_arms(experiment, "lost"), of_arms(experiment, "failures")) == ([{}], [{}])
     assert document["experiments"][0]["verdicts"][0]["state"] == "missed"
 
 
@@ -114,15 +115,15 @@ def test_a_refused_key_stops_the_run_at_the_first_sample_and_is_told_nowhere(ser
         ),
         (
             "openai+http:#m",
-            "adapter 'openai+http:#m' has a base_url that cannot be asked: 'http:' is no URL of a server*",
+            "adapter 'openai+http:#m' has an invalid base_url: 'http:' is not a URL of a server*",
         ),
         (
             "openai+ftp://a/v1#m",
-            "adapter 'openai+ftp://a/v1#m' has a base_url that cannot be asked: 'ftp://a/v1' is no URL of a server*",
+            "adapter 'openai+ftp://a/v1#m' has an invalid base_url: 'ftp://a/v1' is not a URL of a server*",
         ),
         ("openai:m", "adapter 'openai:m' is not configured*"),
-        ("typo", "adapter 'typo' has 'modell', which backend 'openai' does not know: did you mean 'model'?"),
-        ("hot", "adapter 'hot' has parameters that mean nothing: temperature must be a number, not 'hot'"),
+        ("typo", "adapter 'typo' has 'modell', which is not a setting of backend 'openai': did you mean 'model'?"),
+        ("hot", "adapter 'hot' has invalid parameters: temperature must be a number, not 'hot'"),
         ("keyless", "adapter 'keyless' has api_key_env = 'NO_KEY', but that environment variable is not set"),
     ],
 )

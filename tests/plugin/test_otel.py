@@ -129,5 +129,5 @@ def test_a_processor_that_raises_breaks_nothing(traced):
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["OpenTelemetry raised ConnectionError: the collector is gone when it was told of *: it is told nothing more"]
+        ["OpenTelemetry raised ConnectionError: the collector is gone on the event *: it receives no more events"]
     )

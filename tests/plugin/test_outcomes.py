@@ -88,7 +88,7 @@ def test_a_missing_return_is_found_out(suite):
     result.stdout.fnmatch_lines(
         [
             "adapter 'v2' lost each of its first 20 samples (test_sums returned None for sample 'q*', "
-            "but its metrics need a reply: return it): nothing more was asked"
+            "but its metrics need a reply: return it): the experiment was stopped"
         ]
     )
 
@@ -111,7 +111,7 @@ def test_an_adapter_that_answers_nothing_stops_early_without_a_table_of_zeros(su
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(suite.calls()) < 100
     result.stdout.fnmatch_lines(
-        ["adapter 'scripted' lost each of its first 20 samples (503 overloaded): nothing more was asked"]
+        ["adapter 'scripted' lost each of its first 20 samples (503 overloaded): the experiment was stopped"]
     )
     result.stdout.no_fnmatch_line("*During handling*")
     result.stdout.no_fnmatch_line("*0.000*")

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from run_documents import of_arms
 
 from pytest_crucible.cli import main
-from pytest_crucible.store.answers import load_answers
-from pytest_crucible.store.history import listed_runs
+from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
@@ -25,7 +26,7 @@ def test_a_run_is_what_it_is_on_sqlite(suite, postgresql, capsys):
 
     assert without_run(on_server) == without_run(on_file)
     again = suite.json("--crucible-adapter=v3", "--compare=tag:main", f"--crucible-store={postgresql}")
-    assert again["experiments"][0]["arms"][1]["reused"] == {"run": on_server["run"]["id"], "answers": 20}
+    assert of_arms(again["experiments"][0], "reused")[1] == {"run": on_server["run"]["id"], "answers": 20}
     capsys.readouterr()
     for command in ("runs", "show", "gc", "calibrate"):
         assert main([command, "--store", postgresql]) == 0
@@ -51,9 +52,9 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
 
     assert [process.returncode for process in processes] == [0, 0], said
     store = RunStore(postgresql)
-    runs = [one.id for one in listed_runs(store)]
+    runs = [one.id for one in list_runs(store)]
     answers = [
-        load_answers(store, key, number) for run in runs for key, _, _ in store.experiments(run) for number in (0, 1)
+        load_outcomes(store, key, number) for run in runs for key, _, _ in store.experiments(run) for number in (0, 1)
     ]
     store.close()
     assert (len(runs), len(answers)) == (2, 32)
@@ -72,7 +73,7 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
         ),
         (
             "postgresql://me:planted-word@[broken/runs",
-            "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: there is no such host",
+            "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: the host does not exist",
         ),
     ],
     ids=["nobody there", "no URL"],

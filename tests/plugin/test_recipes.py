@@ -15,9 +15,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from run_documents import of_arms
 from tiny_base import write_tiny_base
 
-import pytest_crucible.lessons  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 
 RECIPES = """
     import random
@@ -246,7 +247,7 @@ def test_the_members_of_an_ensemble_are_trained_each_once(recipes, run):
 
     assert sorted(trainings(recipes)) == ["2", "80"]
     [experiment] = json.loads((recipes.path / "run.json").read_text())["experiments"]
-    assert [one["training"] is None for one in experiment["arms"]] == [True, False]
+    assert [one is None for one in of_arms(experiment, "training")] == [True, False]
     result.stdout.fnmatch_lines(["exact_match: both vs v1 *"])
 
 
@@ -343,7 +344,7 @@ BAD = {
     ),
     "at once": (
         "def train_v2(trainer):\n    trainer.step([])\n",
-        "training of 'v2' stopped at its first step, so nothing is kept: there is no datum to train on",
+        "training of 'v2' stopped at its first step, so nothing is kept: no data to train on",
     ),
     "import": (
         "import nothing_of_the_kind\n",
@@ -354,7 +355,7 @@ BAD = {
         "def train_v2(trainer)\n",
         "adapter 'v2' has recipe 'recipes:train_v2', which cannot be imported (SyntaxError: *): write 'module:function' *",
     ),
-    "no function": ("train_v2 = 7\n", "adapter 'v2' has recipe 'recipes:train_v2', which is no plain function: *"),
+    "no function": ("train_v2 = 7\n", "adapter 'v2' has recipe 'recipes:train_v2', which is not a plain function: *"),
 }
 
 

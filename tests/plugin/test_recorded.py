@@ -82,7 +82,7 @@ def test_lost_samples_that_could_turn_a_verdict_leave_it_undecided(suite):
     assert experiment["estimates"][0]["value"] == pytest.approx(13 / 17)
     (verdict,) = experiment["verdicts"]
     assert verdict["state"] == "undecided"
-    assert verdict["reason"] == "met on what was observed; the 3 lost could make it missed"
+    assert verdict["reason"] == "met on the scored samples; the 3 lost samples could make it missed"
     assert document["exit_status"] == 0
 
 

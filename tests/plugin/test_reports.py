@@ -131,7 +131,7 @@ def test_json_holds_what_the_contract_names(suite):
     document = suite.json(*POOR)
 
     assert set(document) == {"format", "run", "experiments", "exit_status"}
-    assert document["format"] == 1
+    assert document["format"] == 2
     (experiment,) = document["experiments"]
     assert {"nodeid", "dataset", "arms", "estimates", "comparisons", "verdicts"} <= set(experiment)
     assert {"name", "sha256", "n"} <= set(experiment["dataset"])
@@ -142,7 +142,7 @@ def test_json_holds_what_the_contract_names(suite):
     comparison |= {"p_value", "p_exact", "p_adjusted", "method", "margin", "detectable"}
     assert all(comparison <= set(one) for one in experiment["comparisons"])
     assert [one["bounds"]["method"] for one in experiment["comparisons"]] == ["tango"]
-    assert document["run"]["questions"] == 1
+    assert document["run"]["family_size"] == 1
     assert [set(one) for one in experiment["verdicts"]] == [
         {"subject", "kind", "state", "proven", "mistake", "reason"}
     ] * 2

@@ -184,7 +184,7 @@ def test_an_experiment_that_could_not_begin_has_no_verdict_but_its_question_coun
 
     result.stdout.fnmatch_lines(["comparison * p (Holm, 3) * verdict"])
     document = json.loads((suite.path / "run.json").read_text())
-    assert document["run"]["questions"] == 3
+    assert document["run"]["family_size"] == 3
     (experiment,) = document["experiments"]
     assert experiment["nodeid"] == "test_sums.py::test_whole"
     (pair,) = experiment["comparisons"]

@@ -21,13 +21,13 @@ import pytest
 from tinker_http import SHAPE
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
-from pytest_crucible.backends.tinker import TinkerBackend, prompt_tokens, sampling_params
-from pytest_crucible.embedded.checkpoints import save_base
-from pytest_crucible.embedded.server.process import LocalServer
-from pytest_crucible.embedded.shape import initial_weights
-from pytest_crucible.embedded.tokens import train_tokenizer
-from pytest_crucible.errors import Retryable
-from pytest_crucible.tinkering import waiting
+from pytest_crucible.backends.tinker import polling
+from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens, sampling_params
+from pytest_crucible.local_model.checkpoints import save_base
+from pytest_crucible.local_model.config import initial_weights
+from pytest_crucible.local_model.server.process import LocalServer
+from pytest_crucible.local_model.tokens import train_tokenizer
+from pytest_crucible.records.errors import Retryable
 
 NOBODY = "http://127.0.0.1:9"
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
@@ -42,11 +42,11 @@ GOT = """
 ASK = """
     import os
     import pytest
-    from pytest_crucible.tinkering.session import tinkering
+    from pytest_crucible.session.tinker import tinker_services
 
     @pytest.fixture
     def server(request):
-        return tinkering(request.config).server
+        return tinker_services(request.config).server
 
     @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
     @pytest.mark.quality_target("exact_match <= 0.50")
@@ -236,8 +236,8 @@ def test_the_sdks_absence_stops_an_adapter_before_anything_is_asked(suite, witho
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        (None, "there is no key for the hosted Tinker service: set TINKER_API_KEY, *"),
-        ("sk-of-somebody-else", "TINKER_API_KEY is no key of Tinker: it must start with 'tml-'"),
+        (None, "the hosted Tinker service needs a key: set TINKER_API_KEY, *"),
+        ("sk-of-somebody-else", "TINKER_API_KEY is not a Tinker key: it must start with 'tml-'"),
     ],
     ids=["none", "wrong"],
 )
@@ -287,34 +287,34 @@ def test_the_hosted_service_has_no_base_model_of_its_own(tinker, suite, base, mo
         monkeypatch.delenv("CRUCIBLE_TINKER_BASE")
         result = suite.run_apart("--crucible-tinker=hosted")
 
-    result.stdout.fnmatch_lines(["the hosted Tinker service has many models: say which with crucible_tinker_base, *"])
+    result.stdout.fnmatch_lines(["the hosted Tinker service has many models: name one with crucible_tinker_base, *"])
 
 
 def test_a_service_where_nobody_listens_is_noticed_at_once(tinker):
     started = time.monotonic()
 
     with pytest.raises(SpecError, match=rf"Tinker at {NOBODY} does not answer: "):
-        waiting.check_answers(NOBODY)
-    assert time.monotonic() - started < waiting.HEALTH_S
+        polling.check_answers(NOBODY)
+    assert time.monotonic() - started < polling.HEALTH_S
 
 
 def test_a_service_that_never_answers_is_noticed_in_time(tinker, monkeypatch):
-    monkeypatch.setattr(waiting, "HEALTH_S", 0.3)
+    monkeypatch.setattr(polling, "HEALTH_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "http://{}:{}".format(*silent.getsockname())
         with pytest.raises(SpecError, match="does not answer"):
-            waiting.check_answers(url)
+            polling.check_answers(url)
 
 
 def test_a_call_has_a_deadline():
     started = time.monotonic()
 
     with pytest.raises(TimeoutError):
-        waiting.within(0.2, lambda: time.sleep(2))
+        polling.run_within(0.2, lambda: time.sleep(2))
     assert time.monotonic() - started < 1
     with pytest.raises(ValueError, match="of its own"):
-        waiting.within(5, lambda: int("no number of its own"))
-    assert waiting.within(5, lambda: 3) == 3
+        polling.run_within(5, lambda: int("no number of its own"))
+    assert polling.run_within(5, lambda: 3) == 3
 
 
 def test_a_server_that_is_gone_is_noticed_by_the_next_test(tinker, suite):
@@ -468,7 +468,7 @@ def test_every_repeat_and_call_has_its_seed_and_they_follow_from_one(tinker):
     ("parameters", "sentence"),
     [
         ({"tempreature": 1}, "Tinker has no parameter 'tempreature': it takes temperature, max_tokens, .*"),
-        ({"temperature": "hot"}, "Tinker cannot sample with temperature = 'hot': that is no such value"),
+        ({"temperature": "hot"}, "Tinker cannot sample with temperature = 'hot': give a valid value"),
     ],
 )
 def test_a_parameter_that_cannot_be_meant_is_refused(tinker, parameters, sentence):

@@ -16,7 +16,7 @@ import pytest
 from faulty_tinker import Fault, Faulty, in_time
 from tiny_base import write_tiny_base
 
-from pytest_crucible.embedded.server.process import LocalServer
+from pytest_crucible.local_model.server.process import LocalServer
 
 HOSTED = "--crucible-tinker=hosted"
 GOT = """
@@ -26,7 +26,7 @@ GOT = """
     def got(future):
         return future.result(timeout=60) if hasattr(future, "result") else future
 """
-IMPATIENT = "from pytest_crucible.backends import breaker; breaker.PATIENCE_S = 6.0"
+IMPATIENT = "from pytest_crucible.backends import circuit_breaker; circuit_breaker.MAX_SILENCE_S = 6.0"
 """A service that was there is waited for, as long as it takes to restart it."""
 TEST_REPLIES = """
     import pytest
@@ -137,9 +137,9 @@ def test_the_whole_flow_on_the_hosted_service(suite, hosted, behind, model):
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        (None, "there is no key for the hosted Tinker service: set TINKER_API_KEY, or leave crucible_tinker = local"),
-        ("sk-of-somebody-else", "TINKER_API_KEY is no key of Tinker: it must start with 'tml-'"),
-        ("tml-of-nobody", "Tinker did not open a session: *is not this server's"),
+        (None, "the hosted Tinker service needs a key: set TINKER_API_KEY, or leave crucible_tinker = local"),
+        ("sk-of-somebody-else", "TINKER_API_KEY is not a Tinker key: it must start with 'tml-'"),
+        ("tml-of-nobody", "Tinker did not open a session: *is not this server's: use the one it printed"),
     ],
     ids=["none", "wrong prefix", "unknown"],
 )
@@ -240,9 +240,9 @@ def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_senten
     )
     refused("*there is no checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
     about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))
-    refused(f"Tinker did not open a model to sample from: {path} belongs to another base model than the one here, *")
+    refused(f"Tinker did not open a model to sample from: {path} belongs to another base model; this server has *")
     about.write_text(said.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))
-    refused(f"*what is written about {path} cannot be read*")
+    refused(f"*the description of {path} cannot be read*")
     expired = [line if '"expires"' not in line else ' "expires": 1.0,' for line in said.splitlines()]
     about.write_text("\n".join(expired))
     refused(f"*the checkpoint {path} expired at 1970-01-01T00:00:01+00:00")
@@ -300,7 +300,7 @@ def test_adapters_may_name_services_of_their_own(suite, hosted, behind, model, m
             {"base_url": "{url}", "api_key_env": "GONE"},
             "adapter 'there' needs a key for its Tinker service: set GONE, *",
         ),
-        ({"base_url": "{url}", "api_key_env": "OTHER"}, "OTHER is no key of Tinker: it must start with 'tml-'"),
+        ({"base_url": "{url}", "api_key_env": "OTHER"}, "OTHER is not a Tinker key: it must start with 'tml-'"),
         (
             {"base_url": "127.0.0.1:9", "api_key_env": "MINE"},
             "adapter 'there' has base_url '127.0.0.1:9': write http://*",
@@ -347,7 +347,7 @@ def test_a_service_that_dies_stops_the_experiment_that_asks_it_and_keeps_what_th
     assert answered > 0
     result.stdout.fnmatch_lines(
         [
-            f"*Tinker at {hosted.url} does not answer any more: *--crucible-resume goes on when it is back",
+            f"*Tinker at {hosted.url} does not answer any more: *resume with --crucible-resume when it is back",
             f"length >= 0 * {answered} * undecided",
         ]
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tiny_base import write_tiny_base
 
-from pytest_crucible.embedded.server.process import LocalServer
+from pytest_crucible.local_model.server.process import LocalServer
 
 RECIPES = """
     import pathlib
@@ -148,14 +148,16 @@ def test_training_goes_on_from_a_state_of_the_service(recipes):
 def test_weights_that_are_not_finite_stop_a_training(recipes, monkeypatch):
     configure(recipes, "recipes:train_far")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p save_often")
-    (recipes.path / "save_often.py").write_text("from pytest_crucible.training import tinker\ntinker.SAVE_S = 0.0\n")
+    (recipes.path / "save_often.py").write_text(
+        "from pytest_crucible.training import tinker_trainer\ntinker_trainer.SAVE_S = 0.0\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(recipes.path))
 
     result = recipes.run_apart("--crucible-adapter=remote", TRAIN)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*training of 'remote' stopped at step *; a state from before is kept as tinker://*, for trainer.start_from*"]
+        ["*training of 'remote' stopped at step *; an earlier state is kept as tinker://*, for trainer.start_from*"]
     )
 
 

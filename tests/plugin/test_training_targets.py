@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from run_documents import of_arms
 from tiny_base import write_tiny_base
 
-import pytest_crucible.lessons  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 
 RECIPES = """
     def train_v1(trainer):
@@ -105,7 +106,7 @@ def test_the_numbers_are_in_the_json(words, run):
     document = words.json(*ARMS, run=run)
 
     [experiment] = document["experiments"]
-    trainings = [one["training"] for one in experiment["arms"]]
+    trainings = of_arms(experiment, "training")
     assert [one["training_steps"] for one in trainings] == [60, 2]
     estimates = {one["metric"]: one for one in experiment["estimates"] if one["statistic"] == "training"}
     for name in ("loss_reduction", "training_steps", "final_loss"):
@@ -239,13 +240,13 @@ def test_a_joined_test_can_judge_them(words, run):
 
 
 @pytest.mark.parametrize(
-    ("training", "state"), [("result_of([4.0, 1.0], [2.0, 1.0])", "met"), ("'at school'", "undecided")]
+    ("training", "state"), [("summarise_training([4.0, 1.0], [2.0, 1.0])", "met"), ("'at school'", "undecided")]
 )
 def test_a_backend_of_ones_own_may_say_how_it_was_trained(suite, training, state):
     suite.adapters({"own": {"backend": "own"}})
     (suite.path / "conftest.py").write_text(
         "from pytest_crucible.records import Reply\n"
-        "from pytest_crucible.training.results import result_of\n"
+        "from pytest_crucible.training.results import summarise_training\n"
         "class Own:\n"
         "    simulated, identity = False, 'own'\n"
         f"    training = {training}\n"

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from openai_server import OpenAIServer
+from run_documents import of_arms
 
-from pytest_crucible.backends import breaker, retried
+from pytest_crucible.backends import circuit_breaker, retried
 
 MANY = 120
 FAULTS = "429,500,502,503,reset,close,half,stall,hang,garbage,no_choices,error_200"
@@ -59,8 +60,8 @@ def asked(suite, server: OpenAIServer, **settings: Any) -> None:
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that takes seconds takes hundredths of them."""
     monkeypatch.setattr(retried, "FIRST_S", 0.02)
-    for name, value in {"PATIENCE_S": 0.5, "UNSEEN_S": 0.5, "DOUBTFUL_S": 0.02, "PROBE_S": 0.02}.items():
-        monkeypatch.setattr(breaker, name, value)
+    for name, value in {"MAX_SILENCE_S": 0.5, "FIRST_ANSWER_S": 0.5, "DOUBT_AFTER_S": 0.02, "PROBE_S": 0.02}.items():
+        monkeypatch.setattr(circuit_breaker, name, value)
 
 
 # -- failures -------------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, 
     counts, (experiment,) = server.counts(), document["experiments"]
     assert sum(counts["faults"].values()) > 5
     assert counts["distinct"] == MANY
-    assert experiment["arms"][0]["lost"] == {}
+    assert of_arms(experiment, "lost")[0] == {}
     assert [(one["n"], one["value"]) for one in experiment["estimates"]] == [(MANY, 1.0)]
 
 
@@ -150,9 +151,9 @@ def test_a_server_that_goes_away_stops_the_experiment_and_resume_goes_on(served,
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            f"*server {server.url} has answered nothing since ??:??:?? (* s, * requests failed, the last: *status 502*",
+            f"*server {server.url} has not answered since ??:??:?? (* s, * requests failed, the last: *status 502*",
             "*undecided*",
-            "*sampling was cut short; --crucible-resume goes on*",
+            "*sampling was interrupted; continue with --crucible-resume*",
         ]
     )
 
@@ -175,7 +176,7 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
     result = served.run("--crucible-adapter=v2")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*server http://127.0.0.1:9/v1 has answered nothing since*nothing listens at*"])
+    result.stdout.fnmatch_lines(["*server http://127.0.0.1:9/v1 has not answered since*nothing listens at*"])
     assert "Traceback" not in result.stdout.str()
 
 
@@ -193,7 +194,7 @@ def test_after_its_deadline_a_run_asks_nothing_and_resume_goes_on(served, server
     answered = experiment["estimates"][0]["n"]
     assert document["exit_status"] == 0
     assert 0 < answered < MANY
-    assert experiment["arms"][0]["lost"] == {"deadline": MANY - answered}
+    assert of_arms(experiment, "lost")[0] == {"deadline": MANY - answered}
     assert [one["state"] for one in experiment["verdicts"]] == ["undecided"]
 
     server.behave(latency_s=0.0)
@@ -210,7 +211,7 @@ def test_the_deadline_is_said_where_samples_are_lost_to_it(served, server):
 
     result.stdout.fnmatch_lines(
         [
-            "*sampling was cut short; --crucible-resume goes on*",
+            "*sampling was interrupted; continue with --crucible-resume*",
             "*v2 lost * by the deadline*",
         ]
     )
@@ -231,7 +232,7 @@ def test_joined_tests_are_not_asked_after_it_either(served, server, pytester):
     document = served.json("--crucible-adapter=v2", "--crucible-deadline=0.5 s")
 
     (experiment,) = document["experiments"]
-    lost = experiment["arms"][0]["lost"]["deadline"]
+    lost = of_arms(experiment, "lost")[0]["deadline"]
     assert 0 < lost < 5
     assert document["exit_status"] == 0
     assert server.counts()["requests"] == 5 - lost

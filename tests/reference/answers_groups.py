@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 from answering import Answer, Case, level, numbers
 
-from pytest_crucible.stats.answers import Significance
 from pytest_crucible.stats.groups.anova import anova_oneway as anova
 from pytest_crucible.stats.groups.anova import sums_of_squares
 from pytest_crucible.stats.groups.many_to_one import dunnett as dunnett_contrasts
-from pytest_crucible.stats.groups.pairwise import Contrast
+from pytest_crucible.stats.groups.pairwise import ContrastResult
 from pytest_crucible.stats.groups.posthoc import games_howell as games_howell_pairs
 from pytest_crucible.stats.groups.posthoc import tukey_hsd as tukey_pairs
 from pytest_crucible.stats.groups.repeated import rm_anova as repeated
@@ -22,6 +21,7 @@ from pytest_crucible.stats.groups.variances import levene as levene_test
 from pytest_crucible.stats.groups.welch import welch_anova as welch
 from pytest_crucible.stats.ranks.many_arms import dunn as dunn_pairs
 from pytest_crucible.stats.ranks.many_arms import kruskal_wallis as kruskal
+from pytest_crucible.stats.results import Significance
 
 
 def groups(given: Case) -> list[list[float]]:
@@ -116,7 +116,7 @@ def rm_anova(given: Case, options: Case) -> Answer:
     }
 
 
-def pairwise(contrasts: Sequence[Contrast]) -> Answer:
+def pairwise(contrasts: Sequence[ContrastResult]) -> Answer:
     """Every column that some post-hoc case asks for."""
     return {
         "pairs": [[one.first, one.second] for one in contrasts],

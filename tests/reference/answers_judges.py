@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.stats.judges.agreement import Agreement
-from pytest_crucible.stats.judges.corrected import ppi_mean
-from pytest_crucible.stats.judges.fleiss import fleiss_kappa, fleiss_kappa_test
-from pytest_crucible.stats.judges.gwet import gwet_ac1
-from pytest_crucible.stats.judges.intraclass import intraclass_correlation
-from pytest_crucible.stats.judges.kappa import cohen_kappa
-from pytest_crucible.stats.judges.krippendorff import krippendorff_alpha
+from pytest_crucible.stats.agreement.coefficients import Agreement
+from pytest_crucible.stats.agreement.corrected import ppi_mean
+from pytest_crucible.stats.agreement.fleiss import fleiss_kappa, fleiss_kappa_test
+from pytest_crucible.stats.agreement.gwet import gwet_ac1
+from pytest_crucible.stats.agreement.intraclass import intraclass_correlation
+from pytest_crucible.stats.agreement.kappa import cohen_kappa
+from pytest_crucible.stats.agreement.krippendorff import krippendorff_alpha
 
 
 def coefficient(name: str, agreement: Agreement) -> Answer:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.answers import Significance
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
-from pytest_crucible.stats.incomplete import drop_incomplete, fill_worst
 from pytest_crucible.stats.means.augmented import augmented_t_bound, augmented_t_interval
 from pytest_crucible.stats.means.cluster_design import cluster_effect
 from pytest_crucible.stats.means.clustered import clustered_mean
@@ -21,9 +19,10 @@ from pytest_crucible.stats.means.clustered_tests import clustered_t
 from pytest_crucible.stats.means.pairing import pairing_gain
 from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_at_k, pass_hat_k
 from pytest_crucible.stats.means.repeats import variance_components
-from pytest_crucible.stats.means.student import difference_bounds, one_sample_t, paired_t, pairs
+from pytest_crucible.stats.means.student import bounds_of_difference, one_sample_t, paired_differences, paired_t
 from pytest_crucible.stats.means.trimmed import paired_trimmed_t, yuen_welch
 from pytest_crucible.stats.means.two_samples import student_t, welch_t
+from pytest_crucible.stats.missing import drop_incomplete, fill_worst
 from pytest_crucible.stats.planning.equivalence import Equivalence, tost_paired, tost_welch
 from pytest_crucible.stats.planning.noninferiority import (
     NonInferiority,
@@ -31,6 +30,7 @@ from pytest_crucible.stats.planning.noninferiority import (
     noninferiority_paired_proportions,
 )
 from pytest_crucible.stats.proportions.paired import count_discordant
+from pytest_crucible.stats.results import Significance
 
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
 
@@ -72,7 +72,7 @@ def t_paired(given: Case, options: Case) -> Answer:
     x, y, decided = complete(given, options.get("nan_policy", "raise"), options.get("worst", 0.0))
     bounds = given.get("bounds") or options.get("bounds")
     test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
-    return or_too_few(test, lambda: pairs(x, y).mean()) | decided
+    return or_too_few(test, lambda: paired_differences(x, y).mean()) | decided
 
 
 def complete(given: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answer]:
@@ -107,7 +107,7 @@ def augmented_t(given: Case, options: Case) -> Answer:
     values, bounds = np.array(numbers(given["x"])), tuple(options["bounds"])
     plain, augmented = values, np.append(values, bounds)
     if "y" in given:
-        values, bounds = pairs(values, numbers(given["y"])), difference_bounds(bounds)
+        values, bounds = paired_differences(values, numbers(given["y"])), bounds_of_difference(bounds)
         plain, augmented = values, np.append(values, bounds)
     interval = augmented_t_interval(plain, bounds=bounds, level=level(options))
     whole = one_sample_t(augmented)
@@ -179,7 +179,7 @@ def miller_se_paired(given: Case, options: Case) -> Answer:
 def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
     def answer(given: Case, options: Case) -> Answer:
         result = function(given["n"], given["c"], options["k"], level=level(options))
-        return ends(result.interval) | {"per_question": list(result.per_question), "mean": result.mean}
+        return ends(result.interval) | {"per_question": list(result.per_sample), "mean": result.mean}
 
     return answer
 
@@ -244,7 +244,7 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "augmented_t": augmented_t,
     "clustered_mean": lambda given, options: clustered(numbers(given["x"]), given["clusters"], options),
     "clustered_paired_diff": lambda given, options: clustered(
-        pairs(numbers(given["x"]), numbers(given["y"])), given["clusters"], options
+        paired_differences(numbers(given["x"]), numbers(given["y"])), given["clusters"], options
     ),
     "clustered_two_sample": clustered_two_sample,
     "variance_components": components,

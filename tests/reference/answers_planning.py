@@ -7,9 +7,9 @@ from collections.abc import Callable
 from answering import Answer, Case, ends, level, numbers
 
 from pytest_crucible.stats.bayes.beta_binomial import beta_binomial, probability_superior
-from pytest_crucible.stats.bayes.bootstrap import bayesian_bootstrap_moments
+from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap_moments
 from pytest_crucible.stats.effects.proportions import cohens_h
-from pytest_crucible.stats.families.adjust import adjust
+from pytest_crucible.stats.multiplicity.adjust import adjust
 from pytest_crucible.stats.planning.correlations import (
     detectable_correlation,
     power_correlation,

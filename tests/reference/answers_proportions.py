@@ -9,9 +9,8 @@ import numpy as np
 from answering import Answer, Case, ends, level
 from scipy.special import ndtri
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.poisson import poisson_rate_interval, poisson_rate_ratio, poisson_ratio_interval
 from pytest_crucible.stats.effects.proportions import cohens_h
 from pytest_crucible.stats.proportions.binomial import binomial_test
@@ -21,6 +20,7 @@ from pytest_crucible.stats.proportions.clustered import (
     korn_graubard_interval,
 )
 from pytest_crucible.stats.proportions.cochran import cochran_q
+from pytest_crucible.stats.proportions.contingency import chi2_goodness_of_fit, chi2_independence
 from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio, fisher_exact
 from pytest_crucible.stats.proportions.one import (
     agresti_coull_interval,
@@ -45,7 +45,6 @@ from pytest_crucible.stats.proportions.paired_intervals import (
 )
 from pytest_crucible.stats.proportions.ratios import odds_ratio, risk_ratio
 from pytest_crucible.stats.proportions.score import score_interval
-from pytest_crucible.stats.proportions.tables import chi2_goodness_of_fit, chi2_independence
 from pytest_crucible.stats.proportions.two import (
     agresti_caffo_interval,
     newcombe_interval,
@@ -58,6 +57,7 @@ from pytest_crucible.stats.ranks.quantiles import (
     quantile_interval,
     quantile_ranks,
 )
+from pytest_crucible.stats.results import Effect, Significance
 
 UNCLIPPED = {"agresti_coull", "agresti_caffo"}
 

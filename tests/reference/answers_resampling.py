@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
+from pytest_crucible.stats.arrays import difference
 from pytest_crucible.stats.effects.standardized import (
     cohens_d,
     cohens_dav,
@@ -17,8 +18,7 @@ from pytest_crucible.stats.effects.standardized import (
     hedges_gz,
     pooled_deviation,
 )
-from pytest_crucible.stats.observations import difference
-from pytest_crucible.stats.resampling.exact_laws import enumerated_law
+from pytest_crucible.stats.resampling.exact_distributions import enumerate_distribution
 from pytest_crucible.stats.resampling.intervals import (
     basic_interval,
     bca_interval,
@@ -45,7 +45,7 @@ def jackknifed(given: Case, options: Case) -> Answer:
 
 def bca_full_enumeration(given: Case, options: Case) -> Answer:
     values, statistic = numbers(given["x"]), STATISTICS[options.get("statistic", "mean")]
-    law, leaving_one_out = enumerated_law(values, statistic), jackknife(values, statistic)
+    law, leaving_one_out = enumerate_distribution(values, statistic), jackknife(values, statistic)
     estimate, acceleration = leaving_one_out.estimate, leaving_one_out.acceleration or 0.0
     correction = bias_correction(law, estimate)
     shares = bca_shares(correction, acceleration, level=level(options)) or (None, None)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from answering import Answer, Case, numbers
 
-from pytest_crucible.stats.observations import difference
+from pytest_crucible.stats.arrays import difference
 from pytest_crucible.stats.sequential.asymptotic import asymptotic_interval
 from pytest_crucible.stats.sequential.bernoulli import bernoulli_interval
 from pytest_crucible.stats.sequential.betting import betting_sequence
+from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence
 from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence, hoeffding_sequence
 from pytest_crucible.stats.sequential.mixtures import (
     gamma_exponential_boundary,
@@ -24,7 +25,6 @@ from pytest_crucible.stats.sequential.mixtures import (
     normal_mixture_boundary,
     stitched_boundary,
 )
-from pytest_crucible.stats.sequential.record import ConfidenceSequence
 
 
 def sequence(values: Sequence[float], bounds: tuple[float, float], options: Case) -> ConfidenceSequence:

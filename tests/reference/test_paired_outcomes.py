@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from judging import judged_at_once
 
-from pytest_crucible.analyse.analysis import Given, analyse
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.datasets.load import identify
 from pytest_crucible.metrics.definition import Metric, metric
-from pytest_crucible.records import Analysis, Arm, Contrast, Fingerprint, Outcome, Plan, Reply, Sample
-from pytest_crucible.store.answers import group_names, load_answers
+from pytest_crucible.records import Analysis, Arm, Contrast, Fingerprint, Outcome, Plan, Reply, Sample, Unit
+from pytest_crucible.store.outcomes import group_names, load_outcomes
 from pytest_crucible.store.runs import RunStore
 
 DATA = os.environ.get("CRUCIBLE_DATA")
@@ -82,7 +82,7 @@ def answer(store: RunStore, name: str, models: list[str], table: list[Row]) -> l
     writer = store.writer()
     metrics: list[Metric] = [correct]
     for (k, model), (position, row) in itertools.product(enumerate(models), enumerate(table)):
-        outcome = Outcome(k, position, 0, reply=Reply(text=replied(row, model)))
+        outcome = Outcome(Unit(position, 0, k, 0), reply=Reply(text=replied(row, model)))
         seen, lost = judged_at_once(outcome, metrics, dataset.samples[position], passed=False)
         writer.add(outcome, keys[k], seen, lost)
     writer.close()
@@ -90,22 +90,25 @@ def answer(store: RunStore, name: str, models: list[str], table: list[Row]) -> l
     [(_, stored, finished)] = store.experiments("run")
     assert stored == whole
 
-    answers = [load_answers(store, experiment, k) for k in range(len(models))]
+    answers = [load_outcomes(store, experiment, k) for k in range(len(models))]
     groups = group_names(store, dataset.sha256)
     return [
-        analyse(
-            Given(
+        analysed(
+            AnalysisInputs(
                 plan=plan(name, models[k:], dataset.samples, dataset.sha256),
                 answers=tuple(answers[k:]),
                 groups=groups,
                 finished=finished,
                 known_kinds={},
             ),
-            alpha=0.05,
-            questions=len(models) - 1,
-        )[0]
+            family_size=len(models) - 1,
+        )
         for k in range(len(models))
     ]
+
+
+def analysed(inputs: AnalysisInputs, *, family_size: int) -> Analysis:
+    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=family_size)
 
 
 @pytest.fixture(scope="module", params=sorted(SETS))

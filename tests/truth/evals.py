@@ -97,28 +97,28 @@ class Arm(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Scores of both arms, runs x samples (x repeats), and the treatment's true difference or ratio."""
+    """Scores of both arms, runs x samples (x repeats), and the candidate's true difference or ratio."""
 
-    control: Array
-    treatment: Array
+    baseline: Array
+    candidate: Array
     truth: float
     clusters: Codes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eval:
-    """A kind of evaluation: a control, and what the other arm is like under each truth."""
+    """A kind of evaluation: a baseline, and what the other arm is like under each truth."""
 
     kind: str
     bounds: tuple[float, float] | None
-    control: Arm
-    treatments: Mapping[Truth, Arm]
+    baseline: Arm
+    candidates: Mapping[Truth, Arm]
     repeats: int = 1
     estimand: Literal["difference", "ratio"] = "difference"
 
     @property
     def clustered(self) -> bool:
-        return self.control.shares.passage + self.control.shares.passage_and_arm > 0
+        return self.baseline.shares.passage + self.baseline.shares.passage_and_arm > 0
 
     @property
     def scale(self) -> Scale:
@@ -143,15 +143,15 @@ class Eval:
         passages: Codes | None = None,
     ) -> Drawn:
         """Both arms of `runs` experiments. Arms that are not paired answer other samples, about other passages."""
-        treatment, passages = self.treatments[truth], np.arange(n) // PASSAGE if passages is None else passages
+        candidate, passages = self.candidates[truth], np.arange(n) // PASSAGE if passages is None else passages
         common = _common(rng, runs, passages)
-        control = self._answers(rng, self.control, common, passages)
+        baseline = self._answers(rng, self.baseline, common, passages)
         common = common if paired else _common(rng, runs, passages)
-        ours, theirs = treatment.law, self.control.law
+        ours, theirs = candidate.law, self.baseline.law
         ratio = ours.geometric_mean / theirs.geometric_mean
         return Drawn(
-            control=control,
-            treatment=self._answers(rng, treatment, common, passages),
+            baseline=baseline,
+            candidate=self._answers(rng, candidate, common, passages),
             truth=ratio if self.estimand == "ratio" else ours.mean - theirs.mean,
             clusters=passages if self.clustered else None,
         )
@@ -176,15 +176,17 @@ def _common(rng: np.random.Generator, runs: int, passages: Codes) -> tuple[Array
 
 
 def _eval(kind: str, bounds: tuple[float, float] | None, laws: tuple[Law, Law, Law], *shares: Shares) -> Eval:
-    """`laws` are the control's, an equal one of other shape, and one with an effect; `shares` those of all and of the second."""
+    """`laws` are the baseline's, an equal one of other shape, and one with an effect; `shares` those of all and of the second."""
     same, shaped, better = laws
     arms = Arm(same, shares[0]), Arm(shaped, shares[-1]), Arm(better, shares[0])
-    return Eval(kind=kind, bounds=bounds, control=arms[0], treatments=dict(zip(TRUTHS, arms, strict=True)))
+    return Eval(kind=kind, bounds=bounds, baseline=arms[0], candidates=dict(zip(TRUTHS, arms, strict=True)))
 
 
-def _gate(kind: str, control: Law, treatment: Law, shares: Shares) -> Eval:
-    """A treatment that is worse by its truth, or only that."""
-    return Eval(kind=kind, bounds=UNIT, control=Arm(control, shares), treatments={"an effect": Arm(treatment, shares)})
+def _gate(kind: str, baseline: Law, candidate: Law, shares: Shares) -> Eval:
+    """A candidate that is worse by its truth, or only that."""
+    return Eval(
+        kind=kind, bounds=UNIT, baseline=Arm(baseline, shares), candidates={"an effect": Arm(candidate, shares)}
+    )
 
 
 UNIT = (0.0, 1.0)

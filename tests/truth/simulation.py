@@ -8,10 +8,10 @@ from typing import Any
 
 from evals import Array, Drawn, Eval
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import TABLE
 from pytest_crucible.stats.choose import Row
-from pytest_crucible.stats.declared import OPEN, Arms, Observed, declared, declared_arms, declared_pairs
+from pytest_crucible.stats.inputs import OPEN, Arms, Observed, declare_arm, declare_arms, declare_pairs
 
 ALPHA = 0.05
 
@@ -41,7 +41,7 @@ def asked(row: Row, known: Eval, drawn: Drawn, *how: Any, labels: Any = None) ->
 
 
 def clusters_of(row: Row, drawn: Drawn) -> Any:
-    """(treatment's, control's) for two arms, which saw other passages."""
+    """(candidate's, baseline's) for two arms, which saw other passages."""
     if drawn.clusters is None or row.design != "two arms":
         return drawn.clusters
     return drawn.clusters, drawn.clusters + drawn.clusters.size
@@ -49,10 +49,10 @@ def clusters_of(row: Row, drawn: Drawn) -> Any:
 
 def _observed(row: Row, known: Eval, drawn: Drawn, labels: Any) -> Iterator[Observed | Arms]:
     facts: dict[str, Any] = {"kind": known.kind, "bounds": OPEN if known.bounds is None else known.bounds}
-    declare = declared_pairs if row.design == "pairs" else declared_arms
-    for theirs, ours in zip(_averaged(drawn.control), _averaged(drawn.treatment), strict=True):
+    declare = declare_pairs if row.design == "pairs" else declare_arms
+    for theirs, ours in zip(_averaged(drawn.baseline), _averaged(drawn.candidate), strict=True):
         if row.design == "one arm":
-            yield declared(ours, clusters=labels, **facts)
+            yield declare_arm(ours, clusters=labels, **facts)
         else:
             yield declare(ours, theirs, clusters=labels, **facts)
 

@@ -16,13 +16,13 @@ from simulation import ALPHA, asked, at_least, at_most, clusters_of, line
 
 from pytest_crucible.stats import (
     TABLE,
+    aa_calibration,
     compare,
     compare_arms,
     difference_bounds,
     estimate,
     false_alarm_rate,
     mean_bound,
-    self_test,
 )
 from pytest_crucible.stats.choose import Row
 from pytest_crucible.stats.proportions.score import score_interval
@@ -40,7 +40,7 @@ SHOWN = {10: 0.88, 30: 0.89, 100: 0.91}
 """Least coverage by n of one arm's interval, by which nothing is decided. Worst: a mean of latencies without third moment."""
 MOST_BEYOND = {"bound": 0.055, "margin": 0.075, "guaranteed bound": 0.05, "guaranteed margin": 0.05}
 """Most one-sided errors."""
-BESIDE_A_PERFECT_CONTROL = 0.077
+BESIDE_A_PERFECT_BASELINE = 0.077
 """Exactly, for two arms of 50 of which one is always right and the other in 95 %."""
 POWER = {
     "right or wrong, 70 %": (0.55, 0.35),
@@ -139,7 +139,7 @@ def test_the_interval_of_one_arm_covers_its_mean(row, name, n):
             continue
 
         assert None not in answers
-        assert at_least(covered(answers, known.treatments[truth].law.mean), RUNS, SHOWN[n])
+        assert at_least(covered(answers, known.candidates[truth].law.mean), RUNS, SHOWN[n])
 
 
 @pytest.mark.parametrize(("row", "name", "n"), cases(*BOUNDED, sizes=(20, 50, 200)))
@@ -147,14 +147,14 @@ def test_one_sided_bounds_are_rarely_beyond_the_truth(row, name, n):
     """At the margin, with rare and large losses; and the other side of it, which proves a regression."""
     known = EVERY[name]
     drawn = drawn_for(row, known, "an effect", n)
-    truth = known.treatments["an effect"].law.mean if row.design == "one arm" else drawn.truth
+    truth = known.candidates["an effect"].law.mean if row.design == "one arm" else drawn.truth
     low, high = (asked(row, known, drawn, ALPHA, side) for side in ("lower", "upper"))
     if too_few_clusters(row, n):
         assert low == high == [None] * RUNS
         return
     limit = MOST_BEYOND[row.question]
     if (row.design, name) == ("two arms", "1 in 20 becomes wrong"):
-        limit = BESIDE_A_PERFECT_CONTROL
+        limit = BESIDE_A_PERFECT_BASELINE
 
     assert at_most(sum(bound > truth + 1e-9 for bound in low), RUNS, limit)
     assert at_most(sum(bound < truth - 1e-9 for bound in high), RUNS, limit)
@@ -164,9 +164,9 @@ def test_one_sided_bounds_are_rarely_beyond_the_truth(row, name, n):
 def test_the_front_door_answers_by_the_line(row, name, n):
     known = EVERY[name]
     drawn = drawn_for(row, known, "an effect", n, runs=3)
-    arms = list(zip(drawn.control, drawn.treatment, strict=True))
+    arms = list(zip(drawn.candidate, drawn.baseline, strict=True))
     labels = clusters_of(row, drawn)
-    facts = {**known.declared, "clusters": labels[::-1] if isinstance(labels, tuple) else labels}
+    facts = {**known.declared, "clusters": labels}
     paired = row.design == "pairs"
     if row.question in BOUNDED:
         facts["validity"] = "guaranteed" if row.question.startswith("guaranteed") else "standard"
@@ -176,14 +176,14 @@ def test_the_front_door_answers_by_the_line(row, name, n):
         expected = asked(row, known, drawn, 1 - ALPHA)
 
     if row.question == "estimate":
-        found = [estimate(treatment, **facts) for _, treatment in arms]
+        found = [estimate(candidate, **facts) for candidate, _ in arms]
         lowest = -math.inf if known.bounds is None else known.bounds[0]
         assert [one.interval.low for one in found] == [max(one.low, lowest) for one in expected]
     elif row.question in COMPARED:
         found = [compare(*both, paired, estimand=known.estimand, **facts) for both in arms]
         assert [one.p_value for one in found] == [one.p_value for one in expected]
     elif row.design == "one arm":
-        found = [mean_bound(treatment, **facts) for _, treatment in arms]
+        found = [mean_bound(candidate, **facts) for candidate, _ in arms]
         assert [one.value for one in found] == [low for low, _ in expected]
     else:
         found = [difference_bounds(*both, paired, **facts) for both in arms]
@@ -220,7 +220,7 @@ def test_arms_of_unequal_sizes_keep_size_and_coverage(name, sizes):
     row = line("compare", "two arms", known.scale)
     for truth in TRUTHS:
         drawn = known.draw(np.random.default_rng([2, ours]), RUNS, 100, truth, paired=False)
-        drawn = drawn._replace(treatment=drawn.treatment[:, :ours], control=drawn.control[:, :theirs])
+        drawn = drawn._replace(candidate=drawn.candidate[:, :ours], baseline=drawn.baseline[:, :theirs])
         answers = asked(row, known, drawn, 1 - ALPHA)
         assert at_least(covered((answer.interval for answer in answers), drawn.truth), RUNS, 0.94)
         if truth != "an effect":
@@ -230,15 +230,15 @@ def test_arms_of_unequal_sizes_keep_size_and_coverage(name, sizes):
 @pytest.mark.parametrize("clusters", [10, 20, 60])
 @pytest.mark.parametrize("lost", [0.05, 0.2])
 @pytest.mark.parametrize("shared", [False, True], ids=["own clusters", "shared clusters"])
-@pytest.mark.parametrize("control", [1.0, 0.9])
-def test_passages_that_one_of_two_arms_loses_whole_rarely_pass(control, shared, lost, clusters):
-    """At the margin. Worst known cell .07: a perfect control, a fifth lost, from 20 clusters on."""
+@pytest.mark.parametrize("rate", [1.0, 0.9])
+def test_passages_that_one_of_two_arms_loses_whole_rarely_pass(rate, shared, lost, clusters):
+    """At the margin. Worst known cell .07: a perfect baseline, a fifth lost, from 20 clusters on."""
     rng, n = np.random.default_rng([3, clusters]), clusters * PASSAGE
     labels = np.repeat(np.arange(clusters), PASSAGE)
-    treatment = np.repeat(rng.random((RUNS, clusters)) < control - lost, PASSAGE, axis=1).astype(float)
-    baseline = np.repeat(rng.random((RUNS, clusters)) < control, PASSAGE, axis=1).astype(float)
+    candidate = np.repeat(rng.random((RUNS, clusters)) < rate - lost, PASSAGE, axis=1).astype(float)
+    baseline = np.repeat(rng.random((RUNS, clusters)) < rate, PASSAGE, axis=1).astype(float)
     known, row = GATES["passages of 5, 1 in 20 lost"], line("margin", "two arms", "binary", clustered=True)
-    drawn = Drawn(control=baseline, treatment=treatment, truth=-lost, clusters=labels)
+    drawn = Drawn(baseline=baseline, candidate=candidate, truth=-lost, clusters=labels)
     bounds = asked(row, known, drawn, ALPHA, "lower", labels=(labels, labels if shared else labels + n))
 
     assert at_most(sum(bound > -lost + 1e-9 for bound in bounds), RUNS, 0.07)
@@ -248,18 +248,18 @@ def test_passages_that_one_of_two_arms_loses_whole_rarely_pass(control, shared, 
 
 
 @pytest.mark.parametrize("n", [20, 50])
-def test_the_margin_bound_of_two_rates_errs_most_beside_a_perfect_control(n):
-    """Exactly, over margins to .3. Where the control is right in 98 % or less it errs in 7.5 % at most."""
+def test_the_margin_bound_of_two_rates_errs_most_beside_a_perfect_baseline(n):
+    """Exactly, over margins to .3. Where the baseline is right in 98 % or less it errs in 7.5 % at most."""
     counts = np.arange(n + 1)
     low = np.array([[score_interval(int(x), n, int(y), n, level=1 - 2 * ALPHA).low for y in counts] for x in counts])
 
-    def errors(control: float) -> float:
+    def errors(rate: float) -> float:
         margins = np.arange(0.01, 0.301, 0.01)
         return max(
-            float(_binomial(n, control - margin) @ (low > -margin + 1e-9) @ _binomial(n, control)) for margin in margins
+            float(_binomial(n, rate - margin) @ (low > -margin + 1e-9) @ _binomial(n, rate)) for margin in margins
         )
 
-    assert max(errors(control) for control in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)) <= 0.076
+    assert max(errors(rate) for rate in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)) <= 0.076
     assert errors(1.0) <= 0.116
 
 
@@ -273,7 +273,7 @@ def test_losses_of_all_or_nothing_that_are_declared_as_scores_are_the_worst_for_
     """2 % of 200: whoever declares them as yes or no, or asks for a guarantee, does not have this."""
     known = GATES["1 in 20 loses .6 to 1"]
     losses = (np.random.default_rng(4).random((RUNS, 200)) < 0.02).astype(float)
-    drawn = Drawn(control=np.ones_like(losses), treatment=1 - losses, truth=-0.02, clusters=None)
+    drawn = Drawn(baseline=np.ones_like(losses), candidate=1 - losses, truth=-0.02, clusters=None)
     bounds = asked(line(question, "pairs", "bounded"), known, drawn, ALPHA, "lower")
 
     assert at_most(sum(bound > -0.02 + 1e-9 for bound in bounds), RUNS, limit)
@@ -286,7 +286,7 @@ def test_losses_of_all_or_nothing_that_are_declared_as_scores_are_the_worst_for_
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("name", ["right or wrong, 70 %", "right or wrong, 95 %", "scores, a quarter 0", "rewards"])
 def test_holm_keeps_the_false_alarms_of_a_family_of_arms(name, paired, n):
-    """Three candidates that are as good as the control, and share its luck."""
+    """Three candidates that are as good as the baseline, and share its luck."""
     known, runs = EVERY[name], 600
     kind = "binary" if known.scale == "binary" else "numeric"
     rng = np.random.default_rng([5, n, paired])
@@ -301,9 +301,9 @@ def test_holm_keeps_the_false_alarms_of_a_family_of_arms(name, paired, n):
 
 def _exchangeable(known: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):
     """runs x arms x n: arms of one law, which share how hard the samples are if they are paired."""
-    share = known.control.shares.sample if paired else 0.0
+    share = known.baseline.shares.sample if paired else 0.0
     shared = math.sqrt(share) * rng.standard_normal((runs, 1, n))
-    return known.control.law.scores(ndtr(shared + math.sqrt(1 - share) * rng.standard_normal((runs, arms, n))))
+    return known.baseline.law.scores(ndtr(shared + math.sqrt(1 - share) * rng.standard_normal((runs, arms, n))))
 
 
 SELF_TESTED = [name for name, known in (EVALS | REWARDS).items() if known.estimand == "difference"]
@@ -313,7 +313,7 @@ SELF_TESTED = [name for name, known in (EVALS | REWARDS).items() if known.estima
 def test_the_self_test_finds_no_fault_in_what_is_calibrated(name):
     known = EVERY[name]
     drawn = known.draw(np.random.default_rng(6), 1, 100, "exchangeable arms")
-    values = np.concatenate([each[0].reshape(100, -1) for each in (drawn.control, drawn.treatment)], axis=1)
+    values = np.concatenate([each[0].reshape(100, -1) for each in (drawn.baseline, drawn.candidate)], axis=1)
     found = false_alarm_rate(values, **known.declared, clusters=drawn.clusters)
 
     assert found.holds
@@ -327,7 +327,7 @@ def test_p_values_of_arms_that_do_not_differ_are_uniform(name, alpha):
     """As many below alpha as alpha says, and not fewer."""
     known = EVERY[name]
     drawn = known.draw(np.random.default_rng(7), 1, 200, "exchangeable arms")
-    values = np.stack([drawn.control[0], drawn.treatment[0]], axis=1)
+    values = np.stack([drawn.baseline[0], drawn.candidate[0]], axis=1)
     found = false_alarm_rate(values, **known.declared, clusters=drawn.clusters, alpha=alpha)
 
     assert at_most(found.alarms, found.replicates, 1.1 * alpha)
@@ -335,13 +335,13 @@ def test_p_values_of_arms_that_do_not_differ_are_uniform(name, alpha):
 
 
 def test_the_self_test_finds_a_method_that_ignores_the_clusters(monkeypatch):
-    known, declare = EVALS["right or wrong, passages of 5"], self_test.declared_pairs
+    known, declare = EVALS["right or wrong, passages of 5"], aa_calibration.declare_pairs
     drawn = known.draw(np.random.default_rng(8), 1, 300, "exchangeable arms")
-    values = np.stack([drawn.control[0], drawn.treatment[0]], axis=1)
+    values = np.stack([drawn.baseline[0], drawn.candidate[0]], axis=1)
     facts = {**known.declared, "clusters": drawn.clusters}
     honest = false_alarm_rate(values, **facts)
     monkeypatch.setattr(
-        self_test, "declared_pairs", lambda *arms, clusters, **rest: declare(*arms, clusters=None, **rest)
+        aa_calibration, "declare_pairs", lambda *arms, clusters, **rest: declare(*arms, clusters=None, **rest)
     )
     broken = false_alarm_rate(values, **facts)
 

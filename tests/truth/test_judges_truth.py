@@ -10,16 +10,16 @@ import math
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.judges.agreement import count_ratings
-from pytest_crucible.stats.judges.corrected import ppi_difference, ppi_mean
-from pytest_crucible.stats.judges.disagreement import SCALES
-from pytest_crucible.stats.judges.fleiss import fleiss_kappa, fleiss_kappa_test
-from pytest_crucible.stats.judges.gwet import gwet_ac1, gwet_ac2
-from pytest_crucible.stats.judges.intraclass import intraclass_correlation
-from pytest_crucible.stats.judges.kappa import cohen_kappa
-from pytest_crucible.stats.judges.krippendorff import krippendorff_alpha
-from pytest_crucible.stats.judges.position import position_bias
-from pytest_crucible.stats.judges.prevalence import rogan_gladen
+from pytest_crucible.stats.agreement.coefficients import count_ratings
+from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
+from pytest_crucible.stats.agreement.disagreement import SCALES
+from pytest_crucible.stats.agreement.fleiss import fleiss_kappa, fleiss_kappa_test
+from pytest_crucible.stats.agreement.gwet import gwet_ac1, gwet_ac2
+from pytest_crucible.stats.agreement.intraclass import intraclass_correlation
+from pytest_crucible.stats.agreement.kappa import cohen_kappa
+from pytest_crucible.stats.agreement.krippendorff import krippendorff_alpha
+from pytest_crucible.stats.agreement.position import position_bias
+from pytest_crucible.stats.agreement.prevalence import rogan_gladen
 from pytest_crucible.stats.synthesis.meta import meta_analysis
 from pytest_crucible.stats.synthesis.ranking import compare_ratings, rank_intervals
 from pytest_crucible.stats.synthesis.ratings import rate_judgements

@@ -15,7 +15,7 @@ from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence
 from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
 from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
 from pytest_crucible.stats.sequential.evalues import e_process
-from pytest_crucible.stats.sequential.looks import planned_looks
+from pytest_crucible.stats.sequential.group_sequential import plan_looks
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +62,15 @@ def test_betting_looked_at_after_every_sample_keeps_the_false_alarms(shape):
 
     assert at_most(sum(ever_refuted(*one) for one in drawn), runs, ALPHA)
     for values, mean in drawn[:100]:
-        assert (betting_sequence(values).stopped_at(mean) is not None) == ever_refuted(values, mean)
+        assert (betting_sequence(values).first_exclusion(mean) is not None) == ever_refuted(values, mean)
 
 
 @SHAPES
 def test_empirical_bernstein_looked_at_after_every_sample_keeps_the_false_alarms(shape):
     rng, runs = np.random.default_rng(12), 5000
-    wrong = sum(empirical_bernstein_sequence(x).stopped_at(mean) is not None for x, mean in map(shape, [rng] * runs))
+    wrong = sum(
+        empirical_bernstein_sequence(x).first_exclusion(mean) is not None for x, mean in map(shape, [rng] * runs)
+    )
 
     assert at_most(wrong, runs, ALPHA)
 
@@ -78,7 +80,9 @@ def test_the_mixture_for_proportions_keeps_the_false_alarms(mean):
     rng, runs = np.random.default_rng(12), 1000
     drawn = [(rng.random(LENGTH) < mean).astype(float) for _ in range(runs)]
 
-    assert at_most(sum(bernoulli_sequence(x, planned=200).stopped_at(mean) is not None for x in drawn), runs, ALPHA)
+    assert at_most(
+        sum(bernoulli_sequence(x, planned=200).first_exclusion(mean) is not None for x in drawn), runs, ALPHA
+    )
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -94,7 +98,7 @@ def test_paired_arms_that_differ_only_by_luck_keep_the_false_alarms(binary):
         refuted = ever_refuted(arms[0] - arms[1], 0.0, bounds=(-1.0, 1.0))
         wrong += refuted
         if run < 50:
-            assert (paired_sequence(*arms).stopped_at(0.0) is not None) == refuted
+            assert (paired_sequence(*arms).first_exclusion(0.0) is not None) == refuted
 
     assert at_most(wrong, runs, ALPHA)
 
@@ -107,7 +111,7 @@ def test_the_asymptotic_sequence_keeps_nearly_its_false_alarms_from_30_on(shape)
         draw = {"normal": rng.normal, "skewed": rng.gamma, "bits": rng.binomial}[shape]
         values = draw(*{"normal": (0, 1), "skewed": (2, 1), "bits": (1, 0.7)}[shape], LENGTH).astype(float)
         mean = {"normal": 0.0, "skewed": 2.0, "bits": 0.7}[shape]
-        wrong += asymptotic_sequence(values, planned=200, alpha=ALPHA).stopped_at(mean) is not None
+        wrong += asymptotic_sequence(values, planned=200, alpha=ALPHA).first_exclusion(mean) is not None
 
     assert at_most(wrong, runs, 0.06)
 
@@ -120,7 +124,7 @@ def test_there_is_power_to_see_what_is_there():
         difficulty = rng.beta(1.4, 0.6, LENGTH)
         better = difficulty + (1 - difficulty) / 3
         arms = [(rng.random(LENGTH) < chance).astype(float) for chance in (better, difficulty)]
-        stops.append(paired_sequence(*arms).stopped_at(0.0) or math.inf)
+        stops.append(paired_sequence(*arms).first_exclusion(0.0) or math.inf)
 
     assert 150 < np.median(stops) < 300
     assert np.mean(np.array(stops) < 800) > 0.9
@@ -150,7 +154,7 @@ def test_a_guaranteed_bound_passes_a_candidate_that_is_as_good():
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
 def test_five_planned_looks_with_t_tests_keep_their_size(spending):
     rng, runs = np.random.default_rng(18), 40_000
-    looks, at = planned_looks(5, spending=spending), np.array([40, 80, 120, 160, 200])
+    looks, at = plan_looks(5, spending=spending), np.array([40, 80, 120, 160, 200])
     values = rng.standard_normal((runs, 200))
     sums, squares = np.cumsum(values, axis=1)[:, at - 1], np.cumsum(values**2, axis=1)[:, at - 1]
     z = sums / np.sqrt((squares - sums**2 / at) / (at - 1) * at)

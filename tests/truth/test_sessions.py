@@ -13,17 +13,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.analysis import Given, analyse
-from pytest_crucible.gate import adjust, judge
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.gate import adjust_p_values, decide_verdicts
 from pytest_crucible.records import (
-    Answers,
     Arm,
+    ArmOutcomes,
     Contrast,
     Fingerprint,
     Lost,
     MetricFacts,
     Plan,
     ScoreColumns,
+    Unit,
     Verdict,
 )
 
@@ -70,17 +71,17 @@ def drawn(rng: np.random.Generator, kind: str, n: int, drop: float) -> tuple[np.
     return np.where(rng.random(n) < drop, 0.0, ours), theirs, groups
 
 
-def answers(values: np.ndarray, lost: np.ndarray, *, bits: bool) -> Answers:
+def answers(values: np.ndarray, lost: np.ndarray, *, bits: bool) -> ArmOutcomes:
     kept = np.flatnonzero(~lost).tolist()
     zeros = [0] * len(kept)
     column = ScoreColumns(positions=kept, epochs=zeros, values=values[~lost].tolist(), is_bool=[bits] * len(kept))
-    return Answers(
+    return ArmOutcomes(
         positions=kept,
         epochs=zeros,
         failures=[None] * len(kept),
         skipped=[False] * len(kept),
         scores={"score": column},
-        lost=[Lost(0, k, 0, None, "error") for k in np.flatnonzero(lost).tolist()],
+        lost=[Lost(Unit(k, 0, 0, 0), None, "error") for k in np.flatnonzero(lost).tolist()],
     )
 
 
@@ -90,15 +91,17 @@ def session(rng: np.random.Generator, *, drop: float = 0.0, lost: float = 0.0) -
     for number, kind in enumerate(KINDS):
         n = 300 if drop and not number else int(rng.integers(100, 301))
         *arms, groups = drawn(rng, kind, n, 0.0 if number else drop)
-        given = Given(
+        given = AnalysisInputs(
             plan=plan(number, kind, n),
             answers=tuple(answers(one, rng.random(n) < lost, bits=kind != "shares") for one in arms),
             groups=groups,
             finished=True,
             known_kinds={},
         )
-        analyses.append(analyse(given, alpha=ALPHA, questions=QUESTIONS)[0])
-    return judge(adjust(analyses, questions=QUESTIONS), alpha=ALPHA, strict=False, questions=QUESTIONS)
+        analyses.append(analyse(given, score_table(given), alpha=ALPHA, family_size=QUESTIONS))
+    return decide_verdicts(
+        adjust_p_values(analyses, family_size=QUESTIONS), alpha=ALPHA, strict=False, family_size=QUESTIONS
+    )
 
 
 def sessions(seed: int, number: int, **facts: float) -> Iterator[tuple[Verdict, ...]]:

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from simulation import ALPHA, at_least, at_most, line
 
 from pytest_crucible.stats import compare, difference_bounds, mean_bound, tango_interval, tango_p_value
-from pytest_crucible.stats.declared import declared, declared_pairs
+from pytest_crucible.stats.inputs import declare_arm, declare_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -24,13 +24,13 @@ def compared(candidate, baseline, *, kind, clusters=None):
     """Every run by the line of the table, which costs a tenth of the whole record."""
     row = line("compare", "pairs", kind, clustered=clusters is not None)
     return [
-        row.function(declared_pairs(one, other, kind=kind, bounds=UNIT, clusters=clusters), 1 - ALPHA)
+        row.function(declare_pairs(one, other, kind=kind, bounds=UNIT, clusters=clusters), 1 - ALPHA)
         for one, other in zip(candidate, baseline, strict=True)
     ]
 
 
 def bounded(candidate, baseline, **facts):
-    return difference_bounds(baseline, candidate, **facts)
+    return difference_bounds(candidate, baseline, **facts)
 
 
 @cache
@@ -59,7 +59,7 @@ def test_paired_bits_keep_size_and_coverage(n, mean, effect):
     if effect == 0:
         assert at_most(sum(p < ALPHA for _, _, p in answers), runs, 0.054)
     for run in range(20):
-        result = compare(baseline[run], candidate[run], kind="binary", bounds=UNIT)
+        result = compare(candidate[run], baseline[run], kind="binary", bounds=UNIT)
         assert (result.interval.low, result.interval.high, result.p_value) == answers[run]
 
 
@@ -160,7 +160,7 @@ def test_korn_graubard_bounds_of_clustered_bits_never_err_too_often(sizes, rate,
     runs, clusters = 4000, np.repeat(np.arange(len(sizes)), sizes)
     values = clustered_bits(np.random.default_rng([7, len(sizes)]), runs, sizes, rate, correlation)
     bound = line("bound", "one arm", "binary", clustered=True).function
-    seen = [declared(row, kind="binary", bounds=UNIT, clusters=clusters) for row in values]
+    seen = [declare_arm(row, kind="binary", bounds=UNIT, clusters=clusters) for row in values]
 
     assert at_most(sum(bound(row, ALPHA, "lower") > rate for row in seen), runs, ALPHA)
     assert at_most(sum(bound(row, ALPHA, "upper") < rate for row in seen), runs, ALPHA)
@@ -176,7 +176,7 @@ def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate)
     bound = line("margin", "pairs", "binary", clustered=True).function
     facts = {"kind": "binary", "bounds": UNIT, "clusters": clusters}
     right = np.ones(clusters.size)
-    pairs = (declared_pairs(1 - loss, right, **facts) for loss in losses)
+    pairs = (declare_pairs(1 - loss, right, **facts) for loss in losses)
     passes = sum(bound(arms, ALPHA, "lower") > -rate + 1e-9 for arms in pairs)
 
     assert at_most(passes, runs, 0.07)

@@ -1,1 +1,1 @@
-"""Several adapters that answer as one: how they are asked, how their answers are read, and how they vote."""
+"""Ensembles: several adapters that answer as one, and how they are queried, normalised and counted."""

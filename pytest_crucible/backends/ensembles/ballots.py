@@ -1,4 +1,4 @@
-"""What one member of an ensemble said, as a vote counts it, and what a vote came to."""
+"""A member's reply as a ballot, and the result of a vote."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 from pytest_crucible.records import Reply
 
-CUT = ("length", "content_filter")
-"""How a reply ends that is no whole answer: it abstains."""
+# Finish reasons of an incomplete reply, which abstains.
+INCOMPLETE = ("length", "content_filter")
 Indecision = Literal["abstained", "tied", "divided"]
-"""Why an ensemble has no answer: no member gave one, the best are equal, or the rule wants more agreement."""
+"""Why an ensemble has no answer: all abstained, the best are tied, or the rule needs more agreement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,31 +22,31 @@ class Ballot:
     member: str
     reply: Reply
     answer: str | None
-    """The reply, normalised; None abstains."""
+    """The normalised reply; None abstains."""
     weight: float = 1.0
 
     @property
     def is_cast(self) -> bool:
-        """False for an abstention, and for a vote that weighs nothing: neither can win."""
+        """False for an abstention and for a vote of weight 0: neither can win."""
         return self.answer is not None and self.weight > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a vote came to."""
+    """The result of a vote."""
 
     chosen: Ballot | None
-    """The ballot whose reply is the ensemble's; None when there is no answer, and `why` says why."""
+    """The ballot whose reply is the ensemble's; None without an answer, see `why`."""
     consensus: float
-    """The share of the cast votes, by weight, that is for the winner (without one: for the answer with the most)."""
+    """The winner's share of the cast votes, by weight; without a winner, the largest share."""
     totals: Mapping[str, float] = field(default_factory=dict)
-    """Answer -> the weight of its votes, in the order in which the answers were first given."""
+    """The weight of each answer's votes, in the order in which the answers were first given."""
     tied: bool = False
     why: Indecision | Literal[""] = ""
 
 
 def confidence(reply: Reply) -> float | None:
-    """exp of the mean of the log-probabilities of the reply's tokens, their geometric mean; None where there are none.
+    """Return the geometric mean of the reply's token probabilities; None without log-probabilities.
 
     >>> round(confidence(Reply(text="4.2", logprobs=(-0.1, -0.3))), 3), confidence(Reply(text="4.2"))
     (0.819, None)
@@ -54,4 +54,5 @@ def confidence(reply: Reply) -> float | None:
     if not reply.logprobs:
         return None
     mean = sum(reply.logprobs) / len(reply.logprobs)
-    return None if math.isnan(mean) else math.exp(min(mean, 0.0))  # servers round, and -0.0 may come as 1e-7
+    # Servers round: a log-probability of 0 may arrive as 1e-7.
+    return None if math.isnan(mean) else math.exp(min(mean, 0.0))

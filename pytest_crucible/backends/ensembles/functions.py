@@ -1,4 +1,4 @@
-"""Rules that an ensemble names: one of a table, or a function of the user's own as "module:function"."""
+"""Rules of an ensemble by name: from a table, or a user's own function as "module:function"."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pytest_crucible.errors import SpecError
+from pytest_crucible.records.errors import SpecError
 
 
-def check_name(says: str, setting: str, name: Any, known: Iterable[str]) -> None:
-    """Raise SpecError, with the nearest name, for what is neither in the table nor a function that can be imported."""
+def check_name(adapter_name: str, setting: str, name: Any, names: Iterable[str]) -> None:
+    """Raise SpecError, with the nearest name, unless a name is in the table or an importable function."""
     if isinstance(name, str) and ":" in name:
-        find_function(says, setting, name)
-    elif name not in tuple(known):
-        near = difflib.get_close_matches(str(name), known, n=1)
+        find_function(adapter_name, setting, name)
+    elif name not in tuple(names):
+        near = difflib.get_close_matches(str(name), names, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise SpecError(
-            f"{says} has {setting} = {name!r}: {hint}known are {', '.join(map(repr, known))}, "
-            "or write 'module:function' for one of your own"
+            f"{adapter_name} has {setting} = {name!r}: {hint}expected {', '.join(map(repr, names))}, "
+            "or 'module:function' for a function of your own"
         )
 
 
-def find_function(says: str, setting: str, name: str) -> Callable[..., Any]:
-    """The function that "module:function" names. Raises SpecError."""
+def find_function(adapter_name: str, setting: str, name: str) -> Callable[..., Any]:
+    """Import the function that "module:function" names. Raises SpecError."""
     module, _, attribute = name.partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise SpecError(
-            f"{says} has {setting} = {name!r}, which cannot be imported ({error}): "
-            "write 'module:function' of a module on the path"
+            f"{adapter_name} has {setting} = {name!r}, which cannot be imported ({error}): "
+            "write 'module:function' of a module on the import path"
         ) from error
     if not callable(function):
-        raise SpecError(f"{says} has {setting} = {name!r}, which is a {type(function).__name__} and no function")
-    found: Callable[..., Any] = function
-    return found
+        raise SpecError(
+            f"{adapter_name} has {setting} = {name!r}, which is a {type(function).__name__}: name a function"
+        )
+    result: Callable[..., Any] = function
+    return result

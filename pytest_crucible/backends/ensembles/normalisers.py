@@ -1,6 +1,6 @@
-"""What of a reply counts as its answer: replies that say the same in other words are to vote for the same.
+"""Normalisers: replies with the same answer in different words must vote for the same.
 
-A normaliser gives the answer as a text, or None for a reply that has none: it abstains.
+A normaliser returns the answer as a text; None for a reply without one, which abstains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_crucible.metrics.text import normalise
 Normaliser = Callable[[str], "str | None"]
 
 _MARKS = r"[ \t*_(\[\"'`]*+"
-_STATED = re.compile(
+_DECLARED = re.compile(
     r"\b(?i:answer)\b(?:\s+(?i:is)\b)?[\s:*_(\[\"'`]*+(?:(?i:option|choice|letter)\b[\s*_(\[\"'`]*+)?"
     r"(?:([A-E])(?![\w'\u2019])|([a-e])(?=[)\].,;:!*_]|\s*$))",
     re.MULTILINE,
@@ -25,12 +25,12 @@ _STATED = re.compile(
 _WHOLE = re.compile(r"[\W_]*([A-Ea-e])[\W_]*")
 _MARKED = re.compile(rf"^{_MARKS}([A-E])[)\].:]", re.MULTILINE)
 _ARTICLE = re.compile(r"(?:^|[.!?:]\s)A(?=\s+(?!(?:or|and|is)\b)[a-z])", re.MULTILINE)
-_ALONE = re.compile(r"(?<![\w'\u2019+\-])[A-E](?![\w'\u2019+\-])")
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_ISOLATED = re.compile(r"(?<![\w'\u2019+\-])[A-E](?![\w'\u2019+\-])")
+_CODE_BLOCK = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
 def text(reply: str) -> str | None:
-    """The whole reply, as `exact_match` compares it; an empty one abstains.
+    """Return the whole reply, normalised as for `exact_match`; an empty one abstains.
 
     >>> text("  Paris\\n"), text(" ")
     ('paris', None)
@@ -39,21 +39,21 @@ def text(reply: str) -> str | None:
 
 
 def number(reply: str) -> str | None:
-    """The last number, as `final_number_matches` reads it; equal numbers are one answer, however they are written.
+    """Return the last number, as for `final_number_matches`; equal numbers are one answer, however they are written.
 
     >>> number("Step 1: 40 + 2, so the answer is 42.0"), number("$4.00"), number("none")
     ('42', '4', None)
     """
     value = final_number(reply)
-    return None if value is None else plain(value)
+    return None if value is None else plain_number(value)
 
 
 def choice(reply: str) -> str | None:
-    """One of the letters A to E.
+    """Return one of the letters A to E.
 
-    In this order: the reply is the letter; the last "answer: B", "the answer is (B)"; the reply begins with "B)" or "B."
-    and no later line begins so with another letter; the only one of these letters that stands alone, as a capital (the
-    article of "A dog" is none).
+    The first rule that applies decides: the reply is the letter; the last "answer: B" or "the answer is (B)"; the reply begins
+    with "B)" or "B." and no later line begins like that with another letter; there is only one of these letters as a separate
+    capital (the article of "A dog" does not count).
 
     >>> choice("(b)"), choice("A is tempting, but the answer is B."), choice("C) Paris"), choice("A dog"), choice("B or C")
     ('B', 'B', 'C', None, None)
@@ -61,28 +61,30 @@ def choice(reply: str) -> str | None:
     whole = _WHOLE.fullmatch(reply)
     if whole:
         return whole[1].upper()
-    stated = [one[1] or one[2] for one in _STATED.finditer(reply)]
-    if stated:
-        return stated[-1].upper()
+    declared = [match[1] or match[2] for match in _DECLARED.finditer(reply)]
+    if declared:
+        return declared[-1].upper()
+    # Several different markers are a list of options, not an answer.
     marked: set[str] = set(_MARKED.findall(reply))
     if len(marked) == 1 and _MARKED.match(reply.lstrip()):
         return marked.pop()
-    alone: set[str] = set(_ALONE.findall(_ARTICLE.sub("", reply)))
-    return alone.pop() if len(alone) == 1 else None
+    # Several different letters are a discussion, not an answer.
+    isolated: set[str] = set(_ISOLATED.findall(_ARTICLE.sub("", reply)))
+    return isolated.pop() if len(isolated) == 1 else None
 
 
 def json_value(reply: str) -> str | None:
-    """The JSON that the reply is, or that its last fenced block is: keys sorted, equal numbers written the same.
+    """Return the reply's JSON, or that of its last fenced block: with sorted keys, and equal numbers written the same.
 
     >>> json_value('{"b": 1.0, "a": [true]}') == json_value('```json\\n{"a": [true], "b": 1}\\n```'), json_value("Sure!")
     (True, None)
     """
-    fenced = _FENCED.findall(reply)
+    fenced = _CODE_BLOCK.findall(reply)
     try:
         value = json.loads(
             fenced[-1] if fenced else reply, parse_float=Decimal, parse_int=Decimal, parse_constant=_refuse
         )
-        return _written(value)
+        return _canonical_json(value)
     except (ValueError, ArithmeticError, RecursionError):
         return None
 
@@ -90,26 +92,28 @@ def json_value(reply: str) -> str | None:
 NORMALISERS: Mapping[str, Normaliser] = {"text": text, "number": number, "choice": choice, "json": json_value}
 
 
-def plain(value: Decimal) -> str:
-    """A number in the one way that equal ones share.
+def plain_number(value: Decimal) -> str:
+    """Write a number in a canonical form, the same for equal numbers.
 
-    >>> plain(Decimal("1e2")), plain(Decimal("-0.00")), plain(Decimal("2.50"))
+    >>> plain_number(Decimal("1e2")), plain_number(Decimal("-0.00")), plain_number(Decimal("2.50"))
     ('100', '0', '2.5')
     """
+    # Decimal's default precision of 28 digits would round longer numbers together.
     exact = Context(prec=max(1, len(value.as_tuple().digits)), Emax=MAX_EMAX, Emin=MIN_EMIN)
     short = exact.normalize(value)
     if not short:
         return "0"
+    # Beyond this range plain digits would be longer than the exponent form by pages.
     return f"{short:f}" if -20 < short.adjusted() < 40 else str(short)
 
 
-def _written(value: Any) -> str:
+def _canonical_json(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{{','.join(f'{json.dumps(key)}:{_written(value[key])}' for key in sorted(value))}}}"
+        return f"{{{','.join(f'{json.dumps(key)}:{_canonical_json(value[key])}' for key in sorted(value))}}}"
     if isinstance(value, list):
-        return f"[{','.join(map(_written, value))}]"
-    return plain(value) if isinstance(value, Decimal) else json.dumps(value)
+        return f"[{','.join(map(_canonical_json, value))}]"
+    return plain_number(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON, though Python reads it")
+    raise ValueError(f"{constant} is not JSON, though Python accepts it")

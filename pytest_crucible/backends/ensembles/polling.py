@@ -1,4 +1,4 @@
-"""One question put to the members of an ensemble, and what came of it so far."""
+"""One request to the members of an ensemble, and their answers so far."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 
 from pytest_crucible.backends.ensembles.ballots import Ballot
 from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.errors import BackendError, Refused, Spent, Uncached
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """An adapter with all that it is asked through."""
+    """A member: an adapter's backend and its parameters."""
 
     name: str
     backend: Backend
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Its own; what the request says wins."""
+    """The adapter's own parameters; those of the request take precedence."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Poll:
-    """Asks members for one sample. Executions decide whom, and when; each keeps here what happened."""
+    """Queries members for one sample. A strategy decides which and when; the poll records what happened."""
 
     members: Sequence[Member]
     order: Sequence[int]
-    """Positions of the members, the first one to be asked first."""
+    """Positions of the members, in the order of querying."""
     request: Request
     read: Callable[[int, Reply], Ballot]
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
@@ -37,30 +37,31 @@ class Poll:
     answered: dict[int, Ballot] = field(default_factory=dict)
     lost: dict[int, BackendError] = field(default_factory=dict)
     spent_s: dict[int, float] = field(default_factory=dict)
-    """What each answer took."""
+    """Seconds of each answer."""
     latency_s: float = 0.0
-    """What the whole took whoever asked, as far as it was spent on answers."""
+    """Seconds of the whole, as far as they were spent on answers that count."""
     decided: Ballot | None = None
     """An answer that counts without a vote."""
     early: bool = False
-    """Some member was not asked, or not waited for, as the answer was there."""
+    """Whether a member was skipped or cancelled because the answer was settled."""
 
     @property
     def ballots(self) -> list[Ballot]:
-        """Those that are in, in the order of asking."""
+        """The ballots so far, in the order of querying."""
         return [self.answered[position] for position in self.order if position in self.answered]
 
     @property
     def cast(self) -> list[Ballot]:
         return [ballot for ballot in self.ballots if ballot.is_cast]
 
-    async def ask(self, position: int) -> Ballot | None:
-        """One member's ballot; None for a member that is lost.
+    async def query(self, position: int) -> Ballot | None:
+        """Query a member and return its ballot; None if the member is lost.
 
-        Raises Refused, Spent and Uncached: of what will never be answered an ensemble is no way out.
+        Raises Refused, Spent and Uncached: an ensemble cannot replace what will never be answered.
         """
         member, loop = self.members[position], asyncio.get_running_loop()
         self.asked.add(position)
+        # The request's parameters win: they are what the test asks for.
         parameters = {**member.parameters, **self.request.parameters}
         request = replace(self.request, parameters=parameters, member=member.name)
         started = loop.time()
@@ -68,15 +69,15 @@ class Poll:
             reply = await member.backend.generate(request)
             if not isinstance(reply, Reply):
                 raise BackendError(
-                    f"the backend of {member.name!r} answered a {type(reply).__name__}: it must be a Reply"
+                    f"the backend of {member.name!r} returned a {type(reply).__name__}: generate() must return a Reply"
                 )
         except (Refused, Spent, Uncached):
             raise
         except BackendError as error:
             self.lost[position] = error
             return None
-        taken = loop.time() - started if reply.latency_s is None else reply.latency_s
-        self.spent_s[position] = taken
-        ballot = self.read(position, reply if reply.latency_s is not None else replace(reply, latency_s=taken))
+        seconds = loop.time() - started if reply.latency_s is None else reply.latency_s
+        self.spent_s[position] = seconds
+        ballot = self.read(position, reply if reply.latency_s is not None else replace(reply, latency_s=seconds))
         self.answered[position] = ballot
         return ballot

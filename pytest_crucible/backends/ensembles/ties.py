@@ -1,4 +1,4 @@
-"""Who wins of answers that are equally good."""
+"""Rules for ties between answers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from pytest_crucible.records import Request
 
 
 class Tie(Protocol):
-    """A rule for ties: one of the leading answers, or None."""
+    """A rule for ties: returns one of the leading answers, or None."""
 
     def __call__(self, leaders: Sequence[str], request: Request, seed: int, /) -> str | None: ...
 
 
 def first(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
-    """The one that the member listed first gave."""
+    """Return the answer that was given first."""
     return leaders[0]
 
 
 def abstain(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
-    """None of them."""
+    """Return None: a tie has no winner."""
     return None
 
 
 def at_random(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
-    """Drawn by seed, sample and repeat: the same in every run, and in whichever order members and samples come."""
+    """Draw one by seed, sample and repeat: the same in every run, whatever the order of members and samples."""
+    # Sorted: the draw must not depend on the order in which members answered.
     return random.Random(f"{seed}/{request.epoch}/{request.sample}").choice(sorted(leaders))
 
 

@@ -1,4 +1,4 @@
-"""How the answers of an ensemble's members become one. What abstains is not counted, and can never win."""
+"""Votes: how the members' answers become one. Abstentions are not counted and cannot win."""
 
 from __future__ import annotations
 
@@ -7,35 +7,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.backends.ensembles.ballots import Ballot, Tally, confidence
-from pytest_crucible.errors import BackendError, Refused
+from pytest_crucible.records.errors import BackendError, Refused
 
-Pick = Callable[[Sequence[str]], str | None]
-"""Chooses between answers that are equally good, given in the order in which they were first given; or none of them."""
-Count = Callable[[Sequence[Ballot], Pick], Tally]
-"""Counts ballots that are all cast, at least one, in the order in which the members stand."""
-Settled = Callable[[Sequence[Ballot], float, bool], bool]
-"""Would no further ballots of this weight change the answer? The flag: whether of equal answers the first one wins."""
+BreakTie = Callable[[Sequence[str]], str | None]
+"""Chooses one of tied answers, which are in the order in which they were first given; or returns None."""
+Count = Callable[[Sequence[Ballot], BreakTie], Tally]
+"""Counts cast ballots (at least one), in the order of the members."""
+IsSettled = Callable[[Sequence[Ballot], float, bool], bool]
+"""Returns whether further ballots of this weight cannot change the answer.
+
+The flag: whether the first answer wins a tie.
+"""
 OwnVote = Callable[[Sequence[Ballot]], "str | None"]
+# Relative difference below which sums of weights are equal: 0.1 + 0.2 must equal 0.3.
 ROUNDING = 1e-9
-"""Sums of weights that differ by less are equal: 0.1 + 0.2 is 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """A rule: how it counts, and when it need not ask any further."""
+    """A rule: how it counts, and when the result is settled early."""
 
     count: Count
-    settled: Settled = lambda cast, open_weight, first: False
+    settled: IsSettled = lambda cast, open_weight, first: False
 
 
-def tally(vote: Vote, ballots: Sequence[Ballot], pick: Pick) -> Tally:
-    """Count all ballots by a rule."""
+def tally(vote: Vote, ballots: Sequence[Ballot], break_tie: BreakTie) -> Tally:
+    """Count ballots by a rule."""
     cast = [ballot for ballot in ballots if ballot.is_cast]
-    return vote.count(cast, pick) if cast else Tally(chosen=None, consensus=0.0, why="abstained")
+    return vote.count(cast, break_tie) if cast else Tally(chosen=None, consensus=0.0, why="abstained")
 
 
-def totals_of(cast: Sequence[Ballot]) -> dict[str, float]:
-    """Answer -> the weight of its votes. Exactly rounded sums: the order of the votes is no part of them."""
+def sum_weights(cast: Sequence[Ballot]) -> dict[str, float]:
+    """Return the weight of each answer's votes. math.fsum makes the sum independent of the order of the votes."""
     weights: dict[str, list[float]] = {}
     for ballot in cast:
         weights.setdefault(str(ballot.answer), []).append(ballot.weight)
@@ -45,56 +48,58 @@ def totals_of(cast: Sequence[Ballot]) -> dict[str, float]:
 # -- rules ----------------------------------------------------------------------------------------------------------
 
 
-def plurality(cast: Sequence[Ballot], pick: Pick) -> Tally:
-    """The answer with the most weight; a majority vote where all weigh the same."""
-    totals = totals_of(cast)
+def plurality(cast: Sequence[Ballot], break_tie: BreakTie) -> Tally:
+    """Elect the answer with the largest weight: with equal weights, the majority."""
+    totals = sum_weights(cast)
     most = max(totals.values())
     leaders = [answer for answer, total in totals.items() if _equal(total, most)]
-    return _decided(cast, leaders, totals, pick)
+    return _elect_leader(cast, leaders, totals, break_tie)
 
 
-def best_confidence(cast: Sequence[Ballot], pick: Pick) -> Tally:
-    """The answer of the most confident member."""
-    known = [known_confidence(ballot) for ballot in cast]
-    best = max(known)
-    surest = [ballot for ballot, one in zip(cast, known, strict=True) if _equal(one, best)]
+def best_confidence(cast: Sequence[Ballot], break_tie: BreakTie) -> Tally:
+    """Elect the answer of the most confident member."""
+    confidences = [require_confidence(ballot) for ballot in cast]
+    best = max(confidences)
+    surest = [
+        ballot for ballot, confidence_value in zip(cast, confidences, strict=True) if _equal(confidence_value, best)
+    ]
     leaders = list(dict.fromkeys(str(ballot.answer) for ballot in surest))
-    return _decided(surest, leaders, totals_of(cast), pick)
+    return _elect_leader(surest, leaders, sum_weights(cast), break_tie)
 
 
-def unanimous(cast: Sequence[Ballot], pick: Pick) -> Tally:
-    """The answer that all who answered gave; none where they differ."""
-    totals = totals_of(cast)
+def unanimous(cast: Sequence[Ballot], break_tie: BreakTie) -> Tally:
+    """Elect the answer that all members share, if they do."""
+    totals = sum_weights(cast)
     if len(totals) > 1:
         return Tally(chosen=None, consensus=_largest_share(totals), totals=totals, why="divided")
-    return _elected(cast[0], totals)
+    return _elect(cast[0], totals)
 
 
-def last(cast: Sequence[Ballot], pick: Pick) -> Tally:
-    """The answer of the last one that gave one: in a cascade, of the strongest."""
-    return _elected(cast[-1], totals_of(cast))
+def last(cast: Sequence[Ballot], break_tie: BreakTie) -> Tally:
+    """Elect the last answer: in a cascade, that of the strongest member."""
+    return _elect(cast[-1], sum_weights(cast))
 
 
-def own(function: OwnVote, name: str) -> Vote:
-    """A function of the user's: it is given the cast ballots, and returns one of their answers, or None."""
+def user_vote(function: OwnVote, name: str) -> Vote:
+    """Wrap a user's function, which receives the cast ballots and returns one of their answers, or None."""
 
-    def count(cast: Sequence[Ballot], pick: Pick) -> Tally:
-        totals, answer = totals_of(cast), function(tuple(cast))
+    def count(cast: Sequence[Ballot], break_tie: BreakTie) -> Tally:
+        totals, answer = sum_weights(cast), function(tuple(cast))
         if answer is None:
             return Tally(chosen=None, consensus=_largest_share(totals), totals=totals, why="divided")
         if answer not in totals:
             raise BackendError(f"vote {name!r} chose {answer!r}, which no member answered: return one of their answers")
-        return _elected(_first_with(answer, cast), totals)
+        return _elect(_first_with(answer, cast), totals)
 
     return Vote(count)
 
 
-# -- when a vote is settled before all have voted ---------------------------------------------------------------------
+# -- results that are settled before all have voted -------------------------------------------------------------------
 
 
-def leads(cast: Sequence[Ballot], open_weight: float, first: bool) -> bool:
-    """Whatever the others say, the leading answer keeps the lead."""
-    totals = totals_of(cast)
+def is_lead_safe(cast: Sequence[Ballot], open_weight: float, first: bool) -> bool:
+    """Return whether the leading answer stays ahead, whatever the others answer."""
+    totals = sum_weights(cast)
     if not totals:
         return False
     leader = max(totals, key=lambda answer: totals[answer])
@@ -104,41 +109,43 @@ def leads(cast: Sequence[Ballot], open_weight: float, first: bool) -> bool:
     return totals[leader] > rival
 
 
-def differs(cast: Sequence[Ballot], open_weight: float, first: bool) -> bool:
-    """Two who differ will not be unanimous any more."""
+def has_dissent(cast: Sequence[Ballot], open_weight: float, first: bool) -> bool:
+    """Return whether two members already differ, so that the vote cannot become unanimous."""
     return len({ballot.answer for ballot in cast}) > 1
 
 
 VOTES: Mapping[str, Vote] = {
-    "majority": Vote(plurality, leads),
-    "weighted": Vote(plurality, leads),
+    "majority": Vote(plurality, is_lead_safe),
+    "weighted": Vote(plurality, is_lead_safe),
     "best_confidence": Vote(best_confidence),
-    "unanimous": Vote(unanimous, differs),
+    "unanimous": Vote(unanimous, has_dissent),
 }
 LAST = Vote(last)
 
 
-def known_confidence(ballot: Ballot) -> float:
-    """The confidence of a reply. Raises Refused where it has none: no reply of this member would."""
-    known = confidence(ballot.reply)
-    if known is None:
+def require_confidence(ballot: Ballot) -> float:
+    """Return a reply's confidence. Raises Refused if it has none: no reply of this member would."""
+    value = confidence(ballot.reply)
+    if value is None:
         raise Refused(
-            f"member {ballot.member!r} answers without log-probabilities, which its confidence is computed from: ask it "
-            "for them in its parameters, or choose a vote and an execution that need none"
+            f"member {ballot.member!r} answers without log-probabilities, from which its confidence is computed: request "
+            "them in its parameters (logprobs = true), or choose a vote and an execution that do not need them"
         )
-    return known
+    return value
 
 
-def _decided(cast: Sequence[Ballot], leaders: list[str], totals: Mapping[str, float], pick: Pick) -> Tally:
-    """The one leader's tally, or that of the one which is picked."""
+def _elect_leader(
+    cast: Sequence[Ballot], leaders: list[str], totals: Mapping[str, float], break_tie: BreakTie
+) -> Tally:
+    """Return the tally of the only leader, or of the one that breaks the tie."""
     tied = len(leaders) > 1
-    winner = pick(leaders) if tied else leaders[0]
+    winner = break_tie(leaders) if tied else leaders[0]
     if winner is None:
         return Tally(chosen=None, consensus=_largest_share(totals), totals=totals, tied=True, why="tied")
-    return _elected(_first_with(winner, cast), totals, tied=tied)
+    return _elect(_first_with(winner, cast), totals, tied=tied)
 
 
-def _elected(ballot: Ballot, totals: Mapping[str, float], *, tied: bool = False) -> Tally:
+def _elect(ballot: Ballot, totals: Mapping[str, float], *, tied: bool = False) -> Tally:
     share = totals[str(ballot.answer)] / math.fsum(totals.values())
     return Tally(chosen=ballot, consensus=share, totals=totals, tied=tied)
 

@@ -1,1 +1,1 @@
-"""Asking twice: a second request for what takes too long, and the first answer counts."""
+"""Hedging: a second request if the first takes too long; the first answer counts."""

@@ -1,4 +1,4 @@
-"""When a second request goes out: strategies, which learn from how requests end.
+"""Strategies for when a second request is sent; they learn from how requests end.
 
 Dean & Barroso 2013, "The Tail at Scale", CACM 56(2).
 """
@@ -15,27 +15,28 @@ import numpy as np
 from pytest_crucible.backends.hedging.survival import Latency, LatencyWindow
 from pytest_crucible.records import Request
 
+# A delay after which nothing is sent.
 NEVER = math.inf
-"""A delay after which nothing is sent."""
 
 
 class Delay(Protocol):
-    """A strategy. It is asked when a request is sent, and told when that request is over."""
+    """A strategy: `of` is called when a request is sent, `learn` when it has ended."""
 
     def of(self, request: Request) -> float:
-        """Seconds until a second request goes out."""
+        """Return the seconds after which a second request is sent."""
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        """The first request of the two took so long. `delay` is what `of` answered for it."""
+        """Record how long the first request took. `delay` is what `of` returned for it."""
 
 
 class Stretch:
-    """A factor that keeps a delay at its share while a server grows slower: the past alone would lag behind.
+    """A factor that keeps the hedged share constant while a server slows down: past latencies alone lag behind.
 
-    Robbins & Monro 1951: up by a little for each request that exceeds the delay, down by less for each that does not, so that
-    it rests where the right share exceeds it.
+    Stochastic approximation (Robbins & Monro 1951): up a little for each request that exceeds the delay, down by less for each
+    that does not, so that it settles where the right share exceeds it.
     """
 
+    # A step of 5 % follows a server that slows down within some twenty requests; the bounds keep one outage from ending hedging.
     STEP, LEAST, MOST = 0.05, 0.8, 4.0
 
     def __init__(self, share: float) -> None:
@@ -43,14 +44,14 @@ class Stretch:
         self.factor = 1.0
 
     def learn(self, seconds: float, delay: float) -> None:
-        """A request took so long, with this delay. One without a delay says nothing."""
+        """Record a request's latency and its delay. A request without a delay teaches nothing."""
         if delay < NEVER:
             moved = self.factor * (self._up if seconds > delay else self._down)
             self.factor = min(self.MOST, max(self.LEAST, moved))
 
 
 class FixedDelay:
-    """Always the same."""
+    """The same delay for each request."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -59,14 +60,14 @@ class FixedDelay:
         return self._seconds
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        """A number that was given is kept."""
+        """A fixed delay does not change."""
 
 
 class PercentileDelay:
-    """A quantile of the latencies so far, as long as nothing was cut off sooner than it."""
+    """A quantile of the latencies so far, allowing for requests that were cut off by a hedge."""
 
     def __init__(self, share: float, *, begin: int, initial: float = NEVER) -> None:
-        """`initial` counts until `begin` requests have ended."""
+        """`initial` is the delay until `begin` requests have ended."""
         self._share = share
         self._begin = begin
         self._initial = initial
@@ -84,10 +85,10 @@ class PercentileDelay:
 
 
 class WorkloadDelay:
-    """Long questions may take long: a quantile of latency over what is to be expected of a request of this size.
+    """A quantile of latency relative to the expected latency of a request of this size.
 
-    What is to be expected is a line, a + b x size, by recursive least squares with forgetting; the size is the length of the
-    prompt and of the answer that is allowed.
+    The expected latency is a line, a + b x size, fitted by recursive least squares with forgetting; the size is the length
+    of the prompt plus the allowed length of the answer.
     """
 
     def __init__(self, share: float, *, begin: int) -> None:
@@ -100,44 +101,45 @@ class WorkloadDelay:
     def of(self, request: Request) -> float:
         if self._ratios.ended < self._begin:
             return NEVER
-        return self._expected(request) * self._ratios.quantile(self._share) * self._stretch.factor
+        return self._expected_s(request) * self._ratios.quantile(self._share) * self._stretch.factor
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        self._ratios.add(Latency(latency.seconds / self._expected(request), latency.cut_off))
+        self._ratios.add(Latency(latency.seconds / self._expected_s(request), latency.cut_off))
         self._stretch.learn(latency.seconds, delay)
         if not latency.cut_off:
             self._line.learn(size_of(request), latency.seconds)
 
-    def _expected(self, request: Request) -> float:
+    def _expected_s(self, request: Request) -> float:
+        # At least a millisecond: an extrapolated line may turn negative.
         return max(self._line.at(size_of(request)), 1e-3)
 
 
 class AdaptiveDelay:
-    """Thompson sampling over percentiles as delays: what pays is asked for more often.
+    """Thompson sampling over percentiles as delays: those with the best reward are chosen more often.
 
-    The reward of a request lies in 0 to 1: one minus its latency and, where it was hedged, the price of a second request, both
-    in units of the slowest hundredth. It is made a success or a failure by one draw, so that each candidate has a Beta law
-    (Agrawal & Goyal 2012, algorithm 2). Old experience fades, since servers change.
+    The reward of a request lies between 0 and 1: one minus its latency, minus the price of a second request if it was hedged,
+    in units of the slowest hundredth. One draw turns it into a success or a failure, so that each percentile has a Beta
+    distribution (Agrawal & Goyal 2012, algorithm 2). Old experience fades, since servers change.
     """
 
-    CANDIDATES = (0.75, 0.90, 0.95, 0.99, 1.0)
-    """Shares of requests that have ended by then; 1 is never to hedge."""
-    FADES = 0.998
+    SHARES = (0.75, 0.90, 0.95, 0.99, 1.0)
+    """Percentiles to choose from; 1 means never to hedge."""
+    FADING = 0.998
 
     def __init__(self, *, begin: int, seed: int, price: float = 0.5) -> None:
-        """`price` of a second request, in median latencies."""
+        """`price` is the cost of a second request, in median latencies."""
         self._begin = begin
         self._price = price
         self._draws = random.Random(seed)
         self._window = LatencyWindow()
-        self._stretch = {share: Stretch(share) for share in self.CANDIDATES}
-        self._laws = {share: [1.0, 1.0] for share in self.CANDIDATES}
+        self._stretch = {share: Stretch(share) for share in self.SHARES}
+        self._beliefs = {share: [1.0, 1.0] for share in self.SHARES}
         self._chosen: dict[tuple[str, str, int, str], float] = {}
 
     def of(self, request: Request) -> float:
         if self._window.ended < self._begin:
             return NEVER
-        share = max(self.CANDIDATES, key=lambda one: self._draws.betavariate(*self._laws[one]))
+        share = max(self.SHARES, key=lambda candidate: self._draws.betavariate(*self._beliefs[candidate]))
         self._chosen[_key(request)] = share
         return NEVER if share == 1.0 else self._window.quantile(share) * self._stretch[share].factor
 
@@ -147,23 +149,26 @@ class AdaptiveDelay:
         if share is None:
             return
         self._stretch[share].learn(latency.seconds, delay)
+        # The slowest hundredth as unit keeps rewards within 0 to 1 for nearly all requests.
         scale = self._window.quantile(0.99)
         if not 0 < scale < math.inf:
             return
         spent = latency.seconds + (self._price * self._window.quantile(0.5) if hedged else 0.0)
         won = self._draws.random() < 1 - min(1.0, spent / scale)
-        for law in self._laws.values():
-            law[:] = [1 + (part - 1) * self.FADES for part in law]
-        self._laws[share][0 if won else 1] += 1.0
+        # Forget towards the flat prior Beta(1, 1), so that every percentile is tried again some day.
+        for belief in self._beliefs.values():
+            belief[:] = [1 + (part - 1) * self.FADING for part in belief]
+        self._beliefs[share][0 if won else 1] += 1.0
 
 
 class _Line:
     """a + b x, by recursive least squares (Haykin, Adaptive Filter Theory, table 10.1)."""
 
-    FORGETS = 0.999
+    FORGETTING = 0.999
 
     def __init__(self) -> None:
         self._weights = np.zeros(2)
+        # A large start: the first requests determine the line, not the initial zeros.
         self._inverse = np.eye(2) * 1e3
 
     def at(self, size: float) -> float:
@@ -171,22 +176,22 @@ class _Line:
 
     def learn(self, size: float, value: float) -> None:
         point = np.array([1.0, size])
-        gain = self._inverse @ point / (self.FORGETS + point @ self._inverse @ point)
+        gain = self._inverse @ point / (self.FORGETTING + point @ self._inverse @ point)
         self._weights += gain * (value - self._weights @ point)
-        self._inverse = (self._inverse - np.outer(gain, point @ self._inverse)) / self.FORGETS
+        self._inverse = (self._inverse - np.outer(gain, point @ self._inverse)) / self.FORGETTING
 
 
 def size_of(request: Request) -> float:
-    """Thousands of characters of the prompt, and of tokens that the answer may have, of four characters each."""
+    """Return the size of a request: characters of the prompt and of the allowed answer (four a token), in thousands."""
     allowed = request.parameters.get("max_tokens") or 0
-    return (_characters(request.input) + 4 * float(allowed)) / 1000
+    return (_count_characters(request.input) + 4 * float(allowed)) / 1000
 
 
-def _characters(given: Any) -> int:
-    if isinstance(given, str):
-        return len(given)
-    if isinstance(given, Sequence):
-        return sum(len(str(one.get("content", ""))) if isinstance(one, dict) else 1 for one in given)
+def _count_characters(prompt: Any) -> int:
+    if isinstance(prompt, str):
+        return len(prompt)
+    if isinstance(prompt, Sequence):
+        return sum(len(str(message.get("content", ""))) if isinstance(message, dict) else 1 for message in prompt)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Sends a second request when the first takes too long; the first answer counts, and the other request is cancelled."""
+"""The hedging wrapper: sends a second request if the first takes too long, and cancels the slower one."""
 
 from __future__ import annotations
 
@@ -7,114 +7,141 @@ import dataclasses
 import math
 from typing import Any
 
-from pytest_crucible.backends.hedging.allowance import Allowance
 from pytest_crucible.backends.hedging.settings import Hedge
 from pytest_crucible.backends.hedging.survival import Latency
-from pytest_crucible.backends.limiting.leases import Lease, Spares
+from pytest_crucible.backends.limiting.permits import Permit, SparePermits
 from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.wrapping import Wrapper
+from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Emit, Event, Reply, Request
 
 Answer = asyncio.Task[Reply]
+# Second requests that can be saved up, so that a quiet hour does not allow a storm.
+MOST_SAVED = 10.0
+
+
+class HedgeBudget:
+    """Each request earns a share of a second request."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._saved = 0.0
+
+    def earn(self) -> None:
+        self._saved = min(MOST_SAVED, self._saved + self._share)
+
+    def spend(self) -> bool:
+        """Spend one second request, if a whole one was earned; return whether it was.
+
+        >>> budget = HedgeBudget(0.5)
+        >>> budget.earn(), budget.spend(), budget.earn(), budget.spend(), budget.spend()
+        (None, False, None, True, False)
+        """
+        if self._saved < 1.0:
+            return False
+        self._saved -= 1.0
+        return True
 
 
 class Hedged(Wrapper):
-    """A request that fails before the second one went out has failed: asking again is a retry's.
+    """Only slow requests are hedged: a request that fails before the delay is left to the retry wrapper.
 
-    A second request goes out only while it is allowed (`max_extra`) and the limiter has room to spare.
+    A second request is sent only within `max_extra`, and if the limiter has room to spare.
     """
 
-    def __init__(self, inner: Backend, hedge: Hedge, spares: Spares | None, emit: Emit) -> None:
+    def __init__(self, inner: Backend, hedge: Hedge, spare_permits: SparePermits | None, emit: Emit) -> None:
         super().__init__(inner)
         self._delay = hedge.delay
-        self._allowance = Allowance(hedge.max_extra)
-        self._spares = spares
+        self._budget = HedgeBudget(hedge.max_extra)
+        self._spare_permits = spare_permits
         self._emit = emit
 
     async def generate(self, request: Request) -> Reply:
         delay = self._delay.of(request)
-        self._allowance.earn()
+        self._budget.earn()
         started = _now()
         if math.isinf(delay):
-            return self._alone(request, await self.inner.generate(request), started, delay)
+            return self._finish_first(request, await self.inner.generate(request), started, delay)
         first = asyncio.create_task(self.inner.generate(request))
         try:
             await asyncio.wait((first,), timeout=delay)
-            room = None if first.done() else self._room()
-            if room is None:
-                return self._alone(request, await first, started, delay)
-            return await self._both(request, first, room, started, delay)
+            permit = None if first.done() else self._second_permit()
+            if permit is None:
+                return self._finish_first(request, await first, started, delay)
+            return await self._race(request, first, permit, started, delay)
         finally:
+            # Also when this request was cancelled: the inner request must not go on alone.
             await _end(first)
 
-    def _alone(self, request: Request, reply: Reply, started: float, delay: float) -> Reply:
+    def _finish_first(self, request: Request, reply: Reply, started: float, delay: float) -> Reply:
         self._delay.learn(request, Latency(_now() - started), delay=delay, hedged=False)
         return reply
 
-    def _room(self) -> Lease | None:
-        """The right to send a second request now."""
-        lease = _FREE if self._spares is None else self._spares.spare()
-        if lease is not None and not self._allowance.spend():
-            lease.release()
+    def _second_permit(self) -> Permit | None:
+        """Return a permit to send a second request now, if there is one."""
+        permit = _FREE if self._spare_permits is None else self._spare_permits.try_spare()
+        # The permit is returned when the hedge budget is used up: it would be lost otherwise.
+        if permit is not None and not self._budget.spend():
+            permit.release()
             return None
-        return lease
+        return permit
 
-    async def _both(self, request: Request, first: Answer, room: Lease, started: float, delay: float) -> Reply:
-        self._tell("hedge.fired", request, {"delay_s": delay})
-        second = asyncio.create_task(self._leased(request, room))
+    async def _race(self, request: Request, first: Answer, permit: Permit, started: float, delay: float) -> Reply:
+        self._publish("hedge.fired", request, {"delay_s": delay})
+        second = asyncio.create_task(self._send_second(request, permit))
         try:
             winner = await _first_answer(first, second)
-            reply, took = winner.result(), _now() - started
+            reply, seconds = winner.result(), _now() - started
         finally:
             await _end(second)
-        self._delay.learn(request, Latency(took, cut_off=winner is second), delay=delay, hedged=True)
+        self._delay.learn(request, Latency(seconds, cut_off=winner is second), delay=delay, hedged=True)
         if winner is first:
             return reply
-        self._tell("hedge.won", request, {"delay_s": delay})
-        return dataclasses.replace(reply, latency_s=took)
+        self._publish("hedge.won", request, {"delay_s": delay})
+        return dataclasses.replace(reply, latency_s=seconds)
 
-    async def _leased(self, request: Request, lease: Lease) -> Reply:
+    async def _send_second(self, request: Request, permit: Permit) -> Reply:
         try:
             reply = await self.inner.generate(request)
         except BaseException as error:
-            lease.release(error)
+            permit.release(error)
             raise
-        lease.release(reply)
+        permit.release(reply)
         return reply
 
-    def _tell(self, name: str, request: Request, facts: dict[str, Any]) -> None:
+    def _publish(self, name: str, request: Request, facts: dict[str, Any]) -> None:
         self._emit(Event.about(name, request, facts=facts))
 
 
 async def _first_answer(first: Answer, second: Answer) -> Answer:
-    """The one that answered first; when both failed the first one, whose error it is."""
+    """Return the task that answered first; if both failed, the first one, whose error counts."""
     pending = {first, second}
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-        answered = [one for one in (first, second) if one in done and one.exception() is None]
+        answered = [task for task in (first, second) if task in done and task.exception() is None]
         if answered:
             return answered[0]
     return first
 
 
 async def _end(task: Answer) -> None:
-    """Cancel, and wait until it is over: what it held is closed by then."""
+    """Cancel a task and wait until it has released what it held."""
     if not task.done():
         task.cancel()
         await asyncio.wait((task,))
     if not task.cancelled():
-        task.exception()  # an error that nobody needs any more is not to be warned of
+        # Retrieved, so that asyncio does not warn about an error that no longer matters.
+        task.exception()
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class _Free:
-    """Room where nothing limits."""
+class _FreePermit:
+    """The permit of a backend without a limiter."""
 
     def release(self, outcome: Reply | BaseException | None = None) -> None:
-        """Nothing was taken."""
+        """Nothing to release."""
 
 
-_FREE = _Free()
+_FREE = _FreePermit()

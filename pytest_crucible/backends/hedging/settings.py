@@ -1,4 +1,4 @@
-"""What an adapter says of hedging: `hedge = { strategy = "percentile", percentile = 95, max_extra = 0.1 }`."""
+"""The `hedge` setting of an adapter: `hedge = { strategy = "percentile", percentile = 95, max_extra = 0.1 }`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.backends.hedging.delays import AdaptiveDelay, Delay, FixedDelay, PercentileDelay, WorkloadDelay
-from pytest_crucible.errors import SpecError
 from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
 
 MAX_EXTRA, BEGIN, PERCENTILE = 0.1, 20, 95
 _COMMON = {"strategy", "max_extra"}
-_OWN: Mapping[str, frozenset[str]] = {
+_STRATEGIES: Mapping[str, frozenset[str]] = {
     "fixed": frozenset({"delay_s"}),
     "percentile": frozenset({"percentile", "min_samples", "initial_delay_s"}),
     "adaptive": frozenset({"min_samples", "price"}),
@@ -31,50 +31,50 @@ _LIMITS: Mapping[str, tuple[Callable[[float], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hedge:
-    """A strategy, and the share of second requests that it may send."""
+    """A strategy, and the largest share of second requests."""
 
     delay: Delay
     max_extra: float
 
 
-def hedge_of(adapter: Adapter, seed: int) -> Hedge | None:
-    """What the adapter asks for; None where it asks for nothing. Raises SpecError for what cannot be meant."""
-    given = adapter.asking.get("hedge")
-    if given is None:
+def read_hedge(adapter: Adapter, seed: int) -> Hedge | None:
+    """Read `hedge` of an adapter; None if it has none. Raises SpecError."""
+    table = adapter.asking.get("hedge")
+    if table is None:
         return None
-    if not isinstance(given, Mapping) or given.get("strategy") not in tuple(_OWN):
+    if not isinstance(table, Mapping) or table.get("strategy") not in tuple(_STRATEGIES):
         raise SpecError(
-            f"adapter {adapter.name!r} has hedge = {given!r}: write a table with strategy = one of {', '.join(_OWN)}"
+            f"adapter {adapter.name!r} has hedge = {table!r}: write a table with strategy = one of {', '.join(_STRATEGIES)}"
         )
-    strategy = given["strategy"]
-    _check(adapter, strategy, given)
-    return Hedge(_delay(strategy, given, seed), float(given.get("max_extra", MAX_EXTRA)))
+    strategy = table["strategy"]
+    _check(adapter, strategy, table)
+    return Hedge(_delay(strategy, table, seed), float(table.get("max_extra", MAX_EXTRA)))
 
 
-def _check(adapter: Adapter, strategy: str, given: Mapping[str, Any]) -> None:
-    known = _COMMON | _OWN[strategy]
-    for name, value in given.items():
-        if name not in known:
+def _check(adapter: Adapter, strategy: str, table: Mapping[str, Any]) -> None:
+    names = _COMMON | _STRATEGIES[strategy]
+    for name, value in table.items():
+        if name not in names:
             raise SpecError(
-                f"adapter {adapter.name!r} has hedge.{name}, which strategy {strategy!r} does not know: "
-                f"it takes {', '.join(sorted(known))}"
+                f"adapter {adapter.name!r} has hedge.{name}, which strategy {strategy!r} does not have; "
+                f"expected {', '.join(sorted(names))}"
             )
         if name == "strategy":
             continue
-        holds, wanted = _LIMITS[name]
+        holds, expected = _LIMITS[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and holds(value)):
-            raise SpecError(f"adapter {adapter.name!r} has hedge.{name} = {value!r}: write {wanted}")
-    if strategy == "fixed" and "delay_s" not in given:
-        raise SpecError(f"adapter {adapter.name!r} hedges after a fixed time and does not say which: add delay_s = 0.5")
+            raise SpecError(f"adapter {adapter.name!r} has hedge.{name} = {value!r}: write {expected}")
+    if strategy == "fixed" and "delay_s" not in table:
+        raise SpecError(f"adapter {adapter.name!r} hedges with strategy 'fixed' but has no delay: add delay_s = 0.5")
 
 
-def _delay(strategy: str, given: Mapping[str, Any], seed: int) -> Delay:
-    begin, share = int(given.get("min_samples", BEGIN)), given.get("percentile", PERCENTILE) / 100
+def _delay(strategy: str, table: Mapping[str, Any], seed: int) -> Delay:
+    begin, share = int(table.get("min_samples", BEGIN)), table.get("percentile", PERCENTILE) / 100
     if strategy == "fixed":
-        return FixedDelay(float(given["delay_s"]))
+        return FixedDelay(float(table["delay_s"]))
     if strategy == "percentile":
-        initial = given.get("initial_delay_s", float("inf"))
+        initial = table.get("initial_delay_s", float("inf"))
         return PercentileDelay(share, begin=begin, initial=float(initial))
     if strategy == "adaptive":
-        return AdaptiveDelay(begin=begin, seed=seed, price=float(given.get("price", 0.5)))
+        return AdaptiveDelay(begin=begin, seed=seed, price=float(table.get("price", 0.5)))
     return WorkloadDelay(share, begin=begin)

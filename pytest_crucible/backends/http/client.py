@@ -1,4 +1,4 @@
-"""A client of one server: connections that are kept, opened when they are needed, and closed with the loop at the latest."""
+"""An HTTP client for one server: connections are reused, opened on demand, and closed with the loop at the latest."""
 
 from __future__ import annotations
 
@@ -10,62 +10,64 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 
-from pytest_crucible.backends.http.address import Address, ip_address
+from pytest_crucible.backends.http.address import Address, parse_ip
 from pytest_crucible.backends.http.connection import Connection, Response, Watch
 from pytest_crucible.backends.http.proxies import Proxy, proxy_for
-from pytest_crucible.backends.http.tls import sentence
-from pytest_crucible.errors import Refused, Retryable
+from pytest_crucible.backends.http.tls import explain_tls_error
+from pytest_crucible.records.errors import Refused, Retryable
 
+# Time limit for opening a connection.
 CONNECT_S = 15.0
-"""How long opening a connection may take."""
+# A connection that was idle for longer is not reused.
+# Many servers close idle connections after five seconds, and a request that meets the closing is lost.
 IDLE_S = 4.0
-"""A connection that was not used for so long is not used again: many servers close theirs after five seconds, and a request
-that meets the closing is lost."""
+# If a host has several addresses and one does not answer, the next is tried after this time (RFC 8305).
 _NEXT_ADDRESS_S = 0.25
-"""When a host has several addresses and one does not answer, after how long the next is tried (RFC 8305)."""
 
 
 class Client:
-    """Sends requests with the same headers to paths of one server, each on a connection of its own.
+    """Sends requests with the same headers to one server, each on a connection of its own.
 
-    It can be used from one loop after another; what is open on a loop is closed when the loop ends, or by `close`.
+    It may be used from several loops, one after the other; connections are closed when their loop ends, or by `close`.
     """
 
     def __init__(self, address: Address, headers: Mapping[str, str], tls: ssl.SSLContext | None = None) -> None:
-        """Raises SpecError for a proxy in the environment that cannot be spoken to."""
+        """Raises SpecError for an invalid proxy in the environment."""
         self._address = address
         self._tls = tls
         self._proxy = proxy_for(address)
-        self._headers = self._written(headers)
-        self._line = functools.cache(self._written_line)
+        self._headers = self._format_headers(headers)
+        # Formatting the request line for each request would be a measurable part of its cost.
+        self._line = functools.cache(self._request_line)
         self._idle: list[Connection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: AsyncGenerator[None, None] | None = None
         self._reached = False
 
     def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]:
-        """The answer, whatever its status. `watch` sees its body come.
+        """Send a POST request and return the response, whatever its status. `watch` receives the body as it arrives.
 
-        Raises Retryable for an answer that did not come whole, Refused for a server that cannot be spoken to.
+        Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
         """
         return self._exchange(self._line("POST", path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
 
     def get(self, path: str) -> Awaitable[Response]:
-        """The same, without a body to send."""
+        """Send a GET request; as `post`, without a body."""
         return self._exchange(self._line("GET", path) + b"0\r\n\r\n", None)
 
     async def close(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         if self._ending is not None and self._loop is asyncio.get_running_loop():
             ending, self._ending, self._loop = self._ending, None, None
             await ending.aclose()
 
     async def _exchange(self, request: bytes, watch: Watch | None) -> Response:
         if self._loop is not asyncio.get_running_loop():
-            await self._settle_on(asyncio.get_running_loop())
+            await self._enter_loop(asyncio.get_running_loop())
         idle = self._idle
-        connection = self._kept() or await self._opened()
-        response = await connection.ask(request, watch)
+        # One request at a time on a connection: no pipelining, which many servers handle badly.
+        connection = self._pop_idle() or await self._open()
+        response = await connection.send(request, watch)
         if connection.reusable:
             connection.idle_since = time.monotonic()
             idle.append(connection)
@@ -75,13 +77,13 @@ class Client:
 
     # -- connections --------------------------------------------------------------------------------------------
 
-    async def _settle_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._idle = loop, []
-        self._ending = _closing_at_the_end(self._idle)
+        self._ending = _close_with_loop(self._idle)
         await anext(self._ending)
 
-    def _kept(self) -> Connection | None:
-        """The one that was used last: the others may grow old and end."""
+    def _pop_idle(self) -> Connection | None:
+        """Return the connection that was used last: older ones may time out unused."""
         oldest = time.monotonic() - IDLE_S
         while self._idle:
             connection = self._idle.pop()
@@ -90,21 +92,21 @@ class Client:
             connection.close()
         return None
 
-    async def _opened(self) -> Connection:
+    async def _open(self) -> Connection:
         try:
             async with asyncio.timeout(CONNECT_S):
-                connection = await (self._through(self._proxy) if self._proxy else self._directly())
+                connection = await (self._open_tunnel(self._proxy) if self._proxy else self._open_direct())
         except OSError as error:
-            raise self._unreachable(error) from None
+            raise self._connection_error(error) from None
         self._reached = True
         return connection
 
-    async def _directly(self) -> Connection:
+    async def _open_direct(self) -> Connection:
         address = self._address
-        return await self._connected(address.host, address.port, self._tls if address.scheme == "https" else None)
+        return await self._connect(address.host, address.port, self._tls if address.scheme == "https" else None)
 
-    async def _through(self, proxy: Proxy) -> Connection:
-        connection = await self._connected(proxy.host, proxy.port, None)
+    async def _open_tunnel(self, proxy: Proxy) -> Connection:
+        connection = await self._connect(proxy.host, proxy.port, None)
         if self._address.scheme == "http":
             return connection
         where = f"{self._address.host}:{self._address.port}"
@@ -113,8 +115,8 @@ class Client:
         if answer.status != 200:
             connection.close()
             kind = Refused if answer.status in (401, 403, 407) else None
-            said = f"the proxy {proxy.host}:{proxy.port} does not let through to {where} (status {answer.status})"
-            raise kind(said) if kind else Retryable(said, kind=str(answer.status))
+            message = f"the proxy {proxy.host}:{proxy.port} refuses to connect to {where} (status {answer.status})"
+            raise kind(message) if kind else Retryable(message, kind=str(answer.status))
         assert self._tls is not None
         loop, host = asyncio.get_running_loop(), self._address.host
         try:
@@ -126,39 +128,47 @@ class Client:
         connection.connection_made(transport)
         return connection
 
-    async def _connected(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
+    async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
         where = self._address.origin
         transport, connection = await asyncio.get_running_loop().create_connection(
             lambda: Connection(where), host, port, ssl=tls, happy_eyeballs_delay=_next_address_s(host)
         )
+        # A connection that idles behind a NAT is dropped without notice; keep-alive finds out.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
 
-    def _unreachable(self, error: OSError) -> Refused | Retryable:
-        """What was never reached is named wrongly; what was reached before is away for a moment."""
+    def _connection_error(self, error: OSError) -> Refused | Retryable:
+        """Return the error for a failed connection.
+
+        A server that was never reached is a wrong setting; one that was reached before is down for a moment.
+        """
         where = self._address.origin if self._proxy is None else f"the proxy {self._proxy.host}:{self._proxy.port}"
         if isinstance(error, ssl.SSLCertVerificationError) or (isinstance(error, ssl.SSLError) and not self._reached):
-            return Refused(sentence(error, self._address.origin))
+            return Refused(explain_tls_error(error, self._address.origin))
+        # Once it has resolved, a failing name is an outage of the resolver and worth a retry.
         if isinstance(error, socket.gaierror) and not self._reached:
-            return Refused(f"there is no host of the name in {where} ({error.strerror}): check the URL and the network")
+            return Refused(
+                f"the host name in {where} does not resolve ({error.strerror}): check the URL and the network"
+            )
         if isinstance(error, TimeoutError):
-            return Retryable(f"{where} did not take a connection within {CONNECT_S:g} s", kind="timeout")
-        if f"[Errno {errno.ECONNREFUSED}]" in str(error):  # of one address, or of each of several
+            return Retryable(f"{where} did not accept a connection within {CONNECT_S:g} s", kind="timeout")
+        # Searched in the text: for a host with several addresses, the error lists what happened at each.
+        if f"[Errno {errno.ECONNREFUSED}]" in str(error):
             return Retryable(f"nothing listens at {where}: is the server running?", kind="connection")
         return Retryable(f"{where} cannot be reached: {error.strerror or error}", kind="connection")
 
     # -- what is sent -------------------------------------------------------------------------------------------
 
-    def _written(self, headers: Mapping[str, str]) -> str:
+    def _format_headers(self, headers: Mapping[str, str]) -> str:
         lines = {"host": self._address.netloc, **headers}
         return "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
-    def _written_line(self, method: str, path: str) -> bytes:
+    def _request_line(self, method: str, path: str) -> bytes:
         address, proxy = self._address, self._proxy
         plain = proxy is not None and address.scheme == "http"
         target = (address.origin if plain else "") + address.target(path)
-        opened = _authorization(proxy) if plain and proxy else ""
-        return f"{method} {target} HTTP/1.1\r\n{self._headers}{opened}content-length: ".encode("latin-1")
+        credentials = _authorization(proxy) if plain and proxy else ""
+        return f"{method} {target} HTTP/1.1\r\n{self._headers}{credentials}content-length: ".encode("latin-1")
 
 
 def _authorization(proxy: Proxy) -> str:
@@ -166,21 +176,24 @@ def _authorization(proxy: Proxy) -> str:
 
 
 def _next_address_s(host: str) -> float | None:
-    """Of one that is an address itself there is no other, and to look for it takes as long as to connect.
+    """Return the Happy Eyeballs delay; None for an IP address.
+
+    An address has no alternative, and looking for one takes as long as connecting.
 
     >>> [_next_address_s(host) for host in ("api.example.com", "localhost", "127.0.0.1", "::1")]
     [0.25, 0.25, None, None]
     """
-    return None if ip_address(host) else _NEXT_ADDRESS_S
+    return None if parse_ip(host) else _NEXT_ADDRESS_S
 
 
-async def _closing_at_the_end(idle: list[Connection]) -> AsyncGenerator[None, None]:
-    """A loop that ends lets its async generators end first: that is the moment to close what is open on it."""
+async def _close_with_loop(idle: list[Connection]) -> AsyncGenerator[None, None]:
+    """Close idle connections when their loop ends: a loop closes its async generators first."""
     try:
         yield
     finally:
         for connection in idle:
             connection.close()
         idle.clear()
-        for _ in range(2):  # the transports, and the sockets below them
+        # One turn for the transports, one for their sockets.
+        for _ in range(2):
             await asyncio.sleep(0)

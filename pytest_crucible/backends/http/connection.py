@@ -1,4 +1,4 @@
-"""One connection: a request goes out, its answer comes back, and then the next may go. httptools reads the answers."""
+"""One HTTP/1.1 connection, which carries one request at a time. httptools parses the responses."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import cast
 
 import httptools
 
-from pytest_crucible.errors import BackendError, Retryable
+from pytest_crucible.records.errors import BackendError, Retryable
 
 Watch = Callable[[bytes], None]
-"""Is shown each piece of a body when it comes. It must not raise."""
-_LENGTH_KNOWN = ("content-length", "transfer-encoding")
-MOST = 256 * 2**20
-"""Bytes of a body: what comes after them would fill the memory before it meant anything."""
+"""Receives each piece of a response body as it arrives. It must not raise."""
+_FRAMING_HEADERS = ("content-length", "transfer-encoding")
+# Largest response body in bytes: a server that never stops must not fill the memory.
+MAX_BODY = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer that came whole."""
+    """A complete response."""
 
     status: int
     headers: dict[str, str]
-    """Names in small letters; of a name that came twice, the last."""
+    """Headers by lower-case name; of repeated headers, the last."""
     body: bytes
     sent_at: float
-    """When the request went out, by `time.perf_counter`."""
+    """When the request was sent, by `time.perf_counter`."""
     seconds: float
-    """From then to the end of the answer."""
+    """Seconds from then to the end of the response."""
 
 
 class Connection(asyncio.Protocol):
-    """An open connection to `where`, which error sentences name."""
+    """An open connection to `where`, the server's name in error messages."""
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.idle_since = 0.0
         self.open = False
         self.reusable = False
-        """Whether the last answer left it fit for another request."""
+        """Whether another request may be sent after the last response."""
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Response] | None = None
         self._started = 0.0
@@ -51,14 +51,14 @@ class Connection(asyncio.Protocol):
         self._watch: Watch | None = None
         self._head_came = self._is_tunnel = False
 
-    async def ask(self, request: bytes, watch: Watch | None = None) -> Response:
-        """Send a request and wait for the whole answer. When this is cancelled, the connection ends.
+    async def send(self, request: bytes, watch: Watch | None = None) -> Response:
+        """Send a request and wait for the complete response. If cancelled, the connection is closed.
 
-        Raises Retryable, and BackendError for an answer without end.
+        Raises Retryable, and BackendError for a response without end.
         """
         self.reusable = False
         if not self.open:
-            raise self._lost("closed the connection")
+            raise self._connection_error("closed the connection")
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._answer = answer
         self._headers, self._body, self._size, self._watch, self._head_came = {}, [], 0, watch, False
@@ -66,24 +66,25 @@ class Connection(asyncio.Protocol):
         self.transport.write(request)
         try:
             return await answer
+        # After a cancellation the response is still on its way: the connection must not be used for another request.
         except BaseException:
             self.close()
             raise
 
     async def tunnel(self, request: bytes) -> Response:
-        """Ask a proxy to be silent from now on: an answer of 200 has no body and no end."""
+        """Ask a proxy for a tunnel: its response with status 200 has neither a body nor an end."""
         self._is_tunnel = True
-        answer = await self.ask(request)
+        answer = await self.send(request)
         self._is_tunnel, self._parser = False, httptools.HttpResponseParser(self)
         return answer
 
     def close(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
         self.open = self.reusable = False
         self._answer = None
         self.transport.abort()
 
-    # -- what the transport tells -------------------------------------------------------------------------------
+    # -- asyncio.Protocol: called by the transport --------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -91,29 +92,32 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:
-            return self.close()  # nothing was asked: whatever this is, it must not be taken for the next answer
+            # Nothing was requested: these bytes must not be taken for the next response.
+            return self.close()
         try:
             return self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            return self._fail(Retryable(f"{self.where} did not answer in HTTP ({error})", kind="garbage"))
+            return self._fail(Retryable(f"{self.where} did not respond in HTTP ({error})", kind="garbage"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
         if self._answer is None:
             return
-        if self._head_came and exc is None and not any(name in self._headers for name in _LENGTH_KNOWN):
+        # A body without a length ends with the connection.
+        if self._head_came and exc is None and not any(name in self._headers for name in _FRAMING_HEADERS):
             self._finish()
         elif self._head_came:
-            said = f"{self.where} broke off its answer after {self._size} bytes of the body"
-            self._fail(Retryable(said, kind="half"))
+            message = f"{self.where} broke off its response after {self._size} bytes of the body"
+            self._fail(Retryable(message, kind="half"))
         else:
-            self._fail(self._lost("reset the connection" if exc else "closed the connection"))
+            self._fail(self._connection_error("reset the connection" if exc else "closed the connection"))
 
-    # -- what the parser tells ----------------------------------------------------------------------------------
+    # -- httptools: called by the parser ------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         if self._answer is None:
-            self.close()  # a second answer to one request: what follows could be taken for the answer to another
+            # A second response to one request: what follows could be taken for the response to another one.
+            self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
@@ -127,16 +131,18 @@ class Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
         self._size += len(body)
-        if self._size > MOST:
-            said = f"{self.where} answers with more than {MOST // 2**20} MiB: what follows was not read"
-            self._fail(BackendError(said, kind="garbage"))
+        if self._size > MAX_BODY:
+            message = f"{self.where} sent a response of more than {MAX_BODY // 2**20} MiB; the rest was not read"
+            self._fail(BackendError(message, kind="garbage"))
         elif self._watch is not None:
             self._watch(body)
 
     def on_message_complete(self) -> None:
-        if not self._head_came:  # 100 Continue and its like: the answer is still to come
+        # 100 Continue and other interim responses: the final one is still to come.
+        if not self._head_came:
             self._headers = {}
         elif self._answer is not None:
+            # Read before _finish, which hands the connection to the next request.
             self.reusable = self._parser.should_keep_alive() and self.open
             self._finish()
 
@@ -152,5 +158,5 @@ class Connection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
-    def _lost(self, how: str) -> Retryable:
+    def _connection_error(self, how: str) -> Retryable:
         return Retryable(f"{self.where} {how} before it answered", kind="connection")

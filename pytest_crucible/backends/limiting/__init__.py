@@ -1,1 +1,1 @@
-"""How much may be asked of a server at a time: one limiter for all who ask it, which learns what the server bears."""
+"""Rate limiting: one limiter per server, shared by everything that queries it, which learns what the server allows."""

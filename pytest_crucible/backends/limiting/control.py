@@ -1,45 +1,46 @@
-"""What is known of a server, and what follows from it: how long the next request has to wait."""
+"""State of a server as the limiter has learned it, and the delay of the next request that follows from it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from pytest_crucible.backends.limiting.concurrency import Window
 from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.limiting.pacing import Pacing
-from pytest_crucible.backends.limiting.token_meter import TokenMeter
-from pytest_crucible.backends.limiting.window import Window
-from pytest_crucible.errors import BackendError, Retryable
+from pytest_crucible.backends.limiting.rate import Pacing
+from pytest_crucible.backends.limiting.tokens_per_minute import TokenMeter
 from pytest_crucible.records import Reply
+from pytest_crucible.records.errors import BackendError, Retryable
 
 REFUSED = "429"
 OVERLOADED = frozenset({"503", "529", "timeout"})
+# A failure that tells nothing about the server's load.
 UNKNOWN = "connection"
-"""A failure that says nothing about how much a server bears."""
+# Longer pauses are not applied to all requests.
+# A longer pause ends the experiment (retried.LONG_S); other arms then find out for themselves.
 LONGEST_PAUSE_S = 600.0
-"""What is asked to pause for longer is not asked again in this run."""
+# Seconds after a refusal in which no spare request (hedge) is sent.
 CALM_S = 5.0
-"""How long after a refusal nothing is asked that need not be."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """A request that is under way, and what its end is to be judged by."""
+    """A request in flight, and what is needed to learn from its end."""
 
     at: float
     crowd: float
-    """How many were under way, with it."""
+    """How many were in flight when it was sent, with it."""
     paced: bool
-    """Whether the next one had to wait for it."""
+    """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
     charged: float
-    """The tokens that it is expected to use."""
+    """The tokens it is expected to use."""
     spare: bool
     settled: bool = False
-    """Whether it is known to be accepted, or over."""
+    """Whether it is known to be accepted, or has ended."""
 
 
 class Control:
-    """Plain numbers and no clock of its own: every method that needs the time is told it, in seconds of one clock.
+    """Plain numbers without a clock: each method that needs the time gets it as `now`, in seconds.
 
     >>> control = Control(Limits(requests_per_second=50))
     >>> control.delay(0.0)
@@ -57,11 +58,14 @@ class Control:
         self.token_meter = TokenMeter(limits.tokens_per_minute)
         self.paused_until = 0.0
         self.waiting = 0.0
-        """How many processes have requests that wait."""
+        """How many processes have waiting requests."""
         self.processes = 1.0
 
     def delay(self, now: float, *, spare: bool = False) -> float:
-        """Seconds until one more may be sent: 0 for now, infinite until one that is under way has come back."""
+        """Return the seconds until one more request may be sent.
+
+        0 means now, infinity means not before a request in flight has ended.
+        """
         if now < self.paused_until:
             return self.paused_until - now
         if self.window.is_full(spare=spare):
@@ -69,23 +73,23 @@ class Control:
         return max(self.pacing.delay(now, self.paused_until), self.token_meter.delay(now))
 
     def can_spare(self, now: float) -> bool:
-        """Is there room for a request that need not be?"""
-        refused_at = max(self.pacing.ceiling.cut_at, self.window.ceiling.cut_at, self.paused_until - CALM_S)
+        """Return whether the server has room for a spare request (a hedge)."""
+        refused_at = max(self.pacing.cubic.cut_at, self.window.cubic.cut_at, self.paused_until - CALM_S)
         return not self.waiting and now - refused_at >= CALM_S and self.delay(now, spare=True) == 0
 
     def take(self, now: float, *, spare: bool = False) -> Sent:
-        """Send one."""
+        """Record that a request is sent."""
         return Sent(now, self.window.take(spare=spare), self.pacing.take(now), self.token_meter.take(), spare)
 
     def accept(self, sent: Sent) -> None:
-        """A request was not refused: it is answered, or under way for so long that it will not be."""
+        """Record that a request was not refused: it has an answer, or has been in flight too long to be refused."""
         if not sent.settled:
             sent.settled = True
             self.window.accept(sent.crowd)
             self.pacing.accept(sent.paced)
 
     def end(self, now: float, sent: Sent, outcome: Reply | BaseException | None) -> None:
-        """A request is over. From cancellations, and from what is no backend's error, nothing is learned."""
+        """Record the end of a request. Cancellations and errors that are not the backend's teach nothing."""
         self.window.leave(spare=sent.spare)
         self.token_meter.settle(sent.charged, _tokens(outcome))
         if isinstance(outcome, Retryable):
@@ -94,24 +98,25 @@ class Control:
             self.accept(sent)
 
     def tighten(self, limits: Limits) -> None:
-        """No more than this is allowed, either."""
+        """Apply another user limit; the smallest counts."""
         self.window.allow(limits.concurrency)
         self.pacing.allow(limits.requests_per_second)
         self.token_meter.most = min(self.token_meter.most, limits.tokens_per_minute)
 
-    def hear(self, requests_a_second: float | None, tokens_a_second: float | None) -> None:
-        """The server says what it allows."""
+    def set_server_limits(self, requests_a_second: float | None, tokens_a_second: float | None) -> None:
+        """Apply the limits that the server reports."""
         if requests_a_second is not None:
-            self.pacing.hear(requests_a_second)
+            self.pacing.set_server_limit(requests_a_second)
         if tokens_a_second is not None:
-            self.token_meter.told = tokens_a_second * 60
+            self.token_meter.server_limit = tokens_a_second * 60
 
     def _fail(self, now: float, sent: Sent, error: Retryable) -> None:
         pause_s = max(0.0, error.retry_after_s or 0.0)
-        if pause_s > LONGEST_PAUSE_S:  # who was told so stops, and whoever else comes asks for himself
+        if pause_s > LONGEST_PAUSE_S:
             pause_s = 0.0
         if error.kind == REFUSED:
-            self.pacing.descent.refuse()
+            self.pacing.backoff.refuse()
+            # A refusal that is due to concurrency must not slow the rate as well.
             if not self.window.refuse(now, sent.at, sent.crowd):
                 self.pacing.refuse(now, self.paused_until, sent.at, pause_s)
         elif error.kind in OVERLOADED:

@@ -1,70 +1,70 @@
-"""Waits for its turn before each request."""
+"""The limiting wrapper: waits for a permit before each request."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol, runtime_checkable
 
-from pytest_crucible.backends.limiting.leases import Lease
+from pytest_crucible.backends.limiting.headers import RateLimitHeaders
 from pytest_crucible.backends.limiting.limiter import Limiter
-from pytest_crucible.backends.limiting.told import LimitsTold
-from pytest_crucible.backends.patience import not_counted
+from pytest_crucible.backends.limiting.permits import Permit
 from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.wrapping import Wrapper
+from pytest_crucible.backends.sample_clock import paused_clock
+from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Emit, Event, Reply, Request
 
+# A shorter wait is not published as an event.
 NOTICED_S = 0.001
-"""A shorter wait is not told of."""
-HEARS = 10
-"""What a server says of its limits is looked at once in so many answers: it says the same each time."""
+# Responses between two looks at the rate limit headers, which say the same each time.
+READ_EVERY = 10
 
 
 @runtime_checkable
-class TellsLimits(Protocol):
-    """A backend whose server may say what it allows."""
+class ReportsLimits(Protocol):
+    """A backend whose server may report its limits."""
 
     @property
-    def limits_seen(self) -> LimitsTold | None:
-        """What its last answer said; None where it said nothing."""
+    def reported_limits(self) -> RateLimitHeaders | None:
+        """Limits in the headers of the last response; None if there were none."""
 
 
 class Limited(Wrapper):
-    """One request a lease. What a sample waits for its turn is not its own time."""
+    """One request per permit. Waiting for a permit does not count as the sample's time."""
 
-    def __init__(self, inner: Backend, limiter: Limiter, emit: Emit, *, seen: object = None) -> None:
-        """`seen` is the backend itself, which may be one that TellsLimits."""
+    def __init__(self, inner: Backend, limiter: Limiter, emit: Emit, *, reporter: object = None) -> None:
+        """`reporter` is the backend itself, which may implement ReportsLimits."""
         super().__init__(inner)
         self._limiter = limiter
         self._emit = emit
-        self._seen = seen if isinstance(seen, TellsLimits) else None
+        self._reporter = reporter if isinstance(reporter, ReportsLimits) else None
         self._answers = 0
 
     async def generate(self, request: Request) -> Reply:
-        lease = self._limiter.at_once(request.arm) or await self._turn(request)
+        permit = self._limiter.try_acquire(request.arm) or await self._wait(request)
         try:
             reply = await self.inner.generate(request)
         except BaseException as error:
-            lease.release(error)
+            permit.release(error)
             raise
-        lease.release(reply)
-        if self._seen is not None:
-            self._hear(self._seen)
+        permit.release(reply)
+        if self._reporter is not None:
+            self._read_limits(self._reporter)
         return reply
 
-    def _hear(self, backend: TellsLimits) -> None:
+    def _read_limits(self, backend: ReportsLimits) -> None:
         self._answers += 1
-        seen = backend.limits_seen if self._answers % HEARS == 0 else None
-        if seen is not None:
-            self._limiter.hear(seen)
+        headers = backend.reported_limits if self._answers % READ_EVERY == 0 else None
+        if headers is not None:
+            self._limiter.set_server_limits(headers)
 
-    async def _turn(self, request: Request) -> Lease:
+    async def _wait(self, request: Request) -> Permit:
         started = asyncio.get_running_loop().time()
-        with not_counted():
-            lease = await self._limiter.turn(request.arm)
+        with paused_clock():
+            permit = await self._limiter.acquire(request.arm)
         waited = asyncio.get_running_loop().time() - started
         if waited > NOTICED_S:
-            self._tell(request, waited)
-        return lease
+            self._publish_wait(request, waited)
+        return permit
 
-    def _tell(self, request: Request, waited: float) -> None:
+    def _publish_wait(self, request: Request, waited: float) -> None:
         self._emit(Event.about("limiter.wait", request, seconds=waited))

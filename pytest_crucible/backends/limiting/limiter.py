@@ -1,4 +1,4 @@
-"""Turns at a server: given at once where there is room, else in order, and learned from how they end."""
+"""The limiter of a server: issues permits, at once or in order, and learns from how requests end."""
 
 from __future__ import annotations
 
@@ -6,130 +6,132 @@ import asyncio
 from collections import deque
 
 from pytest_crucible.backends.limiting.control import Control, Sent
+from pytest_crucible.backends.limiting.headers import RateLimitHeaders, certain_rate
 from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.limiting.memory import Memory
-from pytest_crucible.backends.limiting.told import LimitsTold, told_rate
-from pytest_crucible.backends.limiting.turns import Turns
+from pytest_crucible.backends.limiting.round_robin import RoundRobin
+from pytest_crucible.backends.limiting.state import LimiterState
 from pytest_crucible.records import Reply
 
+# A request in flight for longer will not be refused: servers refuse at once, but models take their time to answer.
 REFUSAL_S = 1.0
-"""A request that is under way for longer will not be refused: servers refuse at once, and models take their time."""
 
 
 class Limiter:
-    """For one server. All calls come from the thread of one running loop at a time; it has no tasks of its own."""
+    """Limiter of one server. All calls come from the thread of one running loop; it starts no tasks."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._turns: Turns[asyncio.Future[_Lease]] = Turns()
-        self._young: deque[Sent] = deque()
-        """Requests that may yet be refused, oldest first."""
+    def __init__(self, state: LimiterState) -> None:
+        self._state = state
+        self._waiting: RoundRobin[asyncio.Future[_Permit]] = RoundRobin()
+        self._recent: deque[Sent] = deque()
+        """Requests that may still be refused, oldest first."""
         self._timer: asyncio.TimerHandle | None = None
-        self._told: tuple[float | None, float | None] = (None, None)
+        self._server_limits: tuple[float | None, float | None] = (None, None)
 
-    def at_once(self, arm: str) -> _Lease | None:
-        """A turn, if nobody has to wait for one."""
-        if self._turns:
+    def try_acquire(self, arm: str) -> _Permit | None:
+        """Return a permit if none has to be waited for, else None."""
+        if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
-        with self._memory as control:
-            self._grow_up(control, now)
-            if control.delay(now) or self._memory.is_others_turn(control):
+        with self._state as control:
+            self._accept_old(control, now)
+            if control.delay(now) or self._state.must_yield(control):
                 return None
-            return self._lease(control.take(now))
+            return self._issue(control.take(now))
 
-    async def turn(self, arm: str) -> _Lease:
-        """A turn, as soon as it comes."""
-        waiter: asyncio.Future[_Lease] = asyncio.get_running_loop().create_future()
-        self._turns.add(arm, waiter)
+    async def acquire(self, arm: str) -> _Permit:
+        """Wait for a permit, in turn."""
+        waiter: asyncio.Future[_Permit] = asyncio.get_running_loop().create_future()
+        self._waiting.add(arm, waiter)
         self._serve()
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # it came in the same moment
+            # The permit came in the same moment.
+            if waiter.done() and not waiter.cancelled():
                 waiter.result().release()
             else:
-                self._turns.remove(arm, waiter)
-                self._serve()  # or end the timer, when nobody waits any more
+                self._waiting.remove(arm, waiter)
+                self._serve()  # stop the timer if nothing waits any more
             raise
 
-    def spare(self) -> _Lease | None:
-        """Room for one request more, now, beside those whose turn it is."""
-        if self._turns:
+    def try_spare(self) -> _Permit | None:
+        """Return a permit for a spare request (a hedge), if there is room now."""
+        if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
-        with self._memory as control:
-            return self._lease(control.take(now, spare=True)) if control.can_spare(now) else None
+        with self._state as control:
+            return self._issue(control.take(now, spare=True)) if control.can_spare(now) else None
 
     def tighten(self, limits: Limits) -> None:
-        """Another adapter of this server allows no more than this."""
-        with self._memory as control:
+        """Apply another adapter's limits for this server; the smallest count."""
+        with self._state as control:
             control.tighten(limits)
 
-    def hear(self, seen: LimitsTold) -> None:
-        """What the server says of its limits with an answer."""
-        requests = told_rate(seen.limit_requests, seen.remaining_requests, seen.reset_requests_s)
-        tokens = told_rate(seen.limit_tokens, seen.remaining_tokens, seen.reset_tokens_s)
-        if (requests, tokens) != self._told and (requests or tokens):
-            self._told = requests, tokens
-            with self._memory as control:
-                control.hear(requests, tokens)
+    def set_server_limits(self, headers: RateLimitHeaders) -> None:
+        """Apply the limits in a response's headers."""
+        requests = certain_rate(headers.limit_requests, headers.remaining_requests, headers.reset_requests_s)
+        tokens = certain_rate(headers.limit_tokens, headers.remaining_tokens, headers.reset_tokens_s)
+        if (requests, tokens) != self._server_limits and (requests or tokens):
+            self._server_limits = requests, tokens
+            with self._state as control:
+                control.set_server_limits(requests, tokens)
 
     def paused_s(self, now: float) -> float:
-        """How much longer everybody is to pause, as the server asks."""
-        with self._memory as control:
+        """Return the seconds for which the server has asked all requests to pause."""
+        with self._state as control:
             return max(0.0, control.paused_until - now)
 
     def close(self) -> None:
-        self._come_back(None)
-        self._memory.close()
+        self._set_timer(None)
+        self._state.close()
 
     def _end(self, sent: Sent, outcome: Reply | BaseException | None) -> None:
         now = asyncio.get_running_loop().time()
-        with self._memory as control:
+        with self._state as control:
             control.end(now, sent, outcome)
         sent.settled = True
-        if self._turns:
+        if self._waiting:
             self._serve()
 
     def _serve(self) -> None:
-        """Give turns to who waits while there is room, then come back when there may be."""
+        """Issue permits while there is room, then set a timer for the next one."""
         now = asyncio.get_running_loop().time()
         delay = 0.0
-        with self._memory as control:
-            self._grow_up(control, now)
-            self._memory.reap(control, now)
-            while self._turns and not delay:
-                delay = self._memory.looks_s if self._memory.is_others_turn(control) else control.delay(now)
+        with self._state as control:
+            self._accept_old(control, now)
+            self._state.reclaim_dead(control, now)
+            while self._waiting and not delay:
+                delay = self._state.poll_s if self._state.must_yield(control) else control.delay(now)
                 if not delay:
-                    self._give(control, now)
-            self._memory.wait(control, bool(self._turns))
-        self._come_back(delay if self._turns else None)
+                    self._grant(control, now)
+            self._state.wait(control, bool(self._waiting))
+        self._set_timer(delay if self._waiting else None)
 
-    def _give(self, control: Control, now: float) -> None:
-        waiter = self._turns.next()
+    def _grant(self, control: Control, now: float) -> None:
+        waiter = self._waiting.next()
         if not waiter.cancelled():
-            waiter.set_result(self._lease(control.take(now)))
+            waiter.set_result(self._issue(control.take(now)))
 
-    def _come_back(self, delay: float | None) -> None:
+    def _set_timer(self, delay: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if delay is not None:
-            self._timer = asyncio.get_running_loop().call_later(min(delay, self._memory.looks_s), self._serve)
+            self._timer = asyncio.get_running_loop().call_later(min(delay, self._state.poll_s), self._serve)
 
-    def _lease(self, sent: Sent) -> _Lease:
-        self._young.append(sent)
-        return _Lease(self, sent)
+    def _issue(self, sent: Sent) -> _Permit:
+        self._recent.append(sent)
+        return _Permit(self, sent)
 
-    def _grow_up(self, control: Control, now: float) -> None:
-        """What has not been refused by now was accepted, though its answer may take long."""
-        while self._young and (self._young[0].settled or now - self._young[0].at > REFUSAL_S):
-            control.accept(self._young.popleft())
+    def _accept_old(self, control: Control, now: float) -> None:
+        """Accept requests that have not been refused by now, though their answers may take long."""
+        while self._recent and (self._recent[0].settled or now - self._recent[0].at > REFUSAL_S):
+            # Counted now, so that a slow answer does not delay what the limiter learns.
+            control.accept(self._recent.popleft())
 
 
-class _Lease:
-    """The right to have one request under way."""
+class _Permit:
+    """The right to have one request in flight."""
 
     __slots__ = ("_limiter", "_sent")
 

@@ -1,4 +1,4 @@
-"""One limiter a server, for all who ask it: every arm, every experiment, and every worker of a run."""
+"""The limiters of a session: one per server, shared by all arms, experiments and workers of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_crucible.backends.limiting.control import Control
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.limiting.memory import Memory, PrivateMemory
+from pytest_crucible.backends.limiting.state import LimiterState, PrivateState
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +23,23 @@ class Workers:
 
 
 class Limiters:
-    """Opened as they are asked for; `close` ends their timers and leaves what is shared."""
+    """Opens limiters on demand; `close` stops their timers and leaves the state shared with other processes."""
 
     def __init__(self, *, ordinary: float = math.inf, workers: Workers | None = None) -> None:
-        """`ordinary` is how many samples are asked at a time, in all workers together."""
+        """`ordinary` is the number of concurrent samples, over all workers."""
         self._ordinary = ordinary
         self._workers = workers
         self._limiters: dict[str, Limiter] = {}
 
     def of(self, server: str, limits: Limits) -> Limiter:
-        """The limiter of a server. What several adapters allow holds together."""
+        """Return the limiter of a server; if several adapters set limits, the strictest count."""
         if server not in self._limiters:
-            self._limiters[server] = Limiter(self._memory(server, limits))
+            self._limiters[server] = Limiter(self._state(server, limits))
         self._limiters[server].tighten(limits)
         return self._limiters[server]
 
     def paused_s(self, now: float) -> float:
-        """How much longer the servers ask to pause: the longest of them."""
+        """Return the longest pause in seconds that a server has asked for."""
         return max((limiter.paused_s(now) for limiter in tuple(self._limiters.values())), default=0.0)
 
     def close(self) -> None:
@@ -47,19 +47,20 @@ class Limiters:
             limiter.close()
         self._limiters.clear()
 
-    def _memory(self, server: str, limits: Limits) -> Memory:
+    def _state(self, server: str, limits: Limits) -> LimiterState:
         if self._workers is None or self._workers.count < 2:
-            return PrivateMemory(Control(limits, self._ordinary))
+            return PrivateState(Control(limits, self._ordinary))
         try:
-            from pytest_crucible.backends.limiting.shared_memory import SharedMemory
+            from pytest_crucible.backends.limiting.shared_state import SharedState
 
-            return SharedMemory(_path(self._workers.run, server), Control(limits, self._ordinary))
-        except (ImportError, OSError):  # no fcntl, or nowhere to put a file: each takes its part
+            return SharedState(_path(self._workers.run, server), Control(limits, self._ordinary))
+        except (ImportError, OSError):
+            # Without fcntl, or without a place for the file, each worker takes its part of the limits.
             parts = self._workers.count
-            return PrivateMemory(Control(limits.share(parts), max(1.0, self._ordinary // parts)))
+            return PrivateState(Control(limits.share(parts), max(1.0, self._ordinary // parts)))
 
 
 def _path(run: str, server: str) -> Path:
-    """The run's id is drawn at random, and the server's name holds a digest of the key."""
+    # Not guessable: the run's id is drawn at random, and the server's name holds a digest of the key.
     name = hashlib.sha256(f"{run} {server}".encode()).hexdigest()[:24]
     return Path(tempfile.gettempdir()) / f"pytest-crucible-{name}"

@@ -1,1 +1,1 @@
-"""Any server that speaks OpenAI's form, as a backend: vLLM with LoRA adapters, llama.cpp, Ollama, hosted ones, Tinker's own."""
+"""The OpenAI-compatible backend: vLLM with LoRA adapters, llama.cpp, Ollama, hosted models, Tinker's own endpoint."""

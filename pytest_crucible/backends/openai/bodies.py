@@ -1,4 +1,4 @@
-"""From a request to what is sent: which endpoint, and the JSON."""
+"""Request bodies: the endpoint, and the JSON that is sent."""
 
 from __future__ import annotations
 
@@ -8,90 +8,97 @@ from typing import Any
 
 from pytest_crucible.backends.openai.parameters import check_parameters
 from pytest_crucible.backends.openai.settings import Mode, Settings
-from pytest_crucible.backends.tinker import derived_seed
-from pytest_crucible.errors import BackendError, Refused
+from pytest_crucible.backends.tinker.backend import derived_seed
 from pytest_crucible.records import Request
+from pytest_crucible.records.errors import BackendError, Refused
 
 PATHS: dict[Mode, str] = {"chat": "/chat/completions", "completions": "/completions"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_ascii=False, allow_nan=False)
 
 
-def body_of(settings: Settings, request: Request) -> tuple[str, bytes]:
-    """Path and body.
+def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
+    """Return the path and the body of a request.
 
-    Raises Refused for parameters and inputs that mean nothing, BackendError for a text that cannot be sent.
+    Raises Refused for invalid parameters and prompts, BackendError for a text that cannot be encoded.
     """
-    who = f"adapter {settings.name!r} cannot be asked sample {request.sample!r}"
+    message = f"adapter {settings.name!r} cannot send sample {request.sample!r}"
     try:
         check_parameters(request.parameters)
         mode = settings.mode or _mode(request.input)
-        asked = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
-        said = {"model": settings.model, **asked, **_sampling(request, mode), **_streaming(settings)}
-        return PATHS[mode], _ENCODER.encode({**said, **settings.extra_body}).encode()
+        prompt = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
+        body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings)}
+        return PATHS[mode], _ENCODER.encode({**body, **settings.extra_body}).encode()
     except UnicodeEncodeError as error:
-        raise BackendError(f"{who}: its text is no Unicode ({error.reason})") from None
+        raise BackendError(f"{message}: its text is not valid Unicode ({error.reason})") from None
     except (TypeError, ValueError) as error:
-        raise Refused(f"{who}: {error}") from None
+        raise Refused(f"{message}: {error}") from None
 
 
-def _mode(given: Any) -> Mode:
-    """Token ids can only be completed; texts and messages are talked of."""
-    return "completions" if _is_tokens(given) else "chat"
+def _mode(prompt: Any) -> Mode:
+    """Return the endpoint for a prompt: token ids need completions, texts and messages use chat."""
+    return "completions" if _is_tokens(prompt) else "chat"
 
 
-def _chat(settings: Settings, given: Any) -> dict[str, Any]:
-    messages = [{"role": "user", "content": given}] if isinstance(given, str) else _messages(given)
+def _chat(settings: Settings, prompt: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt)
     if settings.system is None:
         return {"messages": messages}
     if messages[0]["role"] in ("system", "developer"):
-        raise ValueError("the adapter has a system prompt, and its messages begin with another: leave out one of them")
+        raise ValueError("the adapter has a system prompt and the messages begin with another one: remove one of them")
     return {"messages": [{"role": "system", "content": settings.system}, *messages]}
 
 
-def _messages(given: Any) -> list[Mapping[str, Any]]:
-    if _is_tokens(given):
-        raise TypeError("its input is token ids, which only completions take: leave out mode and system")
-    if not isinstance(given, Sequence) or not given or isinstance(given, bytes):
-        raise TypeError(f"its input is a {type(given).__name__}, wanted a text, a list of messages or of token ids")
-    for message in given:
+def _messages(prompt: Any) -> list[Mapping[str, Any]]:
+    if _is_tokens(prompt):
+        raise TypeError("its input is a list of token ids, which only completions accept: remove mode and system")
+    if not isinstance(prompt, Sequence) or not prompt or isinstance(prompt, bytes):
+        raise TypeError(
+            f"its input is a {type(prompt).__name__}; expected a text, a list of messages or a list of token ids"
+        )
+    for message in prompt:
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise TypeError("a message of its input has no role: write {'role': ..., 'content': ...}")
-    return list(given)
+    # Not validated further: servers accept roles and content parts that we do not know.
+    return list(prompt)
 
 
-def _prompt(settings: Settings, given: Any) -> dict[str, Any]:
+def _prompt(settings: Settings, prompt: Any) -> dict[str, Any]:
     if settings.system is not None:
-        raise ValueError("the adapter has a system prompt, which token ids cannot be given")
-    if isinstance(given, str) or _is_tokens(given):
-        return {"prompt": given}
-    raise TypeError(f"its input is a {type(given).__name__}, wanted a text or token ids for plain completions")
+        raise ValueError("the adapter has a system prompt, which token ids do not allow: remove it")
+    if isinstance(prompt, str) or _is_tokens(prompt):
+        return {"prompt": prompt}
+    raise TypeError(f"its input is a {type(prompt).__name__}; completions expect a text or a list of token ids")
 
 
-def _is_tokens(given: Any) -> bool:
-    return isinstance(given, list | tuple) and bool(given) and all(type(one) is int for one in given)
+def _is_tokens(prompt: Any) -> bool:
+    return isinstance(prompt, list | tuple) and bool(prompt) and all(type(token) is int for token in prompt)
 
 
 def _sampling(request: Request, mode: Mode) -> dict[str, Any]:
-    """Parameters as the endpoint has them. A seed gives each sample and repeat its own, the same however often it is asked."""
-    said = {name: value for name, value in request.parameters.items() if value is not None}
-    if "seed" in said:
-        said["seed"] = derived_seed(said["seed"], request.sample, request.epoch, 1)
-    if "logprobs" in said:
-        _say_logprobs(said, mode)
-    return said
+    """Return the sampling parameters. A seed is derived for each sample and repeat, so that a resend gets the same one."""
+    parameters = {name: value for name, value in request.parameters.items() if value is not None}
+    if "seed" in parameters:
+        # The call number is left out: two calls with one prompt in a sample are one draw unless seeds differ.
+        parameters["seed"] = derived_seed(parameters["seed"], request.sample, request.epoch, 1)
+    if "logprobs" in parameters:
+        _set_logprobs(parameters, mode)
+    return parameters
 
 
-def _say_logprobs(said: dict[str, Any], mode: Mode) -> None:
-    """Chat wants true and a number, completions a number: 1 is what every server takes for the tokens themselves."""
-    wanted = said.pop("logprobs")
-    if wanted is False:
-        said.pop("top_logprobs", None)
+def _set_logprobs(parameters: dict[str, Any], mode: Mode) -> None:
+    """Set `logprobs` in the endpoint's form.
+
+    Chat expects true and a number of alternatives, completions a number; every server accepts 1, for the tokens themselves.
+    """
+    logprobs = parameters.pop("logprobs")
+    if logprobs is False:
+        parameters.pop("top_logprobs", None)
     elif mode == "completions":
-        said["logprobs"] = said.pop("top_logprobs", 1) if wanted is True else wanted
+        parameters["logprobs"] = parameters.pop("top_logprobs", 1) if logprobs is True else logprobs
     else:
-        said["logprobs"] = True
-        if wanted is not True:
-            said.setdefault("top_logprobs", wanted)
+        parameters["logprobs"] = True
+        if logprobs is not True:
+            parameters.setdefault("top_logprobs", logprobs)
 
 
 def _streaming(settings: Settings) -> dict[str, Any]:

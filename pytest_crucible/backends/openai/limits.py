@@ -1,4 +1,4 @@
-"""What a server says of its limits: when to come again, and how much is left."""
+"""Rate limits in response headers: how much is left, and when to send the next request."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
-_EPOCH = 1e8
-"""A number of seconds above it is a point in time."""
+# A larger number of seconds is a point in time.
+# Three years in seconds, longer than any wait; timestamps are above 1.7e9.
+_TIMESTAMP = 1e8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The `x-ratelimit-*` headers of one answer; None where they say nothing. Which time a limit is for, no header says:
-    most servers count requests and tokens by the minute, some requests by the day.
+class ReportedLimits:
+    """The `x-ratelimit-*` headers of one response; None where a header is absent.
+
+    Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
     """
 
     limit_requests: int | None = None
@@ -25,74 +27,77 @@ class Limits:
     remaining_requests: int | None = None
     remaining_tokens: int | None = None
     reset_requests_s: float | None = None
-    """Seconds until all of them are left again."""
+    """Seconds until all requests are available again."""
     reset_tokens_s: float | None = None
 
 
-def limits_of(headers: Mapping[str, str]) -> Limits | None:
-    """None where an answer tells of no limit.
+def read_headers(headers: Mapping[str, str]) -> ReportedLimits | None:
+    """Return the limits in a response's headers; None if there are none.
 
-    >>> limits_of({"x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1s"}).reset_requests_s
+    >>> read_headers({"x-ratelimit-remaining-requests": "59", "x-ratelimit-reset-requests": "1s"}).reset_requests_s
     1.0
     """
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     resets: dict[str, float] = {}
-    for what in ("requests", "tokens"):
+    for unit in ("requests", "tokens"):
         for name in ("limit", "remaining"):
-            value = headers.get(f"x-ratelimit-{name}-{what}", "")
+            value = headers.get(f"x-ratelimit-{name}-{unit}", "")
             if value.isdigit():
-                found[f"{name}_{what}"] = int(value)
-        reset = seconds_of(headers.get(f"x-ratelimit-reset-{what}", ""))
+                numbers[f"{name}_{unit}"] = int(value)
+        reset = parse_seconds(headers.get(f"x-ratelimit-reset-{unit}", ""))
         if reset is not None:
-            resets[f"reset_{what}_s"] = reset
-    return Limits(**found, **resets) if found or resets else None  # type: ignore[arg-type]  # names of fields, put together
+            resets[f"reset_{unit}_s"] = reset
+    # The field names are put together above, which mypy cannot follow.
+    return ReportedLimits(**numbers, **resets) if numbers or resets else None  # type: ignore[arg-type]
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, as `retry-after-ms` or `retry-after` (seconds, or an HTTP date) say, else when the limit that is used
-    up is reset; None where nothing is said.
+    """Return the seconds to wait before the next request; None if the server does not tell.
+
+    `retry-after-ms` and `retry-after` (seconds, or an HTTP date) come first, then the reset of the limit that is used up.
 
     >>> retry_after({"retry-after-ms": "250"})
     0.25
     """
-    milliseconds = seconds_of(headers.get("retry-after-ms", ""))
+    milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    said = headers.get("retry-after", "")
-    seconds = seconds_of(said)
-    if seconds is None and said:
-        seconds = _until(said)
-    return seconds if seconds is not None else _reset(limits_of(headers))
+    header = headers.get("retry-after", "")
+    seconds = parse_seconds(header)
+    if seconds is None and header:
+        seconds = _seconds_until(header)
+    return seconds if seconds is not None else _reset(read_headers(headers))
 
 
-def seconds_of(said: str) -> float | None:
-    """`12`, `0.5`, `1s`, `6m0s`, `20ms`, or a point in time as seconds since 1970; None for anything else.
+def parse_seconds(text: str) -> float | None:
+    """Parse `12`, `0.5`, `1s`, `6m0s`, `20ms` or a point in time (seconds since 1970); None for anything else.
 
-    >>> seconds_of("1m30s")
+    >>> parse_seconds("1m30s")
     90.0
     """
-    said = said.strip()
-    if re.fullmatch(r"\d+(\.\d*)?|\.\d+", said):
-        value = float(said)
-        return max(0.0, value - time.time()) if value > _EPOCH else value
-    parts = _PART.findall(said)
-    if not parts or "".join(number + unit for number, unit in parts) != said:
+    text = text.strip()
+    # Checked before the units: a bare number is seconds, or a timestamp.
+    if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
+        value = float(text)
+        return max(0.0, value - time.time()) if value > _TIMESTAMP else value
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def _until(date: str) -> float | None:
+def _seconds_until(date: str) -> float | None:
     try:
         return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
     except (ValueError, TypeError):
         return None
 
 
-def _reset(limits: Limits | None) -> float | None:
-    """Of the limit that is used up; where it is not told how much is left, the later one. What is not used up refuses nobody."""
+def _reset(limits: ReportedLimits | None) -> float | None:
+    """Return the reset of the limit that is used up; the later one if the remaining amounts are unknown."""
     if limits is None:
         return None
     both = ((limits.remaining_requests, limits.reset_requests_s), (limits.remaining_tokens, limits.reset_tokens_s))
-    known = [(left, reset) for left, reset in both if reset is not None and not left]
-    used_up = [reset for left, reset in known if left == 0]
-    return max(used_up or [reset for _, reset in known], default=None)
+    resets = [(left, reset) for left, reset in both if reset is not None and not left]
+    used_up = [reset for left, reset in resets if left == 0]
+    return max(used_up or [reset for _, reset in resets], default=None)

@@ -1,4 +1,4 @@
-"""What `parameters` of an adapter, and of `sampler.generate`, may say to an OpenAI-shaped server."""
+"""Sampling parameters of an OpenAI-compatible server, from `parameters` of an adapter and from `sampler.generate`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.backends.openai.settings import nearest
+from pytest_crucible.backends.openai.settings import suggest
 
 _NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 _COUNTS = ("max_tokens", "max_completion_tokens", "n", "best_of")
 _WHOLE = ("seed", "top_k", "top_logprobs")
 _TABLES = ("response_format", "logit_bias")
-_OTHERS = ("stop", "logprobs", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort", "verbosity")
-PARAMETERS = (*_NUMBERS, *_COUNTS, *_WHOLE, *_TABLES, *_OTHERS)
-"""Those of OpenAI's own endpoints, and top_k, min_p and repetition_penalty, which vLLM and llama.cpp have. What else a server
-takes goes into `extra_body`."""
+_UNCHECKED = ("stop", "logprobs", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort", "verbosity")
+# Parameters of OpenAI's endpoints, and top_k, min_p and repetition_penalty of vLLM and llama.cpp. Anything else goes
+# into `extra_body`.
+PARAMETERS = (*_NUMBERS, *_COUNTS, *_WHOLE, *_TABLES, *_UNCHECKED)
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Raise ValueError for a name that is not known, and for a value of the wrong kind.
+    """Raise ValueError for an unknown parameter or a value of the wrong type.
 
     >>> check_parameters({"temprature": 0.7})
     Traceback (most recent call last):
@@ -28,14 +28,14 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """
     for name, value in parameters.items():
         if name not in PARAMETERS:
-            hint = nearest(name, PARAMETERS) or ": what only this server knows goes into extra_body of the adapter"
+            hint = suggest(name, PARAMETERS) or ": parameters of this server alone go into extra_body of the adapter"
             raise ValueError(f"there is no parameter {name!r}{hint}")
-        if value is not None and (wanted := _wanted(name, value)):
-            raise ValueError(f"{name} must be {wanted}, not {value!r}")
+        if value is not None and (expected := _expectation(name, value)):
+            raise ValueError(f"{name} must be {expected}, not {value!r}")
 
 
-def _wanted(name: str, value: Any) -> str:
-    """What is wanted instead of the value; empty where it will do."""
+def _expectation(name: str, value: Any) -> str:
+    """Return what is expected instead of a value; empty for a valid value."""
     if name in _NUMBERS:
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         return "" if is_number else "a number"
@@ -47,10 +47,10 @@ def _wanted(name: str, value: Any) -> str:
         return "" if isinstance(value, Mapping) else "a table"
     if name == "stop":
         several = [value] if isinstance(value, str) else value
-        fits = isinstance(several, list | tuple) and all(isinstance(one, str) and one for one in several)
+        fits = isinstance(several, list | tuple) and all(isinstance(item, str) and item for item in several)
         return "" if fits else "a text or a list of texts, none of them empty"
     if name == "tools":
         return "" if isinstance(value, list | tuple) else "a list of tables"
     if name == "logprobs":
-        return "" if isinstance(value, int) and value >= 0 else "true, false, or how many of the likeliest to tell"
+        return "" if isinstance(value, int) and value >= 0 else "true, false, or a number of alternatives"
     return ""

@@ -1,4 +1,4 @@
-"""Server-sent events, put together to the answer that would have come in one piece."""
+"""Server-sent events of a streamed response, combined into the answer that would have come in one piece."""
 
 from __future__ import annotations
 
@@ -7,51 +7,53 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.errors import Retryable
+from pytest_crucible.records.errors import Retryable
 
 Json = dict[str, Any]
-MOST_CALLS = 1_000
-"""Of one message: a number above it is a mistake, for which no room is made."""
+# Tool calls of one message; a larger index is an error of the server, for which no memory is allocated.
+MAX_CALLS = 1_000
 
 
 class Stream:
-    """Reads events as they come, and notes when the first token did."""
+    """Parses events as they arrive, and records when the first token came."""
 
     def __init__(self) -> None:
-        self._left = b""
-        self._about: Json = {}
+        self._rest = b""
+        self._fields: Json = {}
         self._choices: dict[int, Json] = {}
         self._done = False
         self._broken = False
         self.first_token_at: float | None = None
-        """By `time.perf_counter`."""
+        """Time by `time.perf_counter`."""
 
     def feed(self, piece: bytes) -> None:
-        """A piece of the body, which may end anywhere. It never raises: what is wrong is told by `answer`."""
-        *lines, self._left = (self._left + piece).split(b"\n")
+        """Parse a piece of the body, which may end anywhere. Never raises: `answer` reports errors."""
+        # A piece may end within a line, even within a character: only whole lines are decoded.
+        *lines, self._rest = (self._rest + piece).split(b"\n")
         for line in lines:
             name, _, value = line.strip().partition(b":")
             if name == b"data":
                 self._event(value.strip())
 
     def answer(self, where: str) -> Json:
-        """The whole. Raises Retryable for a stream that is no JSON or has no end."""
+        """Return the complete answer. Raises Retryable for invalid JSON and for a stream without end."""
         if self._broken:
-            raise Retryable(f"{where} streamed what is no JSON", kind="garbage")
+            raise Retryable(f"{where} streamed invalid JSON", kind="garbage")
+        # Some servers omit the final [DONE].
         ended = bool(self._choices) and all(choice["finish_reason"] for choice in self._choices.values())
-        if not (self._done or ended or "error" in self._about):
+        if not (self._done or ended or "error" in self._fields):
             raise Retryable(f"{where} broke off its stream", kind="half")
-        return {**self._about, "choices": list(self._choices.values())}
+        return {**self._fields, "choices": list(self._choices.values())}
 
-    def _event(self, told: bytes) -> None:
-        if told == b"[DONE]":
+    def _event(self, data: bytes) -> None:
+        if data == b"[DONE]":
             self._done = True
             return
         try:
-            event = json.loads(told)
+            event = json.loads(data)
             for name in ("model", "usage", "error"):
                 if event.get(name):
-                    self._about[name] = event[name]
+                    self._fields[name] = event[name]
             for choice in event.get("choices") or ():
                 self._add(choice)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -63,20 +65,21 @@ class Stream:
         whole["finish_reason"] = choice.get("finish_reason") or whole["finish_reason"]
         delta = choice.get("delta")
         if delta is None:
-            came = bool(choice.get("text"))
+            has_content = bool(choice.get("text"))
             whole["text"] = whole.get("text", "") + (choice.get("text") or "")
         else:
-            came = _add_delta(whole.setdefault("message", {"content": None, "tool_calls": []}), delta)
-        if came and self.first_token_at is None:
+            has_content = _add_delta(whole.setdefault("message", {"content": None, "tool_calls": []}), delta)
+        if has_content and self.first_token_at is None:
             self.first_token_at = time.perf_counter()
         if choice.get("logprobs"):
-            whole["logprobs"] = _joined(whole["logprobs"] or {}, choice["logprobs"])
+            whole["logprobs"] = _concatenate(whole["logprobs"] or {}, choice["logprobs"])
 
 
 def _add_delta(message: Json, delta: Mapping[str, Any]) -> bool:
-    """Add to a message; whether there was anything in it."""
-    for name in ("content", "refusal"):
-        if delta.get(name):
+    """Add a delta to a message; return whether it had any content."""
+    for name in ("content", "refusal", "reasoning_content", "reasoning"):
+        # Some servers send reasoning as a record of its own, which is no text to add to; anything else must be text.
+        if delta.get(name) and not (name == "reasoning" and not isinstance(delta[name], str)):
             message[name] = (message.get(name) or "") + delta[name]
     for call in delta.get("tool_calls") or ():
         _add_call(message["tool_calls"], call)
@@ -84,19 +87,19 @@ def _add_delta(message: Json, delta: Mapping[str, Any]) -> bool:
 
 
 def _add_call(calls: list[Json], piece: Mapping[str, Any]) -> None:
-    """A call comes with its name first, and its arguments in pieces."""
+    """Add a piece of a tool call: its name comes first, its arguments in pieces."""
     place = piece.get("index", len(calls))
-    if not 0 <= place < MOST_CALLS:
-        raise ValueError(f"there is no call number {place}")
+    if not 0 <= place < MAX_CALLS:
+        raise ValueError(f"invalid tool call index {place}")
     while len(calls) <= place:
         calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-    call, said = calls[place], piece.get("function") or {}
+    call, function = calls[place], piece.get("function") or {}
     call["id"] = piece.get("id") or call["id"]
-    call["function"]["name"] = said.get("name") or call["function"]["name"]
-    call["function"]["arguments"] += said.get("arguments") or ""
+    call["function"]["name"] = function.get("name") or call["function"]["name"]
+    call["function"]["arguments"] += function.get("arguments") or ""
 
 
-def _joined(before: Json, more: Mapping[str, Any]) -> Json:
-    """Lists of either endpoint's form, one after the other."""
+def _concatenate(before: Json, more: Mapping[str, Any]) -> Json:
+    """Concatenate the lists of log-probabilities, in either endpoint's form."""
     lists = ("content", "token_logprobs")
     return {name: [*(before.get(name) or ()), *(more.get(name) or ())] for name in lists}

@@ -1,4 +1,4 @@
-"""All samples inside the page: columns to filter by, and texts in compressed parts that are opened when they are looked at."""
+"""All samples inside the page: columns to filter by, and texts in compressed parts that open on demand."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from pytest_crucible.records import Exchange, Said
-from pytest_crucible.report.chapters import Chapter
-from pytest_crucible.report.page.order import in_turns, orders
+from pytest_crucible.records import ArmReply, Exchange
+from pytest_crucible.report.experiment_page import Chapter
+from pytest_crucible.report.page.sample_order import in_turns, orders
 from pytest_crucible.report.printable import printable
 
+# Samples whose texts are compressed together.
 PART = 200
-"""Samples whose texts are compressed together."""
+# Characters of a prompt or a reply that a page has; the run store has all.
 A_TEXT = 20_000
-"""Characters of a prompt or a reply that are kept in a page; the run store has all."""
+# Characters of packed texts in a page. A larger page still opens, but is too large to send to somebody.
 ROOM = 30_000_000
-"""Letters of packed texts in a page. A larger one opens, too, but is no file to hand on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,62 +36,69 @@ class Archive:
     """Which samples have no texts here, where there are any."""
 
 
-def archived(chapter: Chapter, *, room: int, seed: int) -> Archive:
-    """With the texts of all samples; where these take more than `room`, of those most worth reading and of some drawn by `seed`."""
+def archive_samples(chapter: Chapter, *, room: int, seed: int) -> Archive:
+    """Return the archive of an experiment, with as many texts as `room` characters hold.
+
+    Where not all fit, the worst and slowest samples have theirs, and some drawn by `seed`.
+    """
     every = range(len(chapter.columns.ids))
-    parts, kept = _filled(chapter, every, room)
-    if len(kept) == len(every):
+    parts, positions = _fill_parts(chapter, every, room)
+    if len(positions) == len(every):
         return Archive(columns=_columns(chapter, None), parts=parts, note="")
-    found = orders(chapter, seed)
-    parts, kept = _filled(chapter, in_turns(found), room)
+    rankings = orders(chapter, seed)
+    parts, positions = _fill_parts(chapter, in_turns(rankings), room)
     note = (
-        f"{len(kept):,} of {len(every):,} samples have their prompts and replies in this page: {', '.join(found)}. "
+        f"{len(positions):,} of {len(every):,} samples have their prompts and replies in this page: {', '.join(rankings)}. "
         "Of the others there are the numbers."
     )
-    return Archive(columns=_columns(chapter, kept), parts=parts, note=note)
+    return Archive(columns=_columns(chapter, positions), parts=parts, note=note)
 
 
-def _filled(chapter: Chapter, order: Iterable[int], room: int) -> tuple[tuple[str, ...], list[int]]:
-    """Packed texts of the first samples, as many as there is room for but one part at least, and which samples these are."""
+def _fill_parts(chapter: Chapter, order: Iterable[int], room: int) -> tuple[tuple[str, ...], list[int]]:
+    """Return the packed texts of the first samples, and the positions of these samples.
+
+    There are as many as there is room for, but at least one part.
+    """
     parts: list[str] = []
-    kept: list[int] = []
+    positions: list[int] = []
     places = iter(order)
     while some := list(islice(places, PART)):
-        part = packed([_exchange(one) for one in chapter.read(some)])
+        part = pack_json([_exchange(exchange) for exchange in chapter.read(some)])
         room -= len(part)
         if room < 0 and parts:
             break
         parts.append(part)
-        kept += some
-    return tuple(parts), kept
+        positions += some
+    return tuple(parts), positions
 
 
-def _columns(chapter: Chapter, kept: Sequence[int] | None) -> str:
-    """What the page filters and sorts by, packed."""
-    plan, seen = chapter.analysis.plan, chapter.columns
+def _columns(chapter: Chapter, positions: Sequence[int] | None) -> str:
+    """Return the columns that the page filters and sorts by, packed."""
+    plan, columns = chapter.analysis.plan, chapter.columns
     lower = {facts.name for facts in plan.metrics if facts.direction == "lower"}
-    return packed(
+    return pack_json(
         {
             "name": chapter.name,
             "arms": chapter.arms,
             "part": PART,
-            "kept": kept,
-            "ids": [printable(one, 200) for one in seen.ids],
-            "groups": [one and printable(one, 200) for one in seen.groups],
-            "became": [[one[0] for one in arm] for arm in seen.became],
-            "latency": [_numbers(arm) for arm in seen.latency_s],
+            "kept": positions,
+            "ids": [printable(entry, 200) for entry in columns.ids],
+            "groups": [entry and printable(entry, 200) for entry in columns.groups],
+            "became": [[entry[0] for entry in arm] for arm in columns.states],
+            "latency": [_numbers(arm) for arm in columns.latency_s],
             "metrics": [
                 {"name": name, "lower": name in lower, "scores": [_numbers(arm) for arm in scores]}
-                for name, scores in seen.scores.items()
+                for name, scores in columns.scores.items()
             ],
             "metric": chapter.metric,
         }
     )
 
 
-def packed(value: Any) -> str:
-    """JSON, compressed, as letters that need no escape. The same bytes for the same value."""
+def pack_json(value: Any) -> str:
+    """Return a value as compressed JSON in letters that need no escape."""
     plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    # gzip writes the time into its header: without a fixed one, equal values would give different bytes.
     return base64.b64encode(gzip.compress(plain, compresslevel=6, mtime=0)).decode("ascii")
 
 
@@ -102,20 +109,30 @@ def text_of(value: Any) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False), A_TEXT)
 
 
-def _exchange(one: Exchange) -> list[Any]:
-    return [text_of(one.input), text_of(one.expected), [[_said(said) for said in arm] for arm in one.said]]
+def _exchange(exchange: Exchange) -> list[Any]:
+    return [
+        text_of(exchange.input),
+        text_of(exchange.expected),
+        [[_reply_fields(reply) for reply in arm] for arm in exchange.replies],
+    ]
 
 
-def _said(one: Said) -> list[Any]:
-    return [one.became, text_of(one.text), text_of(one.detail), _rounded(one.latency_s), one.output_tokens]
+def _reply_fields(reply: ArmReply) -> list[Any]:
+    return [
+        reply.state,
+        text_of(reply.text),
+        text_of(reply.detail),
+        _round_number(reply.latency_s),
+        reply.output_tokens,
+    ]
 
 
 def _numbers(values: Sequence[float]) -> list[float | None]:
-    return [_rounded(value) for value in values]
+    return [_round_number(value) for value in values]
 
 
-def _rounded(value: float | None) -> float | None:
-    """To six digits; None where there is none."""
+def _round_number(value: float | None) -> float | None:
+    """Return a number rounded to six digits; None where it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.6g}")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from xml.etree import ElementTree
 
-from pytest_crucible.numerals import with_interval
-from pytest_crucible.records import Comparison, Interval, Run, State
-from pytest_crucible.report.aligning import aligned
-from pytest_crucible.report.grids import Row, comparisons, named
-from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
+from pytest_crucible.records import Chart, Comparison, Interval, Row, Run, State, experiment_name
+from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.report.align_numbers import align_estimates
+from pytest_crucible.report.page.svg import Axis, axis, element, label, svg_text
+from pytest_crucible.report.tables import comparisons
 
+# Pixels of one strip. Its width is that of the page, so positions are percentages.
 HEIGHT = 28
-"""Of one strip, in pixels. Its width is that of the page, so that positions are percentages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class Forest:
 
     def strips(self) -> Iterator[tuple[Mark, str, str]]:
         """Each line with its picture, and with its number so that decimal points stand under each other."""
-        for mark, cell in zip(self.marks, aligned([mark.shown for mark in self.marks]), strict=True):
-            yield mark, drawn(_strip(mark, self.axis)), " ".join(cell)
+        for mark, cell in zip(self.marks, align_estimates([mark.shown for mark in self.marks]), strict=True):
+            yield mark, svg_text(_strip(mark, self.axis)), " ".join(cell)
 
     def ticks(self) -> str:
         """The scale below them."""
@@ -57,58 +57,73 @@ class Forest:
             element("text", label(tick), x=_percent(self.axis.share(tick)), y=14, text_anchor="middle", class_="tick")
             for tick in self.axis.ticks
         ]
-        return drawn(element("svg", *parts, width="100%", height=18, class_="strip", aria_hidden="true"))
+        return svg_text(element("svg", *parts, width="100%", height=18, class_="strip", aria_hidden="true"))
 
 
 def differences(run: Run) -> Iterator[Forest]:
     """All comparisons, those by one metric on one scale."""
     many = len(run.experiments) > 1
-    pairs = [one for analysis in run.experiments for one in analysis.comparisons]
-    found = [
-        (one.contrast.metric, _difference(row, one, many))
-        for row, one in zip(comparisons(run).rows, pairs, strict=True)
+    pairs = [comparison for analysis in run.experiments for comparison in analysis.comparisons]
+    metric_marks = [
+        (comparison.contrast.expression, _difference(row, comparison, many))
+        for row, comparison in zip(comparisons(run).rows, pairs, strict=True)
     ]
-    yield from _forests(found, always=0.0)
+    yield from _forests(metric_marks, always=0.0)
 
 
 def levels(run: Run) -> Iterator[Forest]:
     """Every arm's mean, those of one metric on one scale, with the targets that are about it."""
     many = len(run.experiments) > 1
-    found = [
-        (one.metric, Mark(
-            name=one.arm,
-            experiment=named(analysis.plan.nodeid) if many else "",
-            shown=with_interval(one.value, one.interval),
-            value=one.value,
-            interval=one.interval,
+    metric_marks = [
+        (level.metric, Mark(
+            name=level.arm,
+            experiment=experiment_name(analysis.plan.nodeid) if many else "",
+            shown=with_interval(level.value, level.interval),
+            value=level.value,
+            interval=level.interval,
             limits=tuple(
                 result.target.value
                 for result in analysis.targets
-                if result.estimate.arm == one.arm and (result.target.metric, result.estimate.statistic) == (one.metric, "mean")
+                if result.estimate.arm == level.arm and (result.target.metric, result.estimate.statistic) == (level.metric, "mean")
             ),
         ))
         for analysis in run.experiments
-        for one in analysis.estimates
+        for level in analysis.estimates
     ]  # fmt: skip
-    yield from _forests(found)
+    yield from _forests(metric_marks)
 
 
-def _difference(row: Row, one: Comparison, many: bool) -> Mark:
-    name = row.cells[0].removeprefix(f"{one.contrast.metric}: ")
-    margin = one.contrast.margin
+def chart_forest(chart: Chart) -> Forest:
+    """Return the forest plot of a section's chart."""
+    marks = tuple(
+        Mark(
+            name=point.label,
+            shown=with_interval(point.value, point.interval),
+            value=point.value,
+            interval=point.interval,
+            limits=chart.limits,
+        )
+        for point in chart.points
+    )
+    return Forest(title=chart.title, marks=marks, axis=axis([value for mark in marks for value in _values(mark)]))
+
+
+def _difference(row: Row, comparison: Comparison, many: bool) -> Mark:
+    name = row.cells[0].removeprefix(f"{comparison.contrast.expression}: ")
+    margin = comparison.contrast.margin
     return Mark(
         name=name,
-        experiment=named(row.experiment) if many else "",
+        experiment=experiment_name(row.experiment) if many else "",
         shown=row.cells[1],
-        value=one.difference,
-        interval=one.interval,
+        value=comparison.difference,
+        interval=comparison.interval,
         state=row.state,
         limits=(0.0,) if margin is None else (0.0, -margin, margin),
     )
 
 
-def _forests(found: Sequence[tuple[str, Mark]], always: float | None = None) -> Iterator[Forest]:
-    for metric, pairs in groupby(sorted(found, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
+def _forests(metric_marks: Sequence[tuple[str, Mark]], always: float | None = None) -> Iterator[Forest]:
+    for metric, pairs in groupby(sorted(metric_marks, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
         marks = tuple(mark for _, mark in pairs)
         values = [value for mark in marks for value in _values(mark)] + ([] if always is None else [always])
         if any(mark.value is not None for mark in marks):
@@ -135,7 +150,8 @@ def _strip(mark: Mark, on: Axis) -> ElementTree.Element:
         whole = dict(zip(("x1", "x2"), map(_percent, ends), strict=True))
         parts.append(element("line", y1=middle, y2=middle, class_="interval", **whole))
         for end, share in zip((mark.interval.low, mark.interval.high), ends, strict=True):
-            if math.isfinite(end):  # an open end has no stop
+            # An open end has no stop.
+            if math.isfinite(end):
                 at = _percent(share)
                 parts.append(element("line", x1=at, x2=at, y1=middle - 5, y2=middle + 5, class_="interval"))
     if mark.value is not None and math.isfinite(mark.value):
@@ -146,5 +162,5 @@ def _strip(mark: Mark, on: Axis) -> ElementTree.Element:
 
 
 def _percent(share: float) -> str:
-    """Not quite from edge to edge: a point at the end of the scale is drawn whole."""
+    """Return a position across a strip, with margins for points at the ends of the scale."""
     return f"{4 + share * 92:.2f}%"

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.report.page.svg import Axis, axis, drawn, element, label
+from pytest_crucible.report.page.svg import Axis, axis, element, label, svg_text
 
 WIDTH, HEIGHT = 360, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 22, 10, 34
 BINS = 24
+# Above this many points a scatter is drawn in squares. Both are larger where more samples lie.
 POINTS = 1200
-"""Above this many a scatter is drawn in squares. Both are larger where more samples lie."""
 CELLS = 28
 
 
 def distribution(name: str, arms: Sequence[tuple[str, Sequence[float]]]) -> str:
     """Histograms of the arms' scores on one scale, as outlines: the share of samples in each of its bins."""
-    seen = [np.asarray(values, dtype=float) for _, values in arms]
-    seen = [values[np.isfinite(values)] for values in seen]
-    if not sum(map(len, seen)):
+    finite = [np.asarray(values, dtype=float) for _, values in arms]
+    finite = [values[np.isfinite(values)] for values in finite]
+    if not sum(map(len, finite)):
         return ""
-    across = axis(np.concatenate(seen).tolist())
+    across = axis(np.concatenate(finite).tolist())
     edges = np.linspace(across.low, across.high, BINS + 1)
-    shares = [np.histogram(values, edges)[0] / max(1, len(values)) for values in seen]
+    shares = [np.histogram(values, edges)[0] / max(1, len(values)) for values in finite]
     up = axis([0.0, *(float(share.max()) for share in shares)], most=4)
     x, y = _scales(across, up)
     outlines = [
@@ -54,11 +54,11 @@ def pairs(name: str, candidate: tuple[str, Sequence[float]], baseline: tuple[str
 
 def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
     """The share of answers that came within a time, for each arm."""
-    seen = [(k, np.sort(np.asarray(values)[np.isfinite(values)])) for k, (_, values) in enumerate(arms)]
-    seen = [(k, values) for k, values in seen if len(values)]
-    if not seen:
+    finite = [(k, np.sort(np.asarray(values)[np.isfinite(values)])) for k, (_, values) in enumerate(arms)]
+    finite = [(k, values) for k, values in finite if len(values)]
+    if not finite:
         return ""
-    across, up = axis([0.0, *(float(values[-1]) for _, values in seen)]), axis([0.0, 1.0])
+    across, up = axis([0.0, *(float(values[-1]) for _, values in finite)]), axis([0.0, 1.0])
     x, y = _scales(across, up)
     shares = np.linspace(0.0, 1.0, 101)
     lines = [
@@ -70,7 +70,7 @@ def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
             ),
             class_=f"arm arm{k} outline",
         )
-        for k, values in seen
+        for k, values in finite
     ]
     return _frame("Share of answers within a time", across, up, "seconds", "share of answers", lines)
 
@@ -135,7 +135,7 @@ def _frame(title: str, across: Axis, up: Axis, x_name: str, y_name: str, inside:
         element("text", y_name, x=0, y=0, transform=f"translate(11 {(TOP + floor) / 2}) rotate(-90)",
                 text_anchor="middle", class_="name"),
     ]  # fmt: skip
-    told = element("title", title)
-    return drawn(
-        element("svg", told, *grid, *inside, *texts, viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="picture", role="img")
+    heading = element("title", title)
+    return svg_text(
+        element("svg", heading, *grid, *inside, *texts, viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="picture", role="img")
     )

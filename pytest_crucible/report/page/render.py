@@ -13,25 +13,23 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_crucible.records import State
-from pytest_crucible.report.chapters import Chapter, slice_grid
-from pytest_crucible.report.folding import worst_states
-from pytest_crucible.report.grids import Grid
+from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.model import Report
-from pytest_crucible.report.page.archive import ROOM, Archive, archived
-from pytest_crucible.report.page.forest import differences, levels
+from pytest_crucible.report.page.archive import ROOM, Archive, archive_samples
+from pytest_crucible.report.page.forest import chart_forest, differences, levels
+from pytest_crucible.report.page.html_tables import blanks, laid_out
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
-from pytest_crucible.report.page.tables import blanks, laid_out
-from pytest_crucible.report.page.worth import Told, slowest, worst
+from pytest_crucible.report.page.sample_panels import Told, excerpt_panels, slowest
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.usage import percentile_note
+from pytest_crucible.report.truncate import worst_states
 
 HERE = Path(__file__).parent
+# A mark stands beside the word, and colour only repeats it.
 MARKS = {"met": "✓", "missed": "✗", "undecided": "?"}
-"""Beside the word: colour only repeats it."""
+# Experiments up to which the samples of all are open.
 FEW = 3
-"""Experiments up to which the samples of all lie open."""
+# Samples by whether the candidate (rows) and whether the baseline (columns) is right.
 Agreement = tuple[tuple[int, ...], ...]
-"""Samples by whether the candidate (rows) and whether the baseline (columns) is right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +39,11 @@ class Scene:
     chapter: Chapter
     state: State | None
     """Its worst verdict."""
-    groups: Grid
     pictures: tuple[Markup, ...]
     agreements: tuple[tuple[str, Agreement], ...]
     """Of each judged metric of right and wrong."""
-    worst: tuple[Told, ...]
+    excerpts: tuple[tuple[str, tuple[Told, ...]], ...]
+    """Title of a section, and the samples that it shows."""
     slowest: tuple[Told, ...]
     archive: Archive
 
@@ -53,9 +51,9 @@ class Scene:
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     """A page that needs nothing but itself. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    made = _environment().get_template("page.html.j2")
+    template = _environment().get_template("page.html.j2")
     states = worst_states(report.run)
-    return made.render(
+    return template.render(
         report=report,
         scenes=[
             _scene(chapter, states.get(chapter.analysis.plan.nodeid), ROOM // len(chapters), report.run.seed)
@@ -69,52 +67,52 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        numbers={one.key: number for number, one in enumerate(report.references, start=1)},
-        percentile_note=percentile_note(report.run),
+        numbers={reference.key: number for number, reference in enumerate(report.references, start=1)},
         many=len(report.run.experiments) > 1,
     )
 
 
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters["laid_out"] = laid_out
-    made.filters["printable"] = printable
-    made.filters["blanks"] = blanks
-    made.filters["svg"] = Markup
-    return made
+    environment.filters["laid_out"] = laid_out
+    environment.filters["printable"] = printable
+    environment.filters["blanks"] = blanks
+    environment.filters["svg"] = Markup
+    environment.filters["forest_of"] = chart_forest
+    return environment
 
 
 def _scene(chapter: Chapter, state: State | None, room: int, seed: int) -> Scene:
     return Scene(
         chapter=chapter,
         state=state,
-        groups=slice_grid(chapter),
         pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
         agreements=tuple(_agreements(chapter)),
-        worst=worst(chapter),
+        excerpts=tuple(excerpt_panels(chapter).items()),
         slowest=slowest(chapter),
-        archive=archived(chapter, room=room, seed=seed),
+        archive=archive_samples(chapter, room=room, seed=seed),
     )
 
 
 def _pictures(chapter: Chapter) -> Iterator[str]:
-    arms, seen = chapter.arms, chapter.columns
+    arms, columns = chapter.arms, chapter.columns
     for metric in chapter.judged:
         if not _is_binary(chapter, metric):
-            scores = seen.scores[metric]
+            scores = columns.scores[metric]
             yield distribution(metric, list(zip(arms, scores, strict=True)))
             if len(arms) > 1:
                 yield pairs(metric, (arms[0], scores[0]), (arms[1], scores[1]))
-    yield waiting(list(zip(arms, seen.latency_s, strict=True)))
+    yield waiting(list(zip(arms, columns.latency_s, strict=True)))
 
 
 def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
     for metric in chapter.judged:
         if len(chapter.arms) > 1 and _is_binary(chapter, metric):
             ours, theirs = chapter.columns.scores[metric][:2]
-            right = chapter.facts[metric].direction == "higher"  # of a fault a yes is wrong
+            # Where lower is better, the metric counts a fault: a yes is wrong.
+            right = chapter.facts[metric].direction == "higher"
             both = [
                 ((a > 0.5) is right, (b > 0.5) is right)
                 for a, b in zip(ours, theirs, strict=True)
@@ -124,10 +122,11 @@ def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
 
 
 def _is_binary(chapter: Chapter, metric: str) -> bool:
-    """With repeats a sample's mean is no longer right or wrong."""
+    """Return whether each score of a metric is right or wrong."""
+    # With repeats a sample's mean may lie between right and wrong.
     return chapter.analysis.plan.epochs == 1 and chapter.analysis.kinds[metric] == "binary"
 
 
 def _hash(text: str) -> str:
-    """As a content security policy names what may run."""
+    """Return the hash by which a content security policy allows a style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

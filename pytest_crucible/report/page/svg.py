@@ -13,16 +13,17 @@ from pytest_crucible.report.printable import printable
 def element(tag: str, *inside: ElementTree.Element | str, **attributes: object) -> ElementTree.Element:
     """An element; `class_` is written `class`, `stroke_width` is written `stroke-width`. Texts are escaped when drawn."""
     named = {name.rstrip("_").replace("_", "-"): str(value) for name, value in attributes.items()}
-    made = ElementTree.Element(tag, named)
-    for one in inside:
-        if isinstance(one, str):
-            made.text = printable(one, 200)
+    node = ElementTree.Element(tag, named)
+    for child in inside:
+        if isinstance(child, str):
+            # XML has no control characters, not even escaped ones.
+            node.text = printable(child, 200)
         else:
-            made.append(one)
-    return made
+            node.append(child)
+    return node
 
 
-def drawn(root: ElementTree.Element) -> str:
+def svg_text(root: ElementTree.Element) -> str:
     """The picture as text that can stand in a page."""
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -36,7 +37,7 @@ class Axis:
     ticks: tuple[float, ...]
 
     def share(self, value: float) -> float:
-        """Where a value lies: 0 at the low end, 1 at the high end, and no further."""
+        """Return the place of a value: 0 at the low end or below, 1 at the high end or above."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
 
@@ -51,6 +52,7 @@ def axis(values: Sequence[float], *, most: int = 6) -> Axis:
     if low == high:
         low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
     step = _round_step((high - low) / (most - 1))
+    # The small number keeps an end that is a tick already from getting one tick more by rounding.
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(round(k * step, 12) for k in range(first, last + 1))
     return Axis(ticks[0], ticks[-1], ticks)

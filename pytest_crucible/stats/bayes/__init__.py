@@ -1,1 +1,1 @@
-"""Posterior answers: for reading, never for gates."""
+"""Posterior distributions: for interpretation, never for gates."""

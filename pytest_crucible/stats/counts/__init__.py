@@ -1,1 +1,1 @@
-"""Counts, rates and ratios: events over time, latencies over latencies, one variable along another."""
+"""Rates of events, ratios of positive values, and linear correlations."""

@@ -1,4 +1,7 @@
-"""How two variables move together along a line: Pearson's correlation, partial correlation, and two correlations."""
+"""Linear correlations: Pearson's, partial, and the difference of two.
+
+scipy.stats.pearsonr is not used: it loses the digits of small p-values, because it evaluates 1 - |r|.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,33 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import (
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     check_alternative,
     check_share,
     finite,
     is_constant,
-    paired,
+    paired_arrays,
 )
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_p_value
 
 _PERFECT = 16 * float(np.finfo(np.float64).eps)
-"""A correlation so close to 1 differs from it by rounding alone."""
+"""A correlation this close to 1 differs from it by rounding alone."""
 
 
 def pearson(
     x: npt.ArrayLike, y: npt.ArrayLike, *, alternative: Alternative = "two-sided", level: float = 0.95
 ) -> Significance:
-    """Pearson's correlation with its t test and Fisher's z interval; R: cor.test(x, y).
+    """Return Pearson's correlation with its t test and Fisher's z interval; R: cor.test(x, y).
 
-    [-1, 1] at n = 3, where Fisher's standard error is infinite. A constant variable has no correlation: degenerate,
-    None. A perfect one has no interval, and p counts orders: one of n!, two of them when two-sided. Raises
-    NotEnoughData below three pairs.
+    The interval is [-1, 1] at n = 3, where Fisher's standard error is infinite. With a constant variable the correlation
+    is None and the status degenerate. A perfect correlation has no interval, and p is the permutation one: 1 / n!,
+    two-sided 2 / n!. Raises NotEnoughData below three pairs.
 
     >>> result = pearson([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])
     >>> round(result.estimate, 4), round(result.p_value, 4), round(result.interval.low, 4), round(result.interval.high, 4)
@@ -57,10 +60,10 @@ def partial_correlation(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Correlation of x and y with what `given` explains linearly removed from both; R: ppcor::pcor.test.
+    """Return the correlation of x and y after a linear regression of both on `given`; R: ppcor::pcor.test.
 
     `given` is one variable of n values, or an n x k matrix of k variables. t with n - 2 - k degrees of freedom, Fisher's
-    interval with 1 / sqrt(n - 3 - k). Degenerate when nothing of x or y is left. Raises NotEnoughData below k + 3.
+    interval with 1 / sqrt(n - 3 - k). Degenerate when `given` explains all of x or y. Raises NotEnoughData below k + 3.
 
     >>> result = partial_correlation([1, 2, 3, 4, 5, 7], [2, 1, 4, 3, 5, 9], [1, 1, 2, 2, 3, 3])
     >>> round(result.estimate, 4), result.dof, round(result.p_value, 4)
@@ -70,7 +73,7 @@ def partial_correlation(
     n = first.size
     matrix = np.asarray(given, dtype=np.float64)
     if matrix.ndim not in (1, 2) or len(matrix) != n:
-        raise ValueError(f"wanted {n} rows of what is given, one for each pair, not the shape {matrix.shape}")
+        raise ValueError(f"given needs {n} rows, one for each pair, not the shape {matrix.shape}")
     finite(matrix.ravel(), name="given values")
     left, removed = _residuals(np.column_stack((first, second)), matrix.reshape(n, -1))
     dof = n - 2 - removed
@@ -101,7 +104,7 @@ def cohens_q(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Cohen's q = atanh(first) - atanh(second), the difference of two correlations from independent samples.
+    """Return Cohen's q = atanh(first) - atanh(second), the difference of two independent correlations.
 
     z test and interval with standard error sqrt(1 / (n1 - 3) + 1 / (n2 - 3)); R: psych::r.test, cocor. Raises ValueError
     unless both lie strictly between -1 and 1, NotEnoughData below four pairs in a sample.
@@ -130,7 +133,7 @@ def cohens_q(
 def fisher_interval(
     r: float, se: float, *, level: float, method: str, alternative: Alternative = "two-sided"
 ) -> Interval | None:
-    """tanh(atanh(r) -+ z * se): [-1, 1] when se is infinite, None when |r| is 1; one-sided ends are -1 and 1.
+    """Return tanh(atanh(r) -+ z * se): [-1, 1] when se is infinite, None when |r| is 1; one-sided ends are -1 and 1.
 
     >>> interval = fisher_interval(0.5, 0.2, level=0.95, method="fisher")
     >>> round(interval.low, 4), round(interval.high, 4)
@@ -144,40 +147,41 @@ def fisher_interval(
 
 
 def correlated_pairs(x: npt.ArrayLike, y: npt.ArrayLike, level: float, alternative: Alternative) -> tuple[Array, Array]:
-    """Both variables, checked. Raises ValueError for NaN and unequal lengths, NotEnoughData below three pairs."""
+    """Return both variables as arrays. Raises ValueError for NaN and unequal lengths, NotEnoughData below three pairs."""
     check_share(level, "level")
     check_alternative(alternative)
-    first, second = paired(x, y, names=("x", "y"))
+    first, second = paired_arrays(x, y, names=("x", "y"))
     if first.size < 3:
-        raise NotEnoughData(f"{counted(first.size, 'pair')}: a correlation needs at least 3")
+        raise NotEnoughData(f"{quantity(first.size, 'pair')}: a correlation needs at least 3")
     return first, second
 
 
 def is_perfect(r: float) -> bool:
-    """True when r is 1 or -1 but for rounding."""
+    """Return True when r is 1 or -1 within rounding."""
     return 1 - abs(r) <= _PERFECT
 
 
 def t_statistic(r: float, dof: int) -> float:
-    """The t statistic r sqrt(dof / (1 - r^2)) of a correlation that is not perfect."""
+    """Return the t statistic r sqrt(dof / (1 - r^2)) of a correlation that is not perfect."""
     return r * math.sqrt(dof / ((1 - r) * (1 + r)))
 
 
 def constant_result(method: str, n: int) -> Significance:
-    """What is known when a variable does not vary: nothing."""
-    note = "a variable is constant: there is no correlation"
+    """Return the result for a constant variable: no correlation and no p-value."""
+    note = "a variable is constant: the correlation is undefined"
     return Significance(method=method, statistic=None, p_value=None, n=(n,), status="degenerate", note=note)
 
 
 def perfect_result(
     method: str, r: float, sizes: npt.NDArray[np.int64] | npt.NDArray[np.intp], alternative: Alternative
 ) -> Significance:
-    """A perfect correlation of values of which so many are equal: the p-value counts the orders that look like it."""
+    """Return the result for a perfect correlation: the p-value counts the orders that give it. `sizes` are of ties."""
     sign = 1 if r > 0 else -1
+    # The share of n! orders that look like a perfect one: orders inside ties cannot be told apart.
     share = math.exp(float(gammaln(sizes + 1.0).sum() - gammaln(sizes.sum() + 1.0)))
     agrees = alternative == "two-sided" or (alternative == "greater") == (sign > 0)
     p_value = min(1.0, share * (2 if alternative == "two-sided" else 1)) if agrees else 1.0
-    note = "a perfect correlation has no standard error: p counts orders, and there is no interval"
+    note = "a perfect correlation has no standard error: p is the permutation one, without an interval"
     return Significance(
         method=method, statistic=None, p_value=p_value, estimate=float(sign), n=(int(sizes.sum()),),
         status="degenerate", note=note,
@@ -199,26 +203,32 @@ def _t_result(method: str, r: float, n: int, dof: int, alternative: Alternative,
 
 
 def _correlation(first: Array, second: Array) -> float:
-    """Pearson's r of two variables that vary."""
-    one, other = _centred(first), _centred(second)
-    return float(np.clip(one @ other / math.sqrt(float(one @ one) * float(other @ other)), -1.0, 1.0))
+    """Return Pearson's r of two variables that vary."""
+    centred, others = _centre_and_scale(first), _centre_and_scale(second)
+    scale = math.sqrt(float(centred @ centred) * float(others @ others))
+    return float(np.clip(centred @ others / scale, -1.0, 1.0))
 
 
-def _centred(values: Array) -> Array:
-    """Less the mean, and scaled so that no square under- or overflows: by a power of two, which rounds nothing."""
+def _centre_and_scale(values: Array) -> Array:
+    """Return the values less their mean, scaled so that no square underflows or overflows.
+
+    The first scaling is by a power of two, which is exact.
+    """
     scaled = np.ldexp(values, -math.frexp(float(np.abs(values).max()))[1])
     centred = scaled - scaled.mean()
     return np.asarray(centred / np.abs(centred).max())
 
 
 def _residuals(columns: Array, given: Array) -> tuple[Array, int]:
-    """What least squares on `given` (with an intercept) leaves of each column, and how many variables it removed."""
+    """Return the residuals of each column on `given` (with an intercept), and the rank of `given`."""
     given = given[:, [not is_constant(column) for column in given.T]]
     design = given - given.mean(axis=0)
     design = design / np.abs(design).max(axis=0)
     centred = columns - columns.mean(axis=0)
     basis, singular, _ = np.linalg.svd(design, full_matrices=False)
+    # Collinear variables remove one dimension only; 1e-10 is far above the rounding error of the SVD.
     basis = basis[:, singular > 1e-10 * singular.max(initial=0.0)]
     left = centred - basis @ (basis.T @ centred)
+    # Residuals of rounding size would correlate at random.
     left[:, np.abs(left).max(axis=0) <= 1e-12 * np.abs(columns).max(axis=0)] = 0.0
     return left, basis.shape[1]

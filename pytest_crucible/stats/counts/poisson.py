@@ -1,6 +1,6 @@
 """Rates of rare events, such as refusals per hour: exact intervals and an exact comparison.
 
-Events are Poisson: they do not come in bursts. `exposure` is time or any other amount of opportunity.
+Events are assumed to be Poisson, without bursts. `exposure` is time, or any other amount of opportunity.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import get_args
 from scipy.special import gammainccinv, gammaincinv
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import Alternative, Side, check_choice, check_share, check_side
+from pytest_crucible.stats.arrays import Alternative, Side, check_choice, check_share, check_side
 from pytest_crucible.stats.proportions.binomial import TwoSided, binomial_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import tail_share
 
 
 def poisson_rate_interval(events: int, exposure: float, *, level: float = 0.95) -> Interval:
-    """Exact interval for events per unit of exposure. Garwood 1936; R: poisson.test(events, exposure)$conf.int.
+    """Return the exact interval for events per unit of exposure. Garwood 1936; R: poisson.test(events, exposure).
 
     >>> interval = poisson_rate_interval(7, 250, level=0.9)
     >>> round(interval.low, 5), round(interval.high, 5)
@@ -32,7 +32,7 @@ def poisson_rate_interval(events: int, exposure: float, *, level: float = 0.95) 
 
 
 def poisson_rate_bound(events: int, exposure: float, *, alpha: float, side: Side) -> float:
-    """One-sided exact bound for a rate. Without events the upper one is -log(alpha) / exposure: the rule of three.
+    """Return the one-sided exact bound for a rate; without events -log(alpha) / exposure, the rule of three.
 
     >>> round(poisson_rate_bound(0, 100, alpha=0.05, side="upper"), 6)
     0.029957
@@ -42,6 +42,7 @@ def poisson_rate_bound(events: int, exposure: float, *, alpha: float, side: Side
     check_side(side)
     if side == "lower":
         return float(gammaincinv(events, alpha)) / exposure if events else 0.0
+    # Garwood 1936: Poisson tails are incomplete gamma functions.
     return float(gammainccinv(events + 1, alpha)) / exposure
 
 
@@ -55,11 +56,12 @@ def poisson_rate_ratio(
     two_sided: TwoSided = "likelihood",
     level: float = 0.95,
 ) -> Significance:
-    """Exact conditional test that two rates are equal; R: poisson.test(c(events1, events2), c(exposure1, exposure2)).
+    """Return the exact conditional test that two rates are equal.
 
-    Given all events, those of the first arm are binomial (Przyborowski & Wilenski 1940). As in `binomial_test` the
-    interval comes along with the p-values that it belongs to, one-sided and central ones; `poisson_ratio_interval`
-    gives it always. The estimate is infinite without events in the second arm and None without any.
+    R: poisson.test(c(events1, events2), c(exposure1, exposure2)). Given the total, the events of the first arm are
+    binomial (Przyborowski & Wilenski 1940). As in `binomial_test`, the interval is returned with the p-values that it
+    inverts, one-sided and central ones; `poisson_ratio_interval` always returns it. The estimate is infinite without
+    events in the second arm, and None without any.
 
     >>> result = poisson_rate_ratio(14, 120, 6, 118)
     >>> round(result.estimate, 6), round(result.p_value, 6)
@@ -90,7 +92,7 @@ def poisson_ratio_interval(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Interval:
-    """Exact interval for the ratio of two rates: Clopper-Pearson for the first arm's share of events, as odds.
+    """Return the exact interval for the ratio of two rates: Clopper-Pearson for the first arm's share, as odds.
 
     R: poisson.test(c(events1, events2), c(exposure1, exposure2))$conf.int.
 
@@ -119,4 +121,4 @@ def _ratio(above: float, below: float) -> float | None:
 
 def _check(events: int, exposure: float) -> None:
     if events < 0 or not (0 < exposure < math.inf):
-        raise ValueError(f"wanted at least 0 events and a finite exposure above 0, not {events!r} and {exposure!r}")
+        raise ValueError(f"expected at least 0 events and a finite exposure above 0, not {events!r} and {exposure!r}")

@@ -1,7 +1,7 @@
 """Ratios of two arms, for latencies, tokens, costs and counts: "12 % slower" instead of "80 ms more".
 
-Geometric means weigh each question's ratio equally (latency); the ratio of totals is what the bill shows (cost, calls).
-Every p-value here is that of "the ratio is 1", and every standard error is that of the logarithm of the ratio.
+Geometric means weigh each sample's ratio equally (latency); the ratio of totals is that of the bill (cost, calls).
+Every p-value tests "the ratio is 1", and every standard error is that of the logarithm of the ratio.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
-from pytest_crucible.stats.means.student import paired_t, pairs
-from pytest_crucible.stats.means.two_samples import welch_t
-from pytest_crucible.stats.observations import (
+from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
     Array,
@@ -29,8 +25,12 @@ from pytest_crucible.stats.observations import (
     check_choice,
     check_share,
     finite,
-    paired,
+    paired_arrays,
 )
+from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
+from pytest_crucible.stats.means.student import paired_differences, paired_t
+from pytest_crucible.stats.means.two_samples import welch_t
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value, tail_share
 
 
@@ -41,7 +41,7 @@ def geometric_mean_ratio_paired(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Ratio of the geometric means of paired positive values; R: exp(t.test(log(x), log(y), paired=TRUE)$conf.int).
+    """Return the ratio of geometric means of pairs; R: exp(t.test(log(x), log(y), paired=TRUE)$conf.int).
 
     The estimate is the geometric mean of the pairs' ratios. Raises ValueError, with the count, for values that are not
     positive: a latency of 0 is a lost measurement. Pairs that all have one ratio: see `paired_t`.
@@ -50,7 +50,7 @@ def geometric_mean_ratio_paired(
     >>> round(result.estimate, 4), round(result.interval.low, 4)
     (1.1324, 0.9995)
     """
-    first, second = paired(candidate, baseline)
+    first, second = paired_arrays(candidate, baseline)
     result = paired_t(_log_ratios(_logs(first), _logs(second)), alternative=alternative, level=level)
     return as_ratio(result, "geometric mean ratio, paired t of logs")
 
@@ -62,7 +62,7 @@ def geometric_mean_ratio_welch(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Ratio of the geometric means of two independent arms; R: exp(t.test(log(x), log(y))$conf.int).
+    """Return the ratio of geometric means of two independent arms; R: exp(t.test(log(x), log(y))$conf.int).
 
     Raises ValueError, with the count, for values that are not positive. Arms without variation: see `welch_t`.
 
@@ -84,13 +84,13 @@ def ratio_of_totals(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """sum(candidate) / sum(baseline) over paired values of at least 0: how many times the cost, the tokens, the calls.
+    """Return sum(candidate) / sum(baseline) over paired values of at least 0, such as costs, tokens or calls.
 
     "log-delta": t interval of log R with the standard error of mean(x_i / mean(x) - y_i / mean(y)), Taylor's
     linearisation. "fieller": the ratios R at which the t test of "mean(x - R y) is 0" does not reject (Fieller 1954),
-    with that test's p-value at R = 1; its interval is None where the baseline's total is too uncertain to divide by.
-    With `clusters` the errors are CR2 with Satterthwaite's degrees of freedom. Raises ValueError for negative values
-    and totals of 0, NotEnoughData below two pairs or five clusters.
+    with that test's p-value at R = 1; its interval is None when the baseline's total is too uncertain. With `clusters`
+    the errors are CR2 with Satterthwaite's degrees of freedom. Raises ValueError for negative values and totals of 0,
+    NotEnoughData below two pairs or five clusters.
 
     >>> result = ratio_of_totals([120.0, 90.0, 300.0, 210.0], [100.0, 80.0, 310.0, 200.0])
     >>> round(result.estimate, 4), round(result.interval.low, 4), round(result.interval.high, 4)
@@ -100,13 +100,13 @@ def ratio_of_totals(
     check_share(level, "level")
     check_alternative(alternative)
     check_choice(method, tuple(answers), "method")
-    first, second = paired(candidate, baseline)
+    first, second = paired_arrays(candidate, baseline)
     _check_totals(first, second)
     return answers[method](first, second, clusters, alternative, level)
 
 
 def as_ratio(result: Significance, method: str) -> Significance:
-    """The answer about a difference of logarithms as the answer about a ratio.
+    """Return the result about a difference of logarithms as a result about a ratio.
 
     >>> round(as_ratio(paired_t([0.5, 0.7]), "ratio").estimate, 4)
     1.8221
@@ -119,7 +119,7 @@ def as_ratio(result: Significance, method: str) -> Significance:
 
 
 def _exp(log_ratio: float) -> float:
-    """The ratio; infinite beyond the largest number."""
+    """Return the ratio; infinite on overflow."""
     try:
         return math.exp(log_ratio)
     except OverflowError:
@@ -153,7 +153,7 @@ def _fieller(x: Array, y: Array, clusters: Labels | None, alternative: Alternati
     ratio = float(x.sum()) / float(y.sum())
     tail = tail_share(1 - level, alternative)
     interval = _fieller_interval(x, y, clusters, float(stdtrit(difference.dof, tail)), level, alternative)
-    # x - y may have no variation although x - R y has: then any difference at all speaks against R = 1.
+    # x - y may be constant although x - R y varies: then the test at R = 1 has no standard error.
     statistic = difference.estimate / difference.se if difference.se else None
     return Significance(
         method="ratio of totals, fieller",
@@ -172,17 +172,19 @@ def _fieller(x: Array, y: Array, clusters: Labels | None, alternative: Alternati
 def _fieller_interval(
     x: Array, y: Array, clusters: Labels | None, quantile: float, level: float, alternative: Alternative
 ) -> Interval | None:
-    """Between the roots of (mean(x) - R mean(y))^2 = t^2 var(mean(x - R y)), a quadratic in R."""
-    # In units of the means, so that neither large nor small numbers lose digits.
+    """Return the interval between the roots of (mean(x) - R mean(y))^2 = t^2 var(mean(x - R y)), a quadratic in R."""
+    # In units of the means, so that squares neither overflow nor underflow.
     first, second = x / x.mean(), y / y.mean()
     errors = (_mean(first, clusters).se, _mean(second, clusters).se, _mean(first - second, clusters).se)
     in_x, in_y = (quantile * errors[0]) ** 2, (quantile * errors[1]) ** 2
-    in_both = (in_x + in_y - (quantile * errors[2]) ** 2) / 2  # the covariance, from the error of the difference
+    # The covariance, from the error of the difference.
+    in_both = (in_x + in_y - (quantile * errors[2]) ** 2) / 2
     leading, half, last = 1 - in_y, 1 - in_both, 1 - in_x
     discriminant = half * half - leading * last
+    # The baseline's total does not differ from 0 at this level: the set of ratios is unbounded.
     if leading <= 0 or discriminant < 0:
         return None
-    # One root by the sum that does not cancel, the other by the product; a negative low end means "down to 0".
+    # One root from the sum that does not cancel, the other from the product of both; a negative low end is cut to 0.
     larger = half + math.copysign(math.sqrt(discriminant), half)
     lower, upper = sorted((larger / leading, last / larger if larger else 0.0))
     scale = float(x.mean()) / float(y.mean())
@@ -192,15 +194,16 @@ def _fieller_interval(
 
 
 def _mean(values: Array, clusters: Labels | None) -> ClusteredMean:
-    """Mean with standard error: of independent values those of the t, which is CR2 with one value per cluster."""
+    """Return mean and standard error; for independent values the t's, which is CR2 with one value per cluster."""
     if clusters is None:
         return clustered_mean(values, range(values.size), fewest=2)
     return clustered_mean(values, clusters)
 
 
 def _shares(x: Array, y: Array) -> Array:
-    """What each pair adds to the logarithm of the ratio of totals: a mean of 0."""
+    """Return each pair's contribution to the logarithm of the ratio of totals; their mean is 0."""
     shares = x / x.mean() - y / y.mean()
+    # Proportional arms leave contributions of rounding size, which are no variance.
     noise = ROUNDING * np.maximum(x / x.mean(), y / y.mean()).max()
     return np.where(np.abs(shares) <= noise, 0.0, shares)
 
@@ -226,8 +229,8 @@ def _logs(values: Array) -> Array:
 
 
 def _log_ratios(first: Array, second: Array) -> Array:
-    """log(x / y) of each pair, with what is only rounding removed. A ratio is known to about 1e-16, and so is its log."""
-    ratios = pairs(first, second)
+    """Return log(x / y) of each pair, with rounding errors set to 0: a ratio is exact to about 1e-16, and so its log."""
+    ratios = paired_differences(first, second)
     noise = ROUNDING * np.maximum(np.maximum(np.abs(first), np.abs(second)), 1.0)
     ratios[np.abs(ratios) <= noise] = 0.0
     if np.ptp(ratios) <= noise.max():

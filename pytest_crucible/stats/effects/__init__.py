@@ -1,1 +1,1 @@
-"""Sizes of effects, each with its interval."""
+"""Effect sizes with their intervals."""

@@ -1,4 +1,4 @@
-"""How far two independent proportions lie apart, on three scales."""
+"""Effect sizes of two independent proportions: Cohen's h, odds ratio and risk ratio."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from dataclasses import replace
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect
-from pytest_crucible.stats.observations import check_counts, check_share
+from pytest_crucible.stats.arrays import check_counts, check_share
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score, risk_ratio_score
+from pytest_crucible.stats.results import Effect
 
 
 def cohens_h(rate1: float, rate2: float) -> float:
-    """Cohen's h = 2 asin(sqrt(rate1)) - 2 asin(sqrt(rate2)), between -pi and pi; R: pwr::ES.h(rate1, rate2).
+    """Return Cohen's h = 2 asin(sqrt(rate1)) - 2 asin(sqrt(rate2)), between -pi and pi.
+
+    R: pwr::ES.h(rate1, rate2).
 
     >>> round(cohens_h(0.8, 0.65), 6)
     0.338808
@@ -25,9 +27,10 @@ def cohens_h(rate1: float, rate2: float) -> float:
 
 
 def cohens_h_effect(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) -> Effect:
-    """Cohen's h of two samples; its interval squares and adds the distances of both Wilson intervals, as angles.
+    """Return Cohen's h of two samples with its interval.
 
-    The construction is Newcombe's for a difference (Zou & Donner 2008, SiM 27:1693). None for an empty arm.
+    The interval squares and adds the distances of both Wilson intervals, as angles: Newcombe's construction for a
+    difference (Zou & Donner 2008, SiM 27:1693). None for an empty arm.
 
     >>> effect = cohens_h_effect(56, 70, 48, 80)
     >>> round(effect.value, 4), round(effect.interval.low, 4), round(effect.interval.high, 4)
@@ -40,6 +43,7 @@ def cohens_h_effect(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) 
         return Effect(name="cohens h", value=None, note="an arm without values cannot be compared")
     first, second = wilson_interval(x1, n1, level=level), wilson_interval(x2, n2, level=level)
     angle1, angle2 = _angle(x1 / n1), _angle(x2 / n2)
+    # The lower end moves the first arm down and the second up; the upper end does the reverse.
     below = math.hypot(angle1 - _angle(first.low), _angle(second.high) - angle2)
     above = math.hypot(_angle(first.high) - angle1, angle2 - _angle(second.low))
     value = angle1 - angle2
@@ -48,7 +52,7 @@ def cohens_h_effect(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) 
 
 
 def proportion_effects(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) -> tuple[Effect, ...]:
-    """What goes with `compare_proportions`: Cohen's h, and the odds and risk ratio with their score intervals.
+    """Return Cohen's h, and the odds and risk ratio with their score intervals, for `compare_proportions`.
 
     Both intervals exclude 1 exactly when the p-value of `compare_proportions` is below 1 - level. The interval of
     `cohens_h_effect` has no such tie to it and is left out.

@@ -1,4 +1,4 @@
-"""Standardised mean differences: the difference in units of a standard deviation, each under the name of that unit.
+"""Standardised mean differences, each named after the standard deviation that is its unit.
 
 Independent arms: d (pooled), g (d without its small-sample bias), Glass's delta (the baseline's). Pairs: dz (that of the
 differences: what a paired test sees) and dav (the average of both arms': comparable with d of independent arms). dz and
@@ -14,98 +14,110 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import poch
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import Array, check_share, difference, finite, is_constant, paired_arrays
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
-from pytest_crucible.stats.observations import Array, check_share, difference, finite, is_constant, paired
+from pytest_crucible.stats.results import Effect
 
 NO_SPREAD = "nothing varies: a difference in units of a standard deviation of 0 is not defined"
 
 
 def hedges_correction(dof: float) -> float:
-    """Hedges's exact J = Gamma(dof/2) / (sqrt(dof/2) Gamma((dof-1)/2)), the factor that unbiases d; 0 at dof 1.
+    """Return Hedges's exact J, the factor that removes the bias of d; 0 at dof 1.
 
-    Hedges (1981), eq. (6e). Raises ValueError below one degree of freedom.
+    J = Gamma(dof/2) / (sqrt(dof/2) Gamma((dof-1)/2)). Hedges (1981), eq. (6e). Raises ValueError below one degree of
+    freedom.
 
     >>> round(hedges_correction(10), 6)
     0.922746
     """
     if not dof >= 1:
         raise ValueError(f"degrees of freedom must be at least 1, not {dof!r}")
+    # poch is a ratio of gamma functions: each alone would overflow beyond dof 340.
     return 0.0 if dof == 1 else float(poch((dof - 1) / 2, 0.5)) / math.sqrt(dof / 2)
 
 
-def pooled_deviation(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """Pooled standard deviation, sqrt(((n1 - 1) s1^2 + (n2 - 1) s2^2) / (n1 + n2 - 2)); 0 when neither arm varies.
+def pooled_deviation(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> float:
+    """Return the pooled standard deviation of two arms; 0 when neither arm varies.
+
+    sqrt(((n1 - 1) s1^2 + (n2 - 1) s2^2) / (n1 + n2 - 2)).
 
     >>> pooled_deviation([1, 2, 3], [4, 6, 8])
     1.5811388300841898
     """
-    first, second = _arms(x, y)
-    one, other = _deviation(first), _deviation(second)
-    weights = (first.size - 1, second.size - 1)
-    share = math.sqrt(weights[0] / sum(weights)), math.sqrt(weights[1] / sum(weights))
-    return math.hypot(one * share[0], other * share[1])
+    candidate_array, baseline_array = _arms(candidate, baseline)
+    candidate_deviation, baseline_deviation = _deviation(candidate_array), _deviation(baseline_array)
+    weights = (candidate_array.size - 1, baseline_array.size - 1)
+    root_weights = math.sqrt(weights[0] / sum(weights)), math.sqrt(weights[1] / sum(weights))
+    return math.hypot(candidate_deviation * root_weights[0], baseline_deviation * root_weights[1])
 
 
-def cohens_d(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """Cohen's d of two independent arms, (mean x - mean y) / pooled deviation, with its noncentral t interval.
+def cohens_d(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return Cohen's d of two independent arms, the mean difference over the pooled deviation.
 
-    R: effectsize::cohens_d(x, y). Steiger & Fouladi (1997): exact for normal scores of equal variance. Raises
-    NotEnoughData for an empty arm or fewer than three values together.
+    Candidate minus baseline, with its noncentral t interval. R: effectsize::cohens_d(x, y). Steiger & Fouladi (1997):
+    exact for normal scores of equal variance. Raises NotEnoughData for an empty arm or fewer than three values
+    together.
 
     >>> effect = cohens_d([1, 2, 3, 4], [2, 4, 4, 6])
     >>> round(effect.value, 4), round(effect.interval.low, 4), round(effect.interval.high, 4)
     (-1.019, -2.4799, 0.5123)
     """
     check_share(level, "level")
-    first, second = _arms(x, y)
-    pooled = pooled_deviation(first, second)
+    candidate_array, baseline_array = _arms(candidate, baseline)
+    pooled = pooled_deviation(candidate_array, baseline_array)
     if pooled == 0:
         return Effect(name="cohen d", value=None, note=NO_SPREAD)
-    value = float(first.mean() - second.mean()) / pooled
-    scale = math.sqrt(1 / first.size + 1 / second.size)
-    interval = _interval(value, scale, first.size + second.size - 2, level)
+    value = float(candidate_array.mean() - baseline_array.mean()) / pooled
+    scale = math.sqrt(1 / candidate_array.size + 1 / baseline_array.size)
+    interval = _interval(value, scale, candidate_array.size + baseline_array.size - 2, level)
     return Effect(name="cohen d", value=value, interval=interval)
 
 
-def hedges_g(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """Hedges's g = J d, without the bias of d at small n; the interval is that of d times J.
+def hedges_g(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return Hedges's g = J d, without the bias of d at small n; the interval is that of d times J.
 
     R: effectsize::hedges_g(x, y). Raises NotEnoughData as `cohens_d` does.
 
     >>> round(hedges_g([1, 2, 3, 4], [2, 4, 4, 6]).value, 4)
     -0.8852
     """
-    effect = cohens_d(x, y, level=level)
-    return _corrected(effect, "hedges g", np.size(x) + np.size(y) - 2)
+    effect = cohens_d(candidate, baseline, level=level)
+    return _correct_bias(effect, "hedges g", np.size(candidate) + np.size(baseline) - 2)
 
 
-def glass_delta(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """Glass's delta, (mean x - mean y) / deviation of y: for arms whose spreads differ, in units of the baseline's.
+def glass_delta(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return Glass's delta, the mean difference over the baseline's deviation, for arms with unequal spreads.
 
-    R: effectsize::glass_delta(x, y). The interval is a noncentral t one with n_y - 1 degrees of freedom, its statistic
-    delta / sqrt(s_x^2 / (n_x s_y^2) + 1 / n_y). Raises NotEnoughData below two values of y or one of x.
+    R: effectsize::glass_delta(x, y). The interval is a noncentral t one with n_baseline - 1 degrees of freedom, its
+    statistic delta / sqrt(s_candidate^2 / (n_candidate s_baseline^2) + 1 / n_baseline). Raises NotEnoughData below two
+    values of the baseline or one of the candidate.
 
     >>> round(glass_delta([1, 2, 3, 4], [2, 4, 4, 6]).value, 4)
     -0.9186
     """
     check_share(level, "level")
-    first, second = finite(x, name="x"), finite(y, name="y")
-    if not first.size or second.size < 2:
-        raise NotEnoughData(f"{first.size} and {second.size} values: wanted at least 1 of x and 2 of y")
-    unit = _deviation(second)
+    candidate_array, baseline_array = (
+        finite(candidate, name="values of the candidate"),
+        finite(baseline, name="values of the baseline"),
+    )
+    if not candidate_array.size or baseline_array.size < 2:
+        raise NotEnoughData(
+            f"{candidate_array.size} and {baseline_array.size} values: "
+            "expected at least 1 of the candidate and 2 of the baseline"
+        )
+    unit = _deviation(baseline_array)
     if unit == 0:
         return Effect(name="glass delta", value=None, note=NO_SPREAD)
-    value = float(first.mean() - second.mean()) / unit
-    scale = math.sqrt((_deviation(first) / unit) ** 2 / first.size + 1 / second.size)
-    return Effect(name="glass delta", value=value, interval=_interval(value, scale, second.size - 1, level))
+    value = float(candidate_array.mean() - baseline_array.mean()) / unit
+    scale = math.sqrt((_deviation(candidate_array) / unit) ** 2 / candidate_array.size + 1 / baseline_array.size)
+    return Effect(name="glass delta", value=value, interval=_interval(value, scale, baseline_array.size - 1, level))
 
 
-def cohens_dz(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """dz of pairs, mean difference / deviation of the differences, with its noncentral t interval.
+def cohens_dz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return dz of pairs: mean difference over the deviation of the differences, with its noncentral t interval.
 
     R: effectsize::cohens_d(x, y, paired = TRUE). The effect size of power calculations for paired tests; it grows with
     the correlation of the arms. Raises ValueError for unequal lengths and NotEnoughData below two pairs.
@@ -115,7 +127,7 @@ def cohens_dz(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Eff
     (1.4142, -0.0799)
     """
     check_share(level, "level")
-    differences = _differences(x, y)
+    differences = _differences(candidate, baseline)
     unit = _deviation(differences)
     if unit == 0:
         return Effect(name="cohen dz", value=None, note=NO_SPREAD)
@@ -124,68 +136,79 @@ def cohens_dz(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Eff
     return Effect(name="cohen dz", value=value, interval=interval)
 
 
-def hedges_gz(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """dz times Hedges's J for n - 1 degrees of freedom; the interval likewise. R: effectsize::hedges_g(paired = TRUE).
+def hedges_gz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return dz times Hedges's J for n - 1 degrees of freedom; the interval likewise.
+
+    R: effectsize::hedges_g(paired = TRUE).
 
     >>> round(hedges_gz([0.9, 0.7, 0.8, 0.6], [0.5, 0.6, 0.6, 0.5]).value, 4)
     1.0233
     """
-    return _corrected(cohens_dz(x, y, level=level), "hedges gz", np.size(x) - 1)
+    return _correct_bias(cohens_dz(candidate, baseline, level=level), "hedges gz", np.size(candidate) - 1)
 
 
-def cohens_dav(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """dav of pairs, mean difference / sqrt((s_x^2 + s_y^2) / 2): on the scale of d, whatever the correlation.
+def cohens_dav(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return dav of pairs: mean difference over the root mean square of both arms' deviations.
 
-    Cumming (2012). The interval is that of Algina & Keselman (2003, EPM 63:537): the noncentral t limits of the paired
-    t, rescaled; it excludes 0 exactly when the paired t test rejects. It takes the ratio of the two deviations as
-    known, and is approximate therefore. Raises as `cohens_dz`.
+    It is on the scale of d, whatever the correlation of the arms. Cumming (2012). The interval is that of Algina &
+    Keselman (2003, EPM 63:537): the noncentral t limits of the paired t, rescaled; it excludes 0 exactly when the
+    paired t test rejects. It treats the ratio of the two deviations as known, and is approximate therefore. Raises as
+    `cohens_dz`.
 
     >>> effect = cohens_dav([0.9, 0.7, 0.8, 0.6], [0.5, 0.6, 0.6, 0.5])
     >>> round(effect.value, 4), round(effect.interval.low, 4)
     (2.0, -0.113)
     """
     check_share(level, "level")
-    differences = _differences(x, y)
-    first, second = paired(x, y, names=("x", "y"))
-    unit = math.hypot(_deviation(first), _deviation(second)) / math.sqrt(2)
+    differences = _differences(candidate, baseline)
+    candidate_array, baseline_array = paired_arrays(candidate, baseline, names=("candidate", "baseline"))
+    unit = math.hypot(_deviation(candidate_array), _deviation(baseline_array)) / math.sqrt(2)
     if unit == 0:
         return Effect(name="cohen dav", value=None, note=NO_SPREAD)
     value, spread = float(differences.mean()) / unit, _deviation(differences)
     if spread == 0:
-        return Effect(name="cohen dav", value=value, note="all differences are equal: there is no interval")
+        return Effect(
+            name="cohen dav", value=value, note="all differences are equal: an interval needs differences that vary"
+        )
     scale = spread / unit / math.sqrt(differences.size)
     return Effect(name="cohen dav", value=value, interval=_interval(value, scale, differences.size - 1, level))
 
 
-def _arms(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Array, Array]:
-    first, second = finite(x, name="x"), finite(y, name="y")
-    if not first.size or not second.size or first.size + second.size < 3:
-        raise NotEnoughData(f"{first.size} and {second.size} values: a pooled deviation needs at least 3 in two arms")
-    return first, second
+def _arms(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[Array, Array]:
+    candidate_array, baseline_array = (
+        finite(candidate, name="values of the candidate"),
+        finite(baseline, name="values of the baseline"),
+    )
+    if not candidate_array.size or not baseline_array.size or candidate_array.size + baseline_array.size < 3:
+        raise NotEnoughData(
+            f"{candidate_array.size} and {baseline_array.size} values: a pooled deviation needs at least 3 in two arms"
+        )
+    return candidate_array, baseline_array
 
 
-def _differences(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
-    differences = difference(x, y)
+def _differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
+    differences = difference(candidate, baseline)
     if differences.size < 2:
-        raise NotEnoughData(f"{counted(differences.size, 'pair')}: a deviation needs at least 2")
+        raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a deviation needs at least 2")
     return differences
 
 
 def _deviation(array: Array) -> float:
-    """Sample standard deviation; 0 for one value, and for values that differ by rounding only."""
+    """Return the sample standard deviation; 0 for one value, and for values that differ by rounding only."""
     if array.size < 2 or is_constant(array):
         return 0.0
-    size = float(np.abs(array).max())  # squares of very small scores would be 0
+    # Squares of very small scores would underflow to 0.
+    size = float(np.abs(array).max())
     return size * float((array / size).std(ddof=1))
 
 
 def _interval(value: float, scale: float, dof: int, level: float) -> Interval:
-    """From the effect to its t statistic, to the noncentralities it is compatible with, and back."""
+    """Return the effect's interval: its t statistic's compatible noncentralities, scaled back."""
     low, high = noncentral_t_limits(value / scale, dof, level=level)
     return Interval(low=low * scale, high=high * scale, level=level, method="noncentral t")
 
 
-def _corrected(effect: Effect, name: str, dof: int) -> Effect:
+def _correct_bias(effect: Effect, name: str, dof: int) -> Effect:
     if effect.value is None or effect.interval is None:
         return replace(effect, name=name)
     if dof < 2:

@@ -1,1 +1,1 @@
-"""How far the members of an ensemble differ, and what that is worth."""
+"""Diversity of the members of an ensemble, and its value."""

@@ -1,1 +1,1 @@
-"""More than two arms, and what is said about their shapes: omnibus tests, post-hoc comparisons, variances."""
+"""More than two arms: omnibus tests, post-hoc comparisons, variances and shapes."""

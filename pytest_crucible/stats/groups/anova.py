@@ -1,7 +1,7 @@
-"""One-way analysis of variance: do the means of independent arms differ at all, and how much of the variance is that.
+"""One-way analysis of variance: whether the means of independent arms differ, and by how much of the variance.
 
-An omnibus test is no gatekeeper: planned contrasts against the baseline are tested whatever it says, and it names no arm.
-Where the arms' variances may differ, which nobody knows beforehand, `welch_anova` is the better test.
+The omnibus test names no arm and gates nothing: test planned contrasts against the baseline whatever its result.
+`welch_anova` is the better test unless the arms' variances are equal by design.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import fdtrc
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import ROUNDING, Array, check_share, finite_groups
 from pytest_crucible.stats.groups.noncentral_f import cohens_f_interval, eta_squared_interval
 from pytest_crucible.stats.groups.separation import separation_p_value
-from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite_groups
+from pytest_crucible.stats.results import Effect, Significance
 
 Arms = Sequence[npt.ArrayLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumsOfSquares:
-    """Squared deviations of the group means from the grand mean, and of the values from their group's mean."""
+    """Sums of squares: of the group means around the grand mean, and of the values around their group's mean."""
 
     between: float
     within: float
 
 
 def sums_of_squares(groups: Arms) -> SumsOfSquares:
-    """The two parts of the sum of squares of all values; R: anova(lm(v ~ g))$"Sum Sq".
+    """Return the two parts of the sum of squares of all values; R: anova(lm(v ~ g))$"Sum Sq".
 
     >>> sums_of_squares([[1, 3], [5, 7]])
     SumsOfSquares(between=16.0, within=4.0)
@@ -43,13 +43,12 @@ def sums_of_squares(groups: Arms) -> SumsOfSquares:
 
 
 def anova_oneway(groups: Arms, *, level: float = 0.95) -> Significance:
-    """F test of "all means are equal", for independent groups of equal variance; R: anova(lm(v ~ g)).
+    """Return the F test of "all means are equal", for independent groups of equal variance; R: anova(lm(v ~ g)).
 
-    An omnibus test, and no gatekeeper for planned contrasts. Effects: eta squared and Cohen's f, and omega and epsilon
-    squared, which are corrected for chance and may be negative. The three shares estimate one share of the population,
-    and have its interval in common (Steiger 2004). Intervals are two-sided; level 0.90 agrees with the test at 0.05.
-    When every group is constant, F does not exist: p is then that of counting arrangements. Raises NotEnoughData unless
-    some group has two values.
+    Effects: eta squared and Cohen's f, and omega and epsilon squared, which are corrected for chance and may be negative.
+    The three shares estimate the same share of the population and have one interval (Steiger 2004). Intervals are
+    two-sided; level 0.90 agrees with the test at 0.05. When every group is constant, F does not exist and p is the
+    permutation one. Raises NotEnoughData unless some group has two values.
 
     >>> result = anova_oneway([[1, 2, 3], [2, 3, 4], [5, 6, 7]])
     >>> result.statistic, result.dof, round(result.p_value, 6)
@@ -61,12 +60,12 @@ def anova_oneway(groups: Arms, *, level: float = 0.95) -> Significance:
 
 
 def rounding_noise(groups: Sequence[Array]) -> float:
-    """How far values of these groups may lie apart by arithmetic alone."""
+    """Return the largest difference between values of these groups that rounding can produce."""
     return ROUNDING * max(float(np.abs(group).max()) for group in groups)
 
 
 def deviations(groups: Sequence[Array], *, noise: float) -> Array:
-    """Standard deviation of each group, 0 for one that varies by no more than `noise`, with tiny values kept from underflow.
+    """Return the standard deviation of each group, 0 for one that varies by no more than `noise`.
 
     >>> deviations([np.array([1.0, 3.0, 5.0]), np.array([0.3, 0.3])], noise=0.0)
     array([2., 0.])
@@ -75,7 +74,7 @@ def deviations(groups: Sequence[Array], *, noise: float) -> Array:
 
 
 def variance_analysis(groups: Sequence[Array], *, noise: float, method: str, level: float) -> Significance:
-    """The test itself, for groups that were checked: what varies by no more than `noise` counts as constant.
+    """Return the F test for checked groups; variation up to `noise` counts as none.
 
     >>> arrays = [np.array([1.0, 2.0]), np.array([2.0, 4.0])]
     >>> variance_analysis(arrays, noise=0.0, method="one-way anova", level=0.95).dof
@@ -86,6 +85,7 @@ def variance_analysis(groups: Sequence[Array], *, noise: float, method: str, lev
         return _without_variance(groups, noise, method, dof)
     between, within, _ = _split(groups)
     statistic = (between / dof[0]) / (within / dof[1])
+    # One interval for all three shares: they estimate the same population value.
     share = eta_squared_interval(statistic, dof, n, level=level)
     return Significance(
         method=method,
@@ -95,7 +95,7 @@ def variance_analysis(groups: Sequence[Array], *, noise: float, method: str, lev
         n=tuple(group.size for group in groups),
         effects=(
             Effect(name="eta squared", value=between / (between + within), interval=share),
-            *_corrected(between, within, dof, share),
+            *_chance_corrected_effects(between, within, dof, share),
             Effect(
                 name="cohens f",
                 value=math.sqrt(between / within),
@@ -119,8 +119,9 @@ def _sizes(groups: Sequence[Array]) -> tuple[int, tuple[int, int]]:
 
 
 def _split(groups: Sequence[Array]) -> tuple[float, float, float]:
-    """(between, within, size): sums of squares in units of size squared, so that tiny values do not square to 0."""
+    """Return (between, within, size): sums of squares in units of size squared, so that tiny values do not underflow."""
     every = np.concatenate(groups)
+    # Centred first: sums of squares of values far from 0 would cancel.
     centre = float(every.mean())
     size = float(np.abs(every - centre).max()) or 1.0
     scaled = [(group - centre) / size for group in groups]
@@ -131,8 +132,11 @@ def _split(groups: Sequence[Array]) -> tuple[float, float, float]:
     return between, within, size
 
 
-def _corrected(between: float, within: float, dof: tuple[int, int], share: Interval) -> tuple[Effect, Effect]:
-    """Like eta squared they estimate the population's share of variance between groups, so they have its interval."""
+def _chance_corrected_effects(
+    between: float, within: float, dof: tuple[int, int], share: Interval
+) -> tuple[Effect, Effect]:
+    """Return omega and epsilon squared. They estimate the same share as eta squared, so they have its interval."""
+    # The part of the sum of squares between groups that chance alone produces.
     chance, total = dof[0] * within / dof[1], between + within
     return (
         Effect(name="omega squared", value=(between - chance) / (total + within / dof[1]), interval=share),
@@ -144,7 +148,7 @@ def _without_variance(groups: Sequence[Array], noise: float, method: str, dof: t
     p_value = separation_p_value(groups, noise=noise)
     share = None if p_value == 1 else 1.0
     note = (
-        "all values are equal" if share is None else "no group varies: p counts the arrangements, and F does not exist"
+        "all values are equal" if share is None else "no group varies: p is the permutation one, and F does not exist"
     )
     names = ("eta squared", "omega squared", "epsilon squared")
     return Significance(

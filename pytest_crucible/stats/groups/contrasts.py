@@ -1,6 +1,6 @@
-"""Planned contrasts of several arms: each candidate against the control, as two arms are compared, and Holm over all.
+"""Planned contrasts of several arms: each candidate against the baseline, with Holm's correction.
 
-The contrasts are the answer. The omnibus test that comes along describes; it opens and closes nothing.
+The contrasts are the result. The omnibus test beside them describes the arms and gates nothing.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import Literal
 import numpy as np
 from scipy.special import chdtrc
 
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.families.adjust import holm
+from pytest_crucible.stats.arrays import Array, Range, check_share, finite_groups
 from pytest_crucible.stats.groups.anova import Arms, sums_of_squares
-from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
+from pytest_crucible.stats.groups.pairwise import ContrastResult, all_pairs
 from pytest_crucible.stats.groups.repeated import rm_anova
 from pytest_crucible.stats.groups.same_samples import friedman
 from pytest_crucible.stats.groups.welch import welch_anova
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.means.two_samples import welch_t
-from pytest_crucible.stats.observations import Array, Range, check_share, finite_groups
+from pytest_crucible.stats.multiplicity.adjust import holm
 from pytest_crucible.stats.proportions.paired import count_discordant, tango_interval, tango_p_value, tango_statistic
 from pytest_crucible.stats.proportions.two import compare_proportions
+from pytest_crucible.stats.results import Significance
 
 Outcome = Literal["binary", "numeric"]
 """0 and 1, or numbers of any kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmsCompared:
-    """One family of contrasts, and the omnibus test that describes the same arms."""
+class ManyArmsResult:
+    """A family of contrasts, and the omnibus test of the same arms."""
 
-    contrasts: tuple[Contrast, ...]
+    contrasts: tuple[ContrastResult, ...]
     omnibus: Significance
     method: str
-    """What tests each contrast."""
+    """The test of each contrast."""
     alpha: float
 
     def __str__(self) -> str:
@@ -47,19 +47,19 @@ def compare_arms(
     arms: Arms,
     *,
     paired: bool,
-    control: int | None = 0,
+    baseline: int | None = 0,
     kind: Outcome = "numeric",
     bounds: Range | None = None,
     alpha: float = 0.05,
-) -> ArmsCompared:
-    """Every other arm minus the control (all pairs when `control` is None), with Holm's p-values for the family.
+) -> ManyArmsResult:
+    """Return every other arm minus the baseline (all pairs when `baseline` is None), with Holm's p-values.
 
-    Paired arms: the paired t test, for 0/1 values Tango's; independent ones: Welch's t, for 0/1 values the score test of
-    two proportions. `bounds` of the values give equal differences an interval. In a contrast, `own_interval` has level
-    1 - alpha and agrees with `p_value`; `interval` has level 1 - alpha / contrasts (Bonferroni), so that all are right
-    together: where it excludes 0, `p_adjusted` is at most alpha, and Holm may reject beyond that. The omnibus test is no
-    gatekeeper: repeated-measures anova by Greenhouse and Geisser, Cochran's Q, Welch's anova, or Pearson's chi-squared.
-    Raises ValueError for a control that does not exist, unequal pairs, and 0/1 values that are not.
+    Paired arms are compared by the paired t test, for 0/1 values by Tango's; independent arms by Welch's t, for 0/1
+    values by the score test of two proportions. `bounds` of the values give equal differences an interval. In a contrast,
+    `own_interval` has level 1 - alpha and agrees with `p_value`; `interval` has level 1 - alpha / contrasts (Bonferroni),
+    so that all hold together: where it excludes 0, `p_adjusted` is at most alpha, and Holm may reject beyond that. The
+    omnibus test is repeated-measures anova by Greenhouse and Geisser, Cochran's Q, Welch's anova, or Pearson's
+    chi-squared. Raises ValueError for a baseline that does not exist, unequal pairs, and invalid 0/1 values.
 
     >>> found = compare_arms([[0.5, 0.4, 0.6, 0.5], [0.7, 0.5, 0.9, 0.6], [0.5, 0.5, 0.5, 0.6]], paired=True)
     >>> [(one.first, one.second, round(one.difference, 3), round(one.p_adjusted, 4)) for one in found.contrasts]
@@ -67,14 +67,15 @@ def compare_arms(
     """
     check_share(alpha, "alpha")
     if kind not in ("binary", "numeric"):
-        raise ValueError(f"the kind is 'binary' or 'numeric', not {kind!r}")
-    arrays = _checked(arms, paired, kind)
-    pairs = _pairs(len(arrays), control)
+        raise ValueError(f"kind must be 'binary' or 'numeric', not {kind!r}")
+    arrays = _check_arms(arms, paired, kind)
+    pairs = _pairs(len(arrays), baseline)
     test = _Test(arrays, paired, kind, bounds)
     alone = [test.of(pair, 1 - alpha) for pair in pairs]
+    # Bonferroni for the intervals: Holm's procedure has no simple simultaneous intervals.
     together = [test.of(pair, 1 - alpha / len(pairs)) for pair in pairs]
-    adjusted = holm([found.p_value for found in alone])
-    return ArmsCompared(
+    adjusted = holm([result.p_value for result in alone])
+    return ManyArmsResult(
         contrasts=tuple(map(_contrast, pairs, alone, together, adjusted)),
         omnibus=_omnibus(arrays, paired, kind),
         method=alone[0].method,
@@ -84,7 +85,7 @@ def compare_arms(
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """How two of the arms are compared."""
+    """The test of two of the arms."""
 
     arms: Sequence[Array]
     paired: bool
@@ -100,7 +101,7 @@ class _Test:
         return welch_t(first, second, level=level)
 
 
-def _checked(arms: Arms, paired: bool, kind: Outcome) -> list[Array]:
+def _check_arms(arms: Arms, paired: bool, kind: Outcome) -> list[Array]:
     arrays = finite_groups(arms)
     sizes = sorted({array.size for array in arrays})
     if paired and len(sizes) > 1:
@@ -112,12 +113,12 @@ def _checked(arms: Arms, paired: bool, kind: Outcome) -> list[Array]:
     return arrays
 
 
-def _pairs(arms: int, control: int | None) -> list[tuple[int, int]]:
-    if control is None:
+def _pairs(arms: int, baseline: int | None) -> list[tuple[int, int]]:
+    if baseline is None:
         return all_pairs(arms)
-    if not 0 <= control < arms:
-        raise ValueError(f"the control is the position of one of {arms} arms, not {control!r}")
-    return [(arm, control) for arm in range(arms) if arm != control]
+    if not 0 <= baseline < arms:
+        raise ValueError(f"baseline must be the position of one of {arms} arms, from 0, not {baseline!r}")
+    return [(arm, baseline) for arm in range(arms) if arm != baseline]
 
 
 def _tango(first: Array, second: Array, level: float) -> Significance:
@@ -139,9 +140,12 @@ def _score(first: Array, second: Array, level: float) -> Significance:
     return compare_proportions(int(first.sum()), first.size, int(second.sum()), second.size, level=level)
 
 
-def _contrast(pair: tuple[int, int], alone: Significance, together: Significance, p_adjusted: float | None) -> Contrast:
-    assert alone.estimate is not None  # every arm has values
-    return Contrast(
+def _contrast(
+    pair: tuple[int, int], alone: Significance, together: Significance, p_adjusted: float | None
+) -> ContrastResult:
+    # Every arm has values, so every contrast has an estimate.
+    assert alone.estimate is not None
+    return ContrastResult(
         first=pair[0],
         second=pair[1],
         difference=alone.estimate,
@@ -163,21 +167,21 @@ def _omnibus(arms: Sequence[Array], paired: bool, kind: Outcome) -> Significance
     matrix = np.column_stack(arms)
     if kind == "binary":
         return replace(friedman(matrix), method="cochran q")
-    found = rm_anova(matrix)
-    shrink = found.greenhouse_geisser or 1.0
+    anova = rm_anova(matrix)
+    shrink = anova.greenhouse_geisser or 1.0
     return Significance(
         method="repeated-measures anova, greenhouse-geisser",
-        statistic=found.statistic,
-        p_value=found.p_greenhouse_geisser,
-        dof=(shrink * found.dof[0], shrink * found.dof[1]),
-        n=(found.n,),
-        status=found.status,
-        note=found.note,
+        statistic=anova.statistic,
+        p_value=anova.p_greenhouse_geisser,
+        dof=(shrink * anova.dof[0], shrink * anova.dof[1]),
+        n=(anova.n,),
+        status=anova.status,
+        note=anova.note,
     )
 
 
 def _chi_squared(arms: Sequence[Array]) -> Significance:
-    """Pearson's statistic of the table arms x outcome: of 0/1 values it is N times eta squared."""
+    """Return Pearson's test of the table arms x outcome; for 0/1 values its statistic is N times eta squared."""
     squares, n = sums_of_squares(arms), tuple(arm.size for arm in arms)
     total, dof = squares.between + squares.within, len(arms) - 1
     statistic = sum(n) * squares.between / total if total else None

@@ -1,17 +1,17 @@
-"""One contrast between two of several arms: the record that every post-hoc test answers with, one for each pair."""
+"""The result type of post-hoc tests and planned contrasts: one record for each pair of arms."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
 
-from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Status
+from pytest_crucible.records.number_format import p_equals, with_interval, with_note
+from pytest_crucible.stats.results import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast:
+class ContrastResult:
     """First arm minus second arm. Statistic and interval are None where nothing varies."""
 
     first: int
@@ -21,26 +21,26 @@ class Contrast:
     """Of means, or of mean ranks for the rank tests."""
     statistic: float | None
     p_adjusted: float | None
-    """The p-value that counts: of this pair as one of the family."""
+    """The p-value to report: adjusted for the family of pairs."""
     p_value: float | None = None
-    """Before adjustment; None where the test has only the adjusted one."""
+    """The p-value before adjustment; None where the test has only the adjusted one."""
     dof: float | None = None
     """None for normal statistics."""
     se: float | None = None
     interval: Interval | None = None
-    """Simultaneous: all intervals of the family are right together."""
+    """Simultaneous interval: all intervals of the family hold together."""
     own_interval: Interval | None = None
-    """Of this pair alone, where the test has one: it excludes 0 exactly when p_value is below 1 - level."""
+    """The interval of this pair alone, where the test has one: it excludes 0 exactly when p_value is below 1 - level."""
     status: Status = "ok"
     note: str = ""
 
     def __str__(self) -> str:
-        shown = f"{self.first} - {self.second}: {with_interval(self.difference, self.interval, sign=True)}"
-        return noted(f"{shown}, adjusted {p_equals(self.p_adjusted)}", self.note)
+        line = f"{self.first} - {self.second}: {with_interval(self.difference, self.interval, sign=True)}"
+        return with_note(f"{line}, adjusted {p_equals(self.p_adjusted)}", self.note)
 
 
 def all_pairs(arms: int) -> list[tuple[int, int]]:
-    """Every pair of arms, in the order (0, 1), (0, 2), ..., (1, 2), ...
+    """Return every pair of arms, in the order (0, 1), (0, 2), ..., (1, 2), ...
 
     >>> all_pairs(3)
     [(0, 1), (0, 2), (1, 2)]

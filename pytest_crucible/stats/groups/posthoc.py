@@ -1,6 +1,6 @@
 """All pairs of independent arms at once: Tukey's test, and Games and Howell's for unequal variances.
 
-Neither waits for an omnibus test: the chance of any false alarm among the pairs is kept by the studentized range alone.
+Neither needs a significant omnibus test: the studentized range alone keeps the family-wise error rate.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Array, check_share, finite_groups
 from pytest_crucible.stats.groups.anova import Arms, deviations, rounding_noise
-from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
+from pytest_crucible.stats.groups.pairwise import ContrastResult, all_pairs
 from pytest_crucible.stats.groups.separation import separation_p_value
 from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
-from pytest_crucible.stats.observations import Array, check_share, finite_groups
 from pytest_crucible.stats.tails import t_p_value
 
 
-def tukey_hsd(groups: Arms, *, level: float = 0.95) -> tuple[Contrast, ...]:
-    """Differences of all pairs of means with simultaneous intervals, under equal variances; R: TukeyHSD(aov(v ~ g)).
+def tukey_hsd(groups: Arms, *, level: float = 0.95) -> tuple[ContrastResult, ...]:
+    """Return all differences of means with simultaneous intervals, under equal variances; R: TukeyHSD(aov(v ~ g)).
 
-    Unequal sizes by Kramer's standard error. With two groups it is Student's t test. `games_howell` does not need equal
+    Unequal sizes have Kramer's standard error. With two groups it is Student's t test. `games_howell` does not need equal
     variances and is the better choice unless the design makes them equal. The statistic is t = difference / se. When no
-    group varies, p counts arrangements times the number of pairs. Raises NotEnoughData unless some group has two values.
+    group varies, p is the permutation one times the number of pairs. Raises NotEnoughData unless some group has two
+    values.
 
     >>> pair = tukey_hsd([[1, 2, 3], [2, 3, 4], [5, 6, 7]])[1]
     >>> pair.first, pair.second, pair.difference, round(pair.p_adjusted, 5), round(pair.interval.high, 4)
@@ -45,12 +46,13 @@ def tukey_hsd(groups: Arms, *, level: float = 0.95) -> tuple[Contrast, ...]:
     )
 
 
-def games_howell(groups: Arms, *, level: float = 0.95) -> tuple[Contrast, ...]:
-    """Differences of all pairs of means with simultaneous intervals, whatever the variances; R: rstatix::games_howell_test.
+def games_howell(groups: Arms, *, level: float = 0.95) -> tuple[ContrastResult, ...]:
+    """Return all differences of means with simultaneous intervals, for any variances; R: rstatix::games_howell_test.
 
-    Welch's standard error and degrees of freedom for each pair, judged by the studentized range; with two groups it is
-    Welch's t test. The statistic is t = difference / se. A pair in which neither group varies has no statistic, and its p
-    counts arrangements times the number of pairs. Raises NotEnoughData for a group of one value. Games & Howell 1976.
+    Games & Howell 1976. Each pair has Welch's standard error and degrees of freedom, and the p-value of the studentized
+    range; with two groups it is Welch's t test. The statistic is t = difference / se. A pair in which neither group varies
+    has no statistic, and its p is the permutation one times the number of pairs. Raises NotEnoughData for a group of one
+    value.
 
     >>> pair = games_howell([[1, 2, 3], [2, 4, 6], [5, 9, 13]])[1]
     >>> pair.difference, round(pair.dof, 4), round(pair.p_adjusted, 4)
@@ -78,27 +80,28 @@ def games_howell(groups: Arms, *, level: float = 0.95) -> tuple[Contrast, ...]:
 
 
 def pooled_deviation(groups: Sequence[Array], *, noise: float) -> float:
-    """Standard deviation inside groups, from all of them; 0 when none varies by more than `noise`.
+    """Return the standard deviation inside groups, pooled over all; 0 when none varies by more than `noise`.
 
     >>> pooled_deviation([np.array([1.0, 3.0]), np.array([5.0, 7.0])], noise=0.0) == 2**0.5
     True
     """
     if all(np.ptp(group) <= noise for group in groups):
         return 0.0
+    # Residuals first: pooling the variances of groups would square very small deviations to 0.
     residuals = np.concatenate([group - group.mean() for group in groups])
     size = float(np.abs(residuals).max())
     return size * math.sqrt(float(np.sum((residuals / size) ** 2)) / (residuals.size - len(groups)))
 
 
-def without_variance(groups: Sequence[Array], pair: tuple[int, int], *, family: int, noise: float) -> Contrast:
-    """The contrast of two arms without any variance: 1 for equal ones, else the arrangements counted, times the family.
+def without_variance(groups: Sequence[Array], pair: tuple[int, int], *, family: int, noise: float) -> ContrastResult:
+    """Return the contrast of two constant arms: p is 1 for equal arms, else the permutation one times the family size.
 
     >>> round(without_variance([np.ones(4), np.zeros(5)], (0, 1), family=3, noise=0.0).p_adjusted, 6)
     0.047619
     """
     first, second = groups[pair[0]], groups[pair[1]]
     p_value = separation_p_value([first, second], noise=noise)
-    return Contrast(
+    return ContrastResult(
         first=pair[0],
         second=pair[1],
         difference=0.0 if p_value == 1 else float(first.mean() - second.mean()),
@@ -106,7 +109,7 @@ def without_variance(groups: Sequence[Array], pair: tuple[int, int], *, family: 
         p_value=p_value,
         p_adjusted=min(1.0, family * p_value),
         status="degenerate",
-        note="nothing varies: p counts the arrangements, and no interval exists",
+        note="nothing varies: p is the permutation one, and no interval exists",
     )
 
 
@@ -118,14 +121,14 @@ def _contrast(
     method: str,
     level: float,
     noise: float,
-) -> Contrast:
+) -> ContrastResult:
     arms = len(groups)
     if se == 0:
         return without_variance(groups, pair, family=arms * (arms - 1) // 2, noise=noise)
     difference = float(groups[pair[0]].mean() - groups[pair[1]].mean())
-    # The range is measured in standard errors of one mean, a difference has sqrt(2) of them.
+    # The range is in standard errors of one mean; a difference has sqrt(2) times that error.
     half = studentized_range_critical(1 - level, arms, dof) * se / math.sqrt(2)
-    return Contrast(
+    return ContrastResult(
         first=pair[0],
         second=pair[1],
         difference=difference,
@@ -139,11 +142,12 @@ def _contrast(
 
 
 def _standard_error(groups: Sequence[Array], spreads: Sequence[float], pair: tuple[int, int]) -> float:
+    # hypot neither overflows nor underflows where the squares would.
     return math.hypot(*(spreads[arm] / math.sqrt(groups[arm].size) for arm in pair))
 
 
 def _satterthwaite(groups: Sequence[Array], spreads: Sequence[float], pair: tuple[int, int]) -> float:
-    """Welch's degrees of freedom; 0 when neither group varies, where they are not used."""
+    """Return Welch's degrees of freedom; 0, which is not used, when neither group varies."""
     se = _standard_error(groups, spreads, pair)
     if se == 0:
         return 0.0

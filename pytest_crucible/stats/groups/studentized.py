@@ -1,8 +1,9 @@
-"""Tails of the largest of several t-like statistics that share one estimate of the standard deviation.
+"""Tails of the largest of several t statistics that share one estimate of the standard deviation.
 
-Given the standard deviation, the statistics are normal and the tail is a short sum; it is then averaged over what the
-estimate, sqrt(chi-squared / dof), may be. Both integrals are sums over equal steps, which for such smooth functions is
-accurate to about 1e-14, in the far tail as well: it is the tail that is summed, not 1 - cdf.
+Given the standard deviation, the statistics are normal and the tail is a short sum. It is then averaged over the
+distribution of the estimate, sqrt(chi-squared / dof). Both integrals are sums over equal steps, which are accurate to
+about 1e-14 for such smooth functions, also in the far tail, because the tail itself is summed, not 1 - cdf.
+scipy.stats.studentized_range is slower and wrong by 1e-5 at p = 5e-10 (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, ndtr
 
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.arrays import Array
 
 _SPREAD = np.linspace(-9.0, 9.0, 73)
 _STEP = float(_SPREAD[1] - _SPREAD[0])
 NEGLIGIBLE = 40.0
-"""Natural logarithm of what is cut off: e^-40 is 4e-18."""
+"""Minus the natural logarithm of the mass that is cut off: e^-40 is 4e-18."""
 
 
 def studentized_range_tail(q: float, arms: int, dof: float) -> float:
-    """P(range of `arms` means > q standard errors), the p-value of Tukey's test; R: ptukey(q, arms, dof, lower.tail=FALSE).
+    """Return P(range of `arms` means > q standard errors); R: ptukey(q, arms, dof, lower.tail=FALSE).
 
-    `dof` may be infinite, and need not be whole.
+    This is the p-value of Tukey's test. `dof` may be infinite or fractional.
 
     >>> round(studentized_range_tail(3.5, 3, 24), 10)
     0.0524121098
@@ -37,7 +38,7 @@ def studentized_range_tail(q: float, arms: int, dof: float) -> float:
 
 @lru_cache(maxsize=256)
 def studentized_range_critical(alpha: float, arms: int, dof: float) -> float:
-    """The range that only a share alpha of experiments exceeds; R: qtukey(alpha, arms, dof, lower.tail=FALSE).
+    """Return the range that a share alpha of experiments exceeds; R: qtukey(alpha, arms, dof, lower.tail=FALSE).
 
     >>> round(studentized_range_critical(0.05, 3, 24), 6)
     3.531697
@@ -46,9 +47,9 @@ def studentized_range_critical(alpha: float, arms: int, dof: float) -> float:
 
 
 def average_over_scale(tail: Callable[[Array], Array], reach: float, dof: float) -> float:
-    """Average of tail(scale) over scale = sqrt(chi-squared / dof). `reach` is the statistic that the tail is about.
+    """Return the average of tail(scale) over scale = sqrt(chi-squared / dof). `reach` is the statistic of the tail.
 
-    A large statistic is mostly exceeded by a small scale, so the range of scales begins lower by about that much.
+    A large statistic is exceeded mostly when the scale is small, so the range of scales starts lower for it.
 
     >>> round(average_over_scale(lambda scale: scale**2, 1.0, 7), 12)
     1.0
@@ -58,16 +59,18 @@ def average_over_scale(tail: Callable[[Array], Array], reach: float, dof: float)
     wide = NEGLIGIBLE / dof
     lowest = -math.sqrt(wide) - wide - 0.5 * math.log1p(reach * reach / dof)
     highest = 1.2 * math.log1p(math.sqrt(wide))
+    # The width of the density shrinks with the root of 2 dof, and the step with it.
     steps = math.ceil((highest - lowest) / min(0.28 / math.sqrt(2 * dof), 0.15))
     logs, step = np.linspace(lowest, highest, steps + 1, retstep=True)
-    # -dof/2 (e^2x - 1 - 2x) and Stirling's remainder apart: for large dof the plain density is a difference of huge numbers
+    # -dof/2 (e^2x - 1 - 2x) and Stirling's remainder apart: for large dof the density itself is a difference of huge
+    # numbers.
     shape = -0.5 * dof * (np.expm1(2 * logs) - 2 * logs)
     weights = float(step) * np.exp(shape + _log_constant(dof))
     return float(weights @ tail(np.exp(logs)))
 
 
 def critical_value(tail: Callable[[float], float], alpha: float) -> float:
-    """Where a falling tail passes alpha: false position on a log-log scale (Illinois variant).
+    """Return the point at which a falling tail passes alpha, by false position on a log-log scale (Illinois variant).
 
     >>> round(critical_value(lambda q: q**-2, 0.01), 9)
     10.0
@@ -88,6 +91,7 @@ def critical_value(tail: Callable[[float], float], alpha: float) -> float:
 
 
 def _false_position(function: Callable[[float], float], low: float, high: float, below: float, above: float) -> float:
+    # False position needs about ten evaluations; the limit only guards against an endless loop.
     for _ in range(100):
         middle = high - above * (high - low) / (above - below)
         value = function(middle)
@@ -101,17 +105,19 @@ def _false_position(function: Callable[[float], float], low: float, high: float,
 
 
 def _log_constant(dof: float) -> float:
-    """Logarithm of 2 (dof/2)^(dof/2) e^(-dof/2) / Gamma(dof/2)."""
+    """Return the logarithm of 2 (dof/2)^(dof/2) e^(-dof/2) / Gamma(dof/2)."""
     half = dof / 2
-    if half > 1e4:  # Stirling, where gammaln has lost the digits that matter
+    # Stirling's formula: for large dof the terms below nearly cancel, and gammaln loses the digits of the rest.
+    if half > 1e4:
         return math.log(2) + 0.5 * math.log(half / (2 * math.pi)) - 1 / (12 * half)
     return math.log(2) + half * math.log(half) - half - float(gammaln(half))
 
 
 def _range_tail(widths: Array, arms: int) -> Array:
-    """P(range of normal values > width): the largest is at z, and not all others lie between z - width and z."""
+    """Return P(range of normal values > width): the largest is at z, and not all others are in [z - width, z]."""
     largest = widths[:, None] / 2 + _SPREAD
     below = ndtr(largest)
+    # Kept below 1, whose logarithm of 1 - x would be infinite.
     outside = np.minimum(ndtr(largest - widths[:, None]) / below, 1 - 2.0**-53)
     density = np.exp(-0.5 * largest * largest) * (_STEP / math.sqrt(2 * math.pi))
     missed = -np.expm1((arms - 1) * np.log1p(-outside))

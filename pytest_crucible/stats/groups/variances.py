@@ -1,6 +1,6 @@
-"""Do arms vary alike: Levene, Brown-Forsythe, Bartlett, and the F test of two variances.
+"""Tests of equal variances: Levene, Brown-Forsythe, Bartlett, and the F test of two variances.
 
-They answer a question about variances. None chooses a test of means: those of this package do not need equal variances.
+They choose no test of means: those of this package do not need equal variances.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc, fdtr, fdtrc, fdtri
+from scipy.special import fdtr, fdtrc, fdtri
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.groups.anova import Arms, deviations, rounding_noise, variance_analysis
-from pytest_crucible.stats.observations import (
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     check_alternative,
@@ -27,16 +25,18 @@ from pytest_crucible.stats.observations import (
     finite_groups,
     is_constant,
 )
+from pytest_crucible.stats.groups.anova import Arms, deviations, rounding_noise, variance_analysis
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import tail_share
 
 Centre = Literal["median", "mean"]
 
 
 def levene(groups: Arms, *, centre: Centre = "median") -> Significance:
-    """One-way F test on the distances from each group's centre; R: car::leveneTest(v, g, center=...).
+    """Return the one-way F test on the distances from each group's centre; R: car::leveneTest(v, g, center=...).
 
-    With the median it is Brown & Forsythe's test (1974), which keeps its level for skewed scores; with the mean Levene's
-    own (1960). No method of this package is chosen by it.
+    With the median it is Brown & Forsythe's test (1974), which keeps its level for skewed scores; with the mean it is
+    Levene's (1960).
 
     >>> result = levene([[1, 2, 3, 4], [2, 6, 10, 14]])
     >>> round(result.statistic, 4), result.dof, round(result.p_value, 4)
@@ -55,10 +55,10 @@ def levene(groups: Arms, *, centre: Centre = "median") -> Significance:
 
 
 def bartlett(groups: Arms) -> Significance:
-    """Likelihood-ratio test of equal variances of normal values; R: bartlett.test(groups). Bartlett 1937.
+    """Return Bartlett's (1937) likelihood-ratio test of equal variances of normal values; R: bartlett.test(groups).
 
-    It reacts to heavy tails as much as to variances; `levene` does not. No method of this package is chosen by it. A
-    constant group leaves the statistic undefined. Raises NotEnoughData for a group of one value.
+    Heavy tails make it reject as much as unequal variances do; `levene` is robust. The statistic is undefined for a
+    constant group. Raises NotEnoughData for a group of one value.
 
     >>> result = bartlett([[1, 2, 3, 4], [2, 6, 10, 14]])
     >>> round(result.statistic, 4), round(result.p_value, 4)
@@ -66,25 +66,29 @@ def bartlett(groups: Arms) -> Significance:
     """
     arrays = finite_groups(groups)
     sizes = tuple(group.size for group in arrays)
-    constant = sum(is_constant(_varied(group, "a group")) for group in arrays)
+    constant = sum(is_constant(_check_size(group, "a group")) for group in arrays)
     dof = (len(arrays) - 1,)
     if constant:
         note = f"{constant} of {len(arrays)} groups do not vary"
         return Significance(
             method="bartlett", statistic=None, p_value=None, dof=dof, n=sizes, status="degenerate", note=note
         )
-    statistic = _bartlett(deviations(arrays, noise=0.0), np.array(sizes, dtype=np.float64) - 1)
+    from scipy.stats import bartlett as scipy_bartlett
+
+    # In units of the largest deviation: squares of very small or large values would leave the range of floats.
+    unit = float(deviations(arrays, noise=0.0).max())
+    answer = scipy_bartlett(*((group - group.mean()) / unit for group in arrays))
     return Significance(
-        method="bartlett", statistic=statistic, p_value=float(chdtrc(dof[0], statistic)), dof=dof, n=sizes
+        method="bartlett", statistic=float(answer.statistic), p_value=float(answer.pvalue), dof=dof, n=sizes
     )
 
 
 def variance_ratio(
-    x: npt.ArrayLike, y: npt.ArrayLike, *, alternative: Alternative = "two-sided", level: float = 0.95
+    candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, alternative: Alternative = "two-sided", level: float = 0.95
 ) -> Significance:
-    """F test of var(x) / var(y) = 1 for normal values, with the interval of the ratio; R: var.test(x, y).
+    """Return the F test of var(candidate) / var(baseline) = 1 for normal values, with the ratio's interval.
 
-    Undefined when either arm is constant. Raises NotEnoughData below two values in an arm.
+    R: var.test(candidate, baseline). It is undefined when either arm is constant. Raises NotEnoughData below two values in an arm.
 
     >>> result = variance_ratio([2, 6, 10, 14], [1, 2, 3, 4])
     >>> result.statistic, round(result.p_value, 4)
@@ -92,7 +96,8 @@ def variance_ratio(
     """
     check_share(level, "level")
     check_alternative(alternative)
-    first, second = _varied(finite(x, name="x values"), "x"), _varied(finite(y, name="y values"), "y")
+    first = _check_size(finite(candidate, name="candidate values"), "the candidate")
+    second = _check_size(finite(baseline, name="baseline values"), "the baseline")
     dof, n = (first.size - 1, second.size - 1), (first.size, second.size)
     if is_constant(first) or is_constant(second):
         note = "an arm does not vary, so the ratio says nothing"
@@ -100,6 +105,7 @@ def variance_ratio(
             method="f test of two variances", statistic=None, p_value=None, dof=dof, n=n, status="degenerate", note=note
         )
     spreads = deviations([first, second], noise=0.0)
+    # Divided before squaring: the variances themselves could overflow.
     ratio = float(spreads[0] / spreads[1]) ** 2
     return Significance(
         method="f test of two variances",
@@ -112,33 +118,27 @@ def variance_ratio(
     )
 
 
-def _varied(values: Array, what: str) -> Array:
+def _check_size(values: Array, what: str) -> Array:
     if values.size < 2:
-        raise NotEnoughData(f"{counted(values.size, 'value')} in {what}: a variance needs at least 2")
+        raise NotEnoughData(f"{quantity(values.size, 'value')} in {what}: a variance needs at least 2")
     return values
 
 
-def _without_effects(found: Significance) -> Significance:
-    """Shares of the variance of distances are no effect that anybody asks for."""
+def _without_effects(result: Significance) -> Significance:
+    """Return the result without effects: shares of the variance of distances have no use."""
     return Significance(
-        method=found.method,
-        statistic=found.statistic,
-        p_value=found.p_value,
-        dof=found.dof,
-        n=found.n,
-        status=found.status,
-        note=found.note,
+        method=result.method,
+        statistic=result.statistic,
+        p_value=result.p_value,
+        dof=result.dof,
+        n=result.n,
+        status=result.status,
+        note=result.note,
     )
 
 
-def _bartlett(deviations: Array, dof: Array) -> float:
-    total, k = float(dof.sum()), dof.size
-    relative = deviations / deviations.max()
-    spread = total * math.log(float(np.sum(dof * relative**2)) / total) - 2 * float(np.sum(dof * np.log(relative)))
-    return max(0.0, spread / (1 + (float(np.sum(1 / dof)) - 1 / total) / (3 * (k - 1))))
-
-
 def _ratio_p_value(ratio: float, dof: tuple[int, int], alternative: Alternative) -> float:
+    # Both tails are computed directly: 1 minus the larger one would lose digits.
     above, below = float(fdtrc(*dof, ratio)), float(fdtr(*dof, ratio))
     if alternative == "two-sided":
         return min(1.0, 2 * min(above, below))
@@ -147,7 +147,7 @@ def _ratio_p_value(ratio: float, dof: tuple[int, int], alternative: Alternative)
 
 def _ratio_interval(ratio: float, dof: tuple[int, int], alternative: Alternative, level: float) -> Interval:
     tail = tail_share(1 - level, alternative)
-    # Swapping the arms turns a quantile into the inverse of the other one, which keeps both tails' digits.
+    # Swapping the arms inverts the quantile. Using lower-tail quantiles only keeps the digits of both tails.
     low = 0.0 if alternative == "less" else ratio * float(fdtri(dof[1], dof[0], tail))
     high = math.inf if alternative == "greater" else ratio / float(fdtri(*dof, tail))
     return Interval(low=low, high=high, level=level, method="f")

@@ -1,9 +1,9 @@
-"""Bounds for gates on bounded scores: t after adding the worst and the best that was not seen.
+"""Bounds for gates on bounded scores: the t after adding one observation at each bound.
 
-The two pseudo-observations, one at each bound, do for scores what Agresti & Coull (1998), Agresti & Caffo (2000) and
-Bonett & Price (2012) do for proportions. Plain t lets a candidate with rare disasters pass in 37 % of runs at n=20.
-With independent arms near 0.9, of which one falls to 0 so rarely that it is worse by just the margin of 5 pp, Welch
-lets it pass in 32, 15 and 9 % of runs at n=20, 50 and 200, the augmented Welch in 0, 5 and 7 % (20 000 runs each).
+The two pseudo-observations do for scores what Agresti & Coull (1998), Agresti & Caffo (2000) and Bonett & Price (2012)
+do for proportions. At n=20, plain t passes a candidate with rare failures in 37 % of runs. With independent arms near
+0.9, one of which falls to 0 so rarely that it is worse by just the margin of 5 points, Welch passes it in 32, 15 and 9 %
+of runs at n=20, 50 and 200, the augmented Welch in 0, 5 and 7 % (20 000 runs each).
 For paired differences the bounds are those of a difference, (low - high, high - low).
 """
 
@@ -13,41 +13,47 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.means.moments import check_inside, enough, standard_error, t_end, two_arms, welch_se_and_dof
-from pytest_crucible.stats.observations import Array, Range, Side, check_share, check_side, is_finite_range
+from pytest_crucible.stats.arrays import Array, Range, Side, check_share, check_side, is_finite_range
+from pytest_crucible.stats.means.moments import (
+    check_enough,
+    check_inside,
+    standard_error,
+    t_end,
+    two_arms,
+    welch_se_and_dof,
+)
 
 
 def augmented_t_interval(values: npt.ArrayLike, *, bounds: Range, level: float = 0.95) -> Interval:
-    """t interval after adding one observation at each bound (n + 1 degrees of freedom); R: t.test(c(values, bounds)).
+    """Return the t interval after adding one observation at each bound; R: t.test(c(values, bounds)).
 
-    Its ends may lie outside the bounds; the estimate to report remains the mean of the values alone.
+    It has n + 1 degrees of freedom. Its ends may lie outside the bounds; report the mean of the values alone with it.
 
     >>> interval = augmented_t_interval([1.0] * 30, bounds=(0.0, 1.0))
     >>> round(interval.low, 6)
     0.905015
     """
-    return _interval(augmented_moments(enough(values), bounds), level, "augmented t")
+    return _interval(augmented_moments(check_enough(values), bounds), level, "augmented t")
 
 
 def augmented_t_bound(values: npt.ArrayLike, *, bounds: Range, alpha: float, side: Side) -> float:
-    """One-sided augmented t bound for the mean of bounded values.
+    """Return the one-sided augmented t bound for the mean of bounded values.
 
-    Raises ValueError when a bound is infinite, or when values lie outside the bounds.
-
-    The bound for gates: with rare disasters at n=20 it errs in no run where plain t errs in 37 %.
+    This is the bound for gates: with rare failures at n=20 it errs in no run, where plain t errs in 37 %. Raises
+    ValueError when a bound is infinite, or when values lie outside the bounds.
 
     >>> round(augmented_t_bound([1.0] * 30, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
     0.915765
     """
     check_share(alpha, "alpha")
     check_side(side)
-    return t_end(*augmented_moments(enough(values), bounds), alpha=alpha, side=side)
+    return t_end(*augmented_moments(check_enough(values), bounds), alpha=alpha, side=side)
 
 
 def augmented_welch_interval(
     candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, bounds: Range, level: float = 0.95
 ) -> Interval:
-    """Welch interval for candidate - baseline after adding one observation at each bound to each of two arms.
+    """Return the Welch interval for candidate - baseline with one more observation at each bound of each arm.
 
     R: t.test(c(candidate, bounds), c(baseline, bounds)). For independent arms; `bounds` are those of the scores.
 
@@ -61,7 +67,7 @@ def augmented_welch_interval(
 def augmented_welch_bound(
     candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, bounds: Range, alpha: float, side: Side
 ) -> float:
-    """One-sided augmented Welch bound for candidate - baseline of two independent arms.
+    """Return the one-sided augmented Welch bound for candidate - baseline of two independent arms.
 
     >>> round(augmented_welch_bound([1.0] * 30, [1.0] * 30, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
     -0.073796
@@ -72,7 +78,7 @@ def augmented_welch_bound(
 
 
 def augmented_moments(array: Array, bounds: Range) -> tuple[float, float, float]:
-    """Mean, standard error and degrees of freedom with one pseudo-observation at each bound.
+    """Return mean, standard error and degrees of freedom with one pseudo-observation at each bound.
 
     >>> augmented_moments(np.array([0.5, 0.5]), (0.0, 1.0))[::2]
     (0.5, 3.0)
@@ -80,19 +86,21 @@ def augmented_moments(array: Array, bounds: Range) -> tuple[float, float, float]
     if not is_finite_range(bounds):
         raise ValueError(f"the augmented t needs finite bounds, not {bounds!r}")
     check_inside(array, bounds)
+    # One pseudo-observation at each bound: Bonett & Price (2012) for proportions, here for any bounded score.
     longer = np.append(array, bounds)
     return float(longer.mean()), standard_error(longer), float(longer.size - 1)
 
 
 def augmented_welch_moments(first: Array, second: Array, bounds: Range) -> tuple[float, float, float]:
-    """Difference of means, standard error and Welch's dof with one pseudo-observation at each bound of each arm.
+    """Return difference, standard error and Welch's dof with one pseudo-observation at each bound of each arm.
 
     >>> augmented_welch_moments(np.array([1.0, 1.0]), np.array([0.0, 0.0]), (0.0, 1.0))[0]
     0.5
     """
-    one, other = augmented_moments(first, bounds), augmented_moments(second, bounds)
-    se, dof = welch_se_and_dof(one[1:], other[1:])
-    return one[0] - other[0], se, dof
+    candidate, baseline = augmented_moments(first, bounds), augmented_moments(second, bounds)
+    se, dof = welch_se_and_dof(candidate[1:], baseline[1:])
+    # Each arm has its own two pseudo-observations, so that a constant arm has a standard error above 0.
+    return candidate[0] - baseline[0], se, dof
 
 
 def _interval(moments: tuple[float, float, float], level: float, method: str) -> Interval:

@@ -1,4 +1,4 @@
-"""What clustering costs: how alike the values of a cluster are, and how many independent values they are worth."""
+"""Intraclass correlation, design effect and effective sample size of clustered values."""
 
 from __future__ import annotations
 
@@ -9,47 +9,49 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.numerals import counted, number
-from pytest_crucible.stats.means.clustered import clustered
+from pytest_crucible.records.number_format import number, quantity
+from pytest_crucible.stats.arrays import Labels, finite
+from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.one_way import one_way
-from pytest_crucible.stats.observations import Labels, finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDesign:
-    """The price of clusters. None where the data do not define it."""
+    """Design effect of clusters and the figures it comes from. None where the data do not define them."""
 
     n: int
     clusters: int
     size: float
-    """n0, the cluster size that counts in the analysis of variance."""
+    """n0, the effective cluster size of the analysis of variance."""
     icc: float | None
-    """ICC(1), not truncated: below 0 when clusters differ less than chance makes them, below -1 where most are single values."""
+    """ICC(1), not truncated: below 0 when clusters differ less than by chance, below -1 where most have one value."""
     design_effect: float | None
-    """By how much the clusters multiply the variance of the mean: 1 + (m - 1) icc, m = sum(n_g^2) / N (Kish 1965)."""
+    """Factor on the variance of the mean: 1 + (m - 1) icc with m = sum(n_g^2) / N (Kish 1965)."""
     effective_n: float | None
-    """As many independent values would have told as much: n / design effect."""
+    """Number of independent values with the same standard error: n / design effect."""
     se_naive: float
-    """Standard error of the mean if the values were independent, which they are not."""
+    """Standard error of the mean under the wrong assumption that the values are independent."""
 
     def __str__(self) -> str:
-        shown = f"design effect {number(self.design_effect)}, icc {number(self.icc)}"
-        return f"{shown}, n={self.n:,} in {counted(self.clusters, 'cluster')}, worth {number(self.effective_n)} independent values"
+        effect = f"design effect {number(self.design_effect)}, icc {number(self.icc)}"
+        clusters = quantity(self.clusters, "cluster")
+        return f"{effect}, n={self.n:,} in {clusters}, worth {number(self.effective_n)} independent values"
 
 
 def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
-    """Intraclass correlation, Kish's design effect and the effective sample size of clustered values.
+    """Return the intraclass correlation, Kish's design effect and the effective sample size of clustered values.
 
-    For reading and planning; the robust standard errors of `clustered_mean` do not use them. R: ICC::ICCbare for the
-    correlation. Raises NotEnoughData below two clusters.
+    They serve reading and planning; the robust standard errors of `clustered_mean` do not use them. R: ICC::ICCbare for
+    the correlation. Raises NotEnoughData below two clusters.
 
     >>> effect = cluster_effect([1, 1, 0, 0, 1, 1, 0, 0], list("aabbccdd"))
     >>> effect.icc, effect.design_effect, effect.effective_n
     (1.0, 2.0, 4.0)
     """
-    array, codes, count = clustered(values, clusters, fewest=2)
+    array, codes, count = check_clustered(values, clusters, fewest=2)
     split, sizes = one_way(array, codes), np.bincount(codes)
+    # With one value per cluster the correlation is undefined, but the design effect is 1.
     alone = array.size == count
     effect = 1.0 if alone else None if split.icc is None else _design_effect(sizes, split.icc)
     return ClusterDesign(
@@ -64,7 +66,7 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
 
 
 def kish_design_effect(sizes: Sequence[int] | npt.NDArray[np.intp], icc: float) -> float:
-    """1 + (m - 1) icc with m = sum(n_g^2) / N: what clusters of these sizes multiply a mean's variance by.
+    """Return the factor on a mean's variance for clusters of these sizes: 1 + (m - 1) icc, m = sum(n_g^2) / N.
 
     Kish (1965), Survey Sampling, 5.4; for clusters of unequal sizes m is the cluster size of the average value. Raises
     ValueError for sizes below 1 and for an icc outside [-1, 1].
@@ -74,12 +76,12 @@ def kish_design_effect(sizes: Sequence[int] | npt.NDArray[np.intp], icc: float) 
     """
     array = finite(sizes, name="cluster sizes")
     if not array.size or array.min() < 1:
-        raise ValueError(f"cluster sizes are at least 1, not {array.min(initial=np.inf):g} among {array.size}")
+        raise ValueError(f"cluster sizes must be at least 1, not {array.min(initial=np.inf):g} among {array.size}")
     if not -1 <= icc <= 1:
-        raise ValueError(f"an intraclass correlation lies between -1 and 1, not {icc!r}")
+        raise ValueError(f"an intraclass correlation must lie between -1 and 1, not {icc!r}")
     return _design_effect(array, icc)
 
 
 def _design_effect(sizes: npt.NDArray[Any], icc: float) -> float:
-    """An estimated correlation of nearly single values may lie below -1."""
+    """Return the design effect, without a check: estimates from nearly single values may lie below -1."""
     return 1 + (float(np.square(sizes).sum() / sizes.sum()) - 1) * icc

@@ -1,7 +1,7 @@
-"""The mean of values that come in clusters: samples about one passage, one repository, one template.
+"""The mean of clustered values: samples that share a passage, a repository or a template.
 
-CR2 variance with Satterthwaite degrees of freedom unless another one is asked for; see `sandwich`. Ignoring clusters of
-five costs 10-18 % false positives. The tests are in `clustered_tests`, the size of the effect in `cluster_design`.
+The default is the CR2 variance with Satterthwaite's degrees of freedom; see `sandwich`. Ignoring clusters of five gives
+10 to 18 % false positives. The tests are in `clustered_tests`, the design effect in `cluster_design`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.means.moments import check_inside, t_end
-from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value, known_interval
-from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
-from pytest_crucible.stats.observations import (
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
     Array,
@@ -33,10 +30,13 @@ from pytest_crucible.stats.observations import (
     finite,
     is_finite_range,
 )
+from pytest_crucible.stats.means.moments import check_inside, t_end
+from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
+from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 FEWEST_CLUSTERS = 5
-"""Below this no correction repairs the variance, and every function here refuses."""
+"""Below this no correction repairs the variance, and every function here raises NotEnoughData."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class ClusteredMean:
 def clustered_mean(
     values: npt.ArrayLike, clusters: Labels, *, variance: Sandwich = "cr2", fewest: int = FEWEST_CLUSTERS
 ) -> ClusteredMean:
-    """Mean of all values, its cluster-robust standard error and degrees of freedom. One label per value.
+    """Return the mean, its cluster-robust standard error and degrees of freedom. One label per value.
 
     R: clubSandwich::coef_test(lm(values ~ 1), "CR2", clusters, "Satterthwaite"). With one value per cluster it is the
     ordinary t. Other `variance`s have clusters - 1 degrees of freedom; R: sandwich::vcovCL(cadjust=FALSE) is "cr0",
@@ -65,12 +65,14 @@ def clustered_mean(
     >>> result.estimate, round(result.se, 4), round(result.dof, 4)
     (0.6, 0.1871, 4.0)
     """
-    array, codes, count = clustered(values, clusters, fewest=fewest)
+    array, codes, count = check_clustered(values, clusters, fewest=fewest)
     mean, sizes = float(array.mean()), np.bincount(codes).astype(np.float64)
+    # The mean is subtracted before summing: totals minus size times mean would cancel digits.
     residuals = cluster_totals(codes, array - mean)
     se, dof = robust_error(residuals[:, None], sizes[:, None], variance)
+    # Clusters whose means differ by rounding alone would get a tiny standard error and a huge t.
     if np.all(np.abs(residuals) <= ROUNDING * array.size * np.abs(array).max()):
-        se = 0.0  # the clusters differ by rounding and by nothing else
+        se = 0.0
     return ClusteredMean(estimate=mean, se=se, dof=dof, clusters=count, n=array.size, variance=variance)
 
 
@@ -81,10 +83,10 @@ def clustered_interval(
     bounds: Range | None = None,
     alternative: Alternative = "two-sided",
 ) -> Interval | None:
-    """t interval around a clustered mean.
+    """Return the t interval around a clustered mean.
 
-    When all clusters agree there is no standard error: then the point-mass interval over clusters if `bounds` are
-    finite, and None otherwise.
+    When all clusters have the same mean, the standard error is 0: then the point-mass interval over clusters if `bounds`
+    are finite, and None otherwise.
 
     >>> mean = clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
     >>> round(clustered_interval(mean).low, 4)
@@ -93,14 +95,16 @@ def clustered_interval(
     check_share(level, "level")
     check_alternative(alternative)
     if mean.se == 0:
-        return known_interval(mean.estimate, mean.clusters, bounds=bounds, level=level, alternative=alternative)
+        return bounded_point_mass_interval(
+            mean.estimate, mean.clusters, bounds=bounds, level=level, alternative=alternative
+        )
     return t_interval(mean.estimate, mean.se, mean.dof, level=level, method=mean.variance, alternative=alternative)
 
 
 def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alternative = "two-sided") -> float:
-    """P-value of "the mean is mu", by default of "the mean difference is 0".
+    """Return the p-value of "the mean is mu", by default of "the mean difference is 0".
 
-    When all clusters agree: 1 at mu, and the sign-flip p over clusters, two-sided 2^(1-G), elsewhere.
+    When all clusters have the same mean: 1 at mu, and the sign-flip p over clusters, two-sided 2^(1-G), elsewhere.
 
     >>> round(clustered_p_value(clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))), 4)
     0.0327
@@ -112,7 +116,7 @@ def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alte
 
 
 def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float | None:
-    """One-sided CR2 bound for the mean of unbounded clustered values. None when all clusters have the same mean.
+    """Return the one-sided CR2 bound for unbounded clustered values. None when all clusters have the same mean.
 
     >>> round(clustered_bound([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"), alpha=0.05, side="lower"), 4)
     0.2012
@@ -126,11 +130,11 @@ def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, si
 def augmented_clustered_bound(
     values: npt.ArrayLike, clusters: Labels, *, bounds: Range, alpha: float, side: Side
 ) -> float:
-    """One-sided CR2 bound for bounded clustered values after adding one pseudo-cluster at each bound.
+    """Return the one-sided CR2 bound for bounded clustered values with one pseudo-cluster at each bound.
 
-    The augmented t with whole clusters: what was not seen comes in clusters, too, so each pseudo-cluster weighs as much
-    as the cluster that an average sample sits in. (Single pseudo-observations err in up to 60 % at a nominal 5 % when
-    disasters hit whole clusters.) With one value per cluster it is `augmented_t_bound`.
+    It is the augmented t with whole clusters: unobserved values come in clusters, too, so each pseudo-cluster weighs as
+    much as the cluster of an average sample. (Single pseudo-observations err in up to 60 % at a nominal 5 % when failures
+    hit whole clusters.) With one value per cluster it is `augmented_t_bound`.
 
     >>> round(augmented_clustered_bound([1.0] * 30, list(range(30)), bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
     0.915765
@@ -139,25 +143,29 @@ def augmented_clustered_bound(
     check_side(side)
     if not is_finite_range(bounds):
         raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
-    array, codes, _ = clustered(values, clusters)
+    array, codes, _ = check_clustered(values, clusters)
     check_inside(array, bounds)
+    # Single pseudo-observations would count as two small clusters and hardly widen the bound.
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), bounds)
     mean = float(totals.sum() / sizes.sum())
     se, dof = robust_error((totals - sizes * mean)[:, None], sizes[:, None], "cr2")
     return t_end(mean, se, dof, alpha=alpha, side=side)
 
 
-def clustered(values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEWEST_CLUSTERS) -> tuple[Array, Codes, int]:
-    """Checked values, their cluster numbers and the number of clusters. Raises NotEnoughData below `fewest`."""
+def check_clustered(
+    values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEWEST_CLUSTERS
+) -> tuple[Array, Codes, int]:
+    """Return finite values, cluster numbers and the number of clusters. Raises NotEnoughData below `fewest`."""
     array = finite(values)
     codes, count = cluster_codes(clusters, array.size)
+    # Below two clusters the variance between clusters is undefined, whatever the caller allows.
     if count < max(fewest, 2):
-        raise NotEnoughData(f"{counted(count, 'cluster')}: a cluster-robust interval needs at least {max(fewest, 2)}")
+        raise NotEnoughData(f"{quantity(count, 'cluster')}: a cluster-robust interval needs at least {max(fewest, 2)}")
     return array, codes, count
 
 
 def with_pseudo_clusters(totals: Array, counts: npt.NDArray[np.intp], bounds: Range) -> tuple[Array, Array]:
-    """Cluster totals and sizes, with one more cluster at each bound. Sizes need not be whole numbers."""
+    """Return cluster totals and sizes with one more cluster at each bound. The new sizes may be fractional."""
     sizes = counts.astype(np.float64)
     weight = float((sizes * sizes).sum() / sizes.sum())
     return np.append(totals, [weight * bounds[0], weight * bounds[1]]), np.append(sizes, [weight, weight])

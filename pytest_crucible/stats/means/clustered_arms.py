@@ -1,7 +1,7 @@
-"""The difference of two arms in clusters that are not paired: the pairing is lost, or never was.
+"""The difference of two independent arms with clustered values.
 
-An equal label in both arms is the same cluster; clusters may be in one arm or in both. CR2 with Satterthwaite's degrees
-of freedom unless another variance is asked for; see `sandwich`.
+An equal label in both arms is the same cluster; clusters may be in one arm or in both. The default is CR2 with
+Satterthwaite's degrees of freedom; see `sandwich`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
-from pytest_crucible.stats.means.moments import check_inside, t_end, two_arms
-from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance
-from pytest_crucible.stats.means.sandwich import Sandwich, robust_error, robust_terms, root_of_squares
-from pytest_crucible.stats.observations import (
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
     Array,
@@ -30,6 +25,11 @@ from pytest_crucible.stats.observations import (
     cluster_codes,
     is_finite_range,
 )
+from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
+from pytest_crucible.stats.means.moments import check_inside, t_end, two_arms
+from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance
+from pytest_crucible.stats.means.sandwich import Sandwich, robust_error, robust_terms, root_of_squares
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 
@@ -44,7 +44,7 @@ def clustered_arms(
     level: float = 0.95,
     fewest: int = FEWEST_CLUSTERS,
 ) -> Significance:
-    """Cluster-robust t test of two arms that are not paired; an equal label in both arms is the same cluster.
+    """Return the cluster-robust t test of two independent arms; an equal label in both is the same cluster.
 
     R: clubSandwich::coef_test(lm(score ~ arm), "CR2", clusters, "Satterthwaite"). `fewest` counts the clusters of both
     arms together; each arm needs two. When no cluster varies the status is "degenerate": p is 1 for equal arms, the
@@ -57,11 +57,12 @@ def clustered_arms(
     """
     check_share(level, "level")
     check_alternative(alternative)
-    seen = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
-    contributions, dof = robust_terms(seen.totals, seen.sizes, variance)
-    estimate, method = distance(*seen.means), f"clustered two-sample t, {variance}"
-    if np.all(np.abs(contributions) <= ROUNDING * seen.largest):
-        return _flat(method, estimate, seen, alternative)
+    arms = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
+    contributions, dof = robust_terms(arms.totals, arms.sizes, variance)
+    estimate, method = distance(*arms.means), f"clustered two-sample t, {variance}"
+    # Contributions of rounding size would give a huge t for arms that do not vary.
+    if np.all(np.abs(contributions) <= ROUNDING * arms.largest):
+        return _flat(method, estimate, arms, alternative)
     se = root_of_squares(contributions)
     return Significance(
         method=method,
@@ -71,7 +72,7 @@ def clustered_arms(
         estimate=estimate,
         interval=t_interval(estimate, se, dof, level=level, method=variance, alternative=alternative),
         se=se,
-        n=seen.n,
+        n=arms.n,
     )
 
 
@@ -86,10 +87,10 @@ def augmented_clustered_arms_bound(
     side: Side,
     fewest: int = FEWEST_CLUSTERS,
 ) -> float:
-    """One-sided CR2 bound for candidate - baseline after adding, to each arm, one pseudo-cluster at each bound.
+    """Return the one-sided CR2 bound for candidate - baseline with one pseudo-cluster at each bound of each arm.
 
-    As in `augmented_clustered_bound` a pseudo-cluster weighs as much as the cluster that an average sample of its arm
-    sits in; none is shared by the arms. `bounds` are those of the scores, and must be finite and hold all of them.
+    As in `augmented_clustered_bound`, a pseudo-cluster weighs as much as the cluster of an average sample of its arm; the
+    arms share none. `bounds` are those of the scores; they must be finite and contain all scores.
 
     >>> arms, labels = ([1.0] * 30, [1.0] * 30), (list(range(30)), list(range(30, 60)))
     >>> round(augmented_clustered_arms_bound(*arms, *labels, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
@@ -101,11 +102,11 @@ def augmented_clustered_arms_bound(
         raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
     for arm in two_arms(candidate, baseline):
         check_inside(arm, bounds)
-    seen = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
-    totals, sizes = _with_pseudo_clusters(seen, bounds)
+    arms = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
+    totals, sizes = _with_pseudo_clusters(arms, bounds)
     shifts = totals.sum(axis=0) / sizes.sum(axis=0)
     se, dof = robust_error(totals - sizes * shifts, sizes, "cr2")
-    estimate = seen.means[0] - seen.means[1] + float(shifts[0] - shifts[1])
+    estimate = arms.means[0] - arms.means[1] + float(shifts[0] - shifts[1])
     return t_end(estimate, se, dof, alpha=alpha, side=side)
 
 
@@ -123,46 +124,50 @@ class _Clusters:
 def _by_cluster(
     candidate: npt.ArrayLike, baseline: npt.ArrayLike, first: Labels, second: Labels, fewest: int
 ) -> _Clusters:
-    """Both arms in the clusters of both. Raises NotEnoughData for too few clusters."""
+    """Return residual totals and sizes of both arms by cluster. Raises NotEnoughData for too few clusters."""
     arms = two_arms(candidate, baseline)
     for arm, own in zip(arms, (first, second), strict=True):
-        cluster_codes(own, arm.size)  # each arm its own labels: two wrong lengths could add up to a right one
+        # Each arm is checked alone: two wrong lengths could add up to the right total.
+        cluster_codes(own, arm.size)
     n = arms[0].size, arms[1].size
-    codes, count = cluster_codes([*_listed(first), *_listed(second)], sum(n))
+    # Both arms are numbered together, so that an equal label is the same cluster.
+    codes, count = cluster_codes([*_as_list(first), *_as_list(second)], sum(n))
     columns = [(codes[: n[0]], arms[0]), (codes[n[0] :], arms[1])]
     sizes = np.stack([np.bincount(own, minlength=count) for own, _ in columns], axis=1).astype(np.float64)
     fewer = int(min((sizes > 0).sum(axis=0)))
     if count < fewest or fewer < 2:
-        raise NotEnoughData(f"{count} clusters, {fewer} in one arm: wanted at least {fewest}, and 2 in each arm")
+        raise NotEnoughData(f"{count} clusters, {fewer} in one arm: needs at least {fewest}, and 2 in each arm")
     totals = [np.bincount(own, weights=arm - arm.mean(), minlength=count) for own, arm in columns]
     means = float(arms[0].mean()), float(arms[1].mean())
     largest = max(float(np.abs(arm).max()) for arm in arms)
     return _Clusters(totals=np.stack(totals, axis=1), sizes=sizes, means=means, n=n, largest=largest)
 
 
-def _with_pseudo_clusters(seen: _Clusters, bounds: Range) -> tuple[Array, Array]:
-    """Residual totals and sizes with two more clusters in each arm."""
-    weights = np.square(seen.sizes).sum(axis=0) / seen.sizes.sum(axis=0)
+def _with_pseudo_clusters(arms: _Clusters, bounds: Range) -> tuple[Array, Array]:
+    """Return residual totals and sizes with two more clusters in each arm."""
+    # Kish's m: the size of the cluster that an average sample belongs to.
+    weights = np.square(arms.sizes).sum(axis=0) / arms.sizes.sum(axis=0)
     sizes = np.repeat(np.diag(weights), 2, axis=0)
-    totals = sizes * (np.tile(np.array(bounds), 2)[:, None] - np.array(seen.means))
-    return np.vstack([seen.totals, totals]), np.vstack([seen.sizes, sizes])
+    totals = sizes * (np.tile(np.array(bounds), 2)[:, None] - np.array(arms.means))
+    return np.vstack([arms.totals, totals]), np.vstack([arms.sizes, sizes])
 
 
-def _listed(labels: Labels) -> list[object]:
+def _as_list(labels: Labels) -> list[object]:
     return labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
 
 
-def _flat(method: str, estimate: float, seen: _Clusters, alternative: Alternative) -> Significance:
-    inside = seen.sizes > 0
-    apart = bool(np.all(inside.sum(axis=1) == 1))
+def _flat(method: str, estimate: float, arms: _Clusters, alternative: Alternative) -> Significance:
+    inside = arms.sizes > 0
+    # Clusters can be permuted between the arms only if no cluster is in both.
+    disjoint = bool(np.all(inside.sum(axis=1) == 1))
     counts = int(inside[:, 0].sum()), int(inside[:, 1].sum())
-    known = estimate == 0 or apart
+    is_exact = estimate == 0 or disjoint
     return Significance(
         method=method,
         statistic=None,
-        p_value=constant_arms_p_value(estimate, counts, alternative) if known else None,
+        p_value=constant_arms_p_value(estimate, counts, alternative) if is_exact else None,
         estimate=estimate,
-        n=seen.n,
+        n=arms.n,
         status="degenerate",
         note="the clusters do not vary around the difference of the arms",
     )

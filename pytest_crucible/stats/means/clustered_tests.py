@@ -1,13 +1,17 @@
-"""Tests of clustered means: of one arm, and of paired differences. Two arms that are not paired: `clustered_arms`.
+"""Tests of clustered means: of one arm, and of paired differences. Independent arms are in `clustered_arms`.
 
-All refuse below five clusters unless told otherwise by `fewest`: no correction repairs a variance of fewer.
+All raise NotEnoughData below `fewest` clusters, by default five: no correction repairs the variance of fewer.
 """
 
 from __future__ import annotations
 
 import numpy.typing as npt
 
-from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.arrays import (
+    Alternative,
+    Labels,
+    Range,
+)
 from pytest_crucible.stats.means.clustered import (
     FEWEST_CLUSTERS,
     clustered_interval,
@@ -15,12 +19,8 @@ from pytest_crucible.stats.means.clustered import (
     clustered_p_value,
 )
 from pytest_crucible.stats.means.sandwich import Sandwich
-from pytest_crucible.stats.means.student import difference_bounds, pairs
-from pytest_crucible.stats.observations import (
-    Alternative,
-    Labels,
-    Range,
-)
+from pytest_crucible.stats.means.student import bounds_of_difference, paired_differences
+from pytest_crucible.stats.results import Significance
 
 
 def clustered_t(
@@ -34,7 +34,7 @@ def clustered_t(
     bounds: Range | None = None,
     fewest: int = FEWEST_CLUSTERS,
 ) -> Significance:
-    """Cluster-robust t test of "the mean is mu". One label per value; R: see `clustered_mean`.
+    """Return the cluster-robust t test of "the mean is mu". One label per value; R: see `clustered_mean`.
 
     When all clusters have the same mean the status is "degenerate": the sign-flip p over clusters, and the point-mass
     interval within finite `bounds`. Raises NotEnoughData below `fewest` clusters.
@@ -57,17 +57,18 @@ def clustered_paired_t(
     bounds: Range | None = None,
     fewest: int = FEWEST_CLUSTERS,
 ) -> Significance:
-    """Cluster-robust paired t test of candidate - baseline. One label per pair; `bounds` are those of the scores.
+    """Return the cluster-robust paired t test of candidate - baseline. One label per pair.
 
-    The `clustered_t` of the differences; with one pair per cluster it is `paired_t`. Raises ValueError for arms of
-    unequal length and NotEnoughData below `fewest` clusters.
+    It is the `clustered_t` of the differences; with one pair per cluster it is `paired_t`. `bounds` are those of the
+    scores. Raises ValueError for arms of unequal length and NotEnoughData below `fewest` clusters.
 
     >>> result = clustered_paired_t([1, 1, 0, 1, 1, 0, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0, 1, 1, 0, 1], list("aabbccddee"))
     >>> result.estimate, round(result.p_value, 4)
     (0.2, 0.3739)
     """
-    differences = pairs(candidate, baseline)
-    return _test(differences, clusters, 0.0, variance, alternative, level, difference_bounds(bounds), fewest)
+    # Clustered differences are one clustered mean: what the arms share inside a cluster cancels first.
+    differences = paired_differences(candidate, baseline)
+    return _test(differences, clusters, 0.0, variance, alternative, level, bounds_of_difference(bounds), fewest)
 
 
 def _test(

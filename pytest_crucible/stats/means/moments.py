@@ -1,4 +1,4 @@
-"""What every t needs: enough values, their standard error, and the end of an interval on one side."""
+"""Building blocks of t tests: size checks, standard errors and one-sided ends."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
-from pytest_crucible.stats.observations import Array, Range, Side, finite
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import Array, Range, Side, finite
 
 
-def enough(values: npt.ArrayLike, *, fewest: int = 2) -> Array:
-    """Finite values, at least `fewest`. Raises NotEnoughData below that.
+def check_enough(values: npt.ArrayLike, *, fewest: int = 2) -> Array:
+    """Return finite values. Raises NotEnoughData below `fewest` of them.
 
-    >>> enough([1, 2])
+    >>> check_enough([1, 2])
     array([1., 2.])
     """
     array = finite(values)
     if array.size < fewest:
-        raise NotEnoughData(f"{counted(array.size, 'value')}: a mean's uncertainty needs at least {fewest}")
+        raise NotEnoughData(f"{quantity(array.size, 'value')}: a mean's uncertainty needs at least {fewest}")
     return array
 
 
 def two_arms(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int = 2) -> tuple[Array, Array]:
-    """Two independent arms. Raises NotEnoughData below `fewest` values in either.
+    """Return two independent arms as arrays. Raises NotEnoughData below `fewest` values in either.
 
     >>> two_arms([1, 2], [3, 4, 5])
     (array([1., 2.]), array([3., 4., 5.]))
@@ -39,18 +39,21 @@ def two_arms(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int =
 
 
 def check_inside(array: Array, bounds: Range) -> None:
-    """Raise ValueError for values outside their bounds: the bounds of scores are not those of their differences.
+    """Raise ValueError for values outside the bounds.
+
+    A frequent cause: the bounds of scores are not those of their differences.
 
     >>> check_inside(np.array([0.0, 1.0]), (0.0, 1.0))
     """
-    slack = 1e-9 * (bounds[1] - bounds[0])  # an average of repeats may leave the bounds by rounding
+    # Averaging repeats may move a value out of the bounds by rounding.
+    slack = 1e-9 * (bounds[1] - bounds[0])
     outside = int(((array < bounds[0] - slack) | (array > bounds[1] + slack)).sum())
     if outside:
         raise ValueError(f"{outside} of {array.size} values lie outside the bounds {bounds!r}")
 
 
 def standard_error(array: Array) -> float:
-    """Standard deviation (n - 1) over the root of n, by two passes.
+    """Return the standard deviation (n - 1) over the root of n, by two passes.
 
     >>> standard_error(np.array([0.5, 0.75]))
     0.125
@@ -59,17 +62,18 @@ def standard_error(array: Array) -> float:
 
 
 def standard_deviation(array: Array) -> float:
-    """Standard deviation (n - 1), also where the squares themselves would be 0 or infinite.
+    """Return the standard deviation (n - 1), also where the squares would underflow or overflow.
 
     >>> float(f"{standard_deviation(np.array([1e200, 3e200, 5e200])):.9g}")
     2e+200
     """
-    size = float(np.abs(array).max()) or 1.0  # differences of likelihoods may be so small that their squares are 0
+    # Differences of likelihoods may be so small that their squares are 0.
+    size = float(np.abs(array).max()) or 1.0
     return size * float((array / size).std(ddof=1))
 
 
 def t_end(estimate: float, se: float, dof: float, *, alpha: float, side: Side) -> float:
-    """One-sided bound: the estimate less, or plus, the (1 - alpha) quantile of t times its standard error.
+    """Return a one-sided bound: the estimate -+ the (1 - alpha) quantile of t times the standard error.
 
     >>> round(t_end(1.0, 0.5, 10, alpha=0.05, side="lower"), 4)
     0.0938
@@ -79,11 +83,12 @@ def t_end(estimate: float, se: float, dof: float, *, alpha: float, side: Side) -
 
 
 def welch_se_and_dof(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    """Standard error and Satterthwaite dof of a difference, from (standard error, dof) of each arm. Welch 1947.
+    """Return standard error and Satterthwaite dof of a difference, from (standard error, dof) of each arm. Welch 1947.
 
     >>> welch_se_and_dof((0.3, 3.0), (0.0, 9.0))
     (0.3, 3.0)
     """
     se = math.hypot(first[0], second[0])
-    shares = (first[0] / se) ** 2, (second[0] / se) ** 2  # of the variance: squares of tiny errors would vanish
+    # Shares of the variance: the squares of tiny standard errors would underflow.
+    shares = (first[0] / se) ** 2, (second[0] / se) ** 2
     return se, 1 / (shares[0] ** 2 / first[1] + shares[1] ** 2 / second[1])

@@ -1,4 +1,4 @@
-"""Variance between and within groups of values: one-way analysis of variance with groups of any size.
+"""Variance components between and within groups of any size: one-way analysis of variance.
 
 Searle, Casella & McCulloch (1992), Variance Components, ch. 3. With equal sizes these are the REML estimates whenever
 the one between groups is not negative.
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_crucible.stats.observations import ROUNDING, Array, Codes
+from pytest_crucible.stats.arrays import ROUNDING, Array, Codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneWay:
-    """Variance of single values, split in two. None where there is nothing to estimate it from."""
+    """The variance of single values in two components. None where the data do not define one."""
 
     n: int
     groups: int
     size: float
-    """n0 = (N - sum(n_g^2) / N) / (G - 1): the group size that counts; the mean size less a little for imbalance."""
+    """n0 = (N - sum(n_g^2) / N) / (G - 1), the effective group size; a little below the mean size for unequal groups."""
     within: float | None
-    """Between values of one group; None when every group has one value."""
+    """Variance between values of one group; None when every group has one value."""
     between: float | None
-    """Between the true means of groups. Negative when groups differ less than chance makes them."""
+    """Variance between the true means of groups. Negative when groups differ less than by chance."""
 
     @property
     def icc(self) -> float | None:
@@ -35,7 +35,7 @@ class OneWay:
 
 
 def one_way(values: Array, codes: Codes) -> OneWay:
-    """The two variance components of values in at least two groups, numbered 0, 1, ...
+    """Return the two variance components of values in at least two groups, numbered 0, 1, ...
 
     >>> split = one_way(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 1]))
     >>> split.within, split.between, round(split.icc, 4)
@@ -45,14 +45,17 @@ def one_way(values: Array, codes: Codes) -> OneWay:
     n, count = values.size, sizes.size
     means = np.bincount(codes, weights=values) / sizes
     size = float((n - np.square(sizes).sum() / n) / (count - 1))
+    # One value per group: the variance within groups cannot be estimated.
     if n == count:
         return OneWay(n=n, groups=count, size=size, within=None, between=None)
     within = _mean_square(values - means[codes], np.ones(n), n - count, values)
+    # The expected mean square between groups is within + n0 * between (Searle, Casella & McCulloch 1992, ch. 3).
     between = (_mean_square(means - values.mean(), sizes, count - 1, values) - within) / size
     return OneWay(n=n, groups=count, size=size, within=within, between=between)
 
 
 def _mean_square(distances: Array, weights: Array | Codes, dof: int, values: Array) -> float:
+    # Equal values leave rounding errors, which are not a variance.
     if np.all(np.abs(distances) <= ROUNDING * np.abs(values).max()):
-        return 0.0  # what rounding left of equal values
+        return 0.0
     return float((weights * np.square(distances)).sum()) / dof

@@ -1,4 +1,4 @@
-"""What pairing brings: how much smaller the error of a difference is because both arms answered the same questions."""
+"""The gain from pairing: the error of a difference is smaller when both arms have the same samples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.means.moments import enough, standard_error
-from pytest_crucible.stats.means.student import pairs
-from pytest_crucible.stats.observations import finite, is_constant
+from pytest_crucible.stats.arrays import finite, is_constant
+from pytest_crucible.stats.means.moments import check_enough, standard_error
+from pytest_crucible.stats.means.student import paired_differences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +20,16 @@ class PairingGain:
     se_candidate: float
     se_baseline: float
     correlation: float | None
-    """Pearson's, of the two arms over questions; None when an arm does not vary."""
+    """Pearson's correlation of the two arms over samples; None when an arm does not vary."""
     se_paired: float
     se_unpaired: float
     variance_reduction: float | None
-    """1 - (se_paired / se_unpaired)^2: the share of the variance that pairing takes away; None when nothing varies."""
+    """1 - (se_paired / se_unpaired)^2: the share of the variance that pairing removes; None when nothing varies."""
     n: int
 
 
 def pairing_gain(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> PairingGain:
-    """The error of a paired difference beside that of independent arms of the same size.
+    """Return the standard error of a paired difference and that of independent arms of the same size.
 
     se_paired^2 = se_candidate^2 + se_baseline^2 - 2 correlation se_candidate se_baseline (Miller 2024, eq. 7 and 8).
     Raises ValueError for arms of unequal length and NotEnoughData below two pairs.
@@ -38,8 +38,9 @@ def pairing_gain(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> PairingGa
     >>> round(gain.correlation, 3), round(gain.variance_reduction, 3)
     (0.963, 0.936)
     """
-    differences = enough(pairs(candidate, baseline))
+    differences = check_enough(paired_differences(candidate, baseline))
     first, second = finite(candidate), finite(baseline)
+    # A constant arm has a standard error of rounding size, which would give a correlation.
     errors = tuple(0.0 if is_constant(array) else standard_error(array) for array in (first, second, differences))
     unpaired = math.hypot(errors[0], errors[1])
     return PairingGain(

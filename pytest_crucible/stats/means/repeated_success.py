@@ -1,7 +1,7 @@
-"""pass@k and pass^k: the chance that at least one, or every one, of k attempts at a question succeeds.
+"""pass@k and pass^k: the chance that at least one, or every one, of k attempts at a sample succeeds.
 
-Unbiased for each question from n >= k attempts of which c succeeded; the mean over questions has an interval over
-questions, because the attempts at one question are not independent news.
+The estimate of each sample is unbiased for n >= k attempts with c successes. The interval of the mean is over samples,
+because attempts at one sample are not independent.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import noted, with_interval
 from pytest_crucible.records import Interval
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import with_interval, with_note
+from pytest_crucible.stats.arrays import Array, Labels, check_share
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.student import mean_interval
-from pytest_crucible.stats.observations import Array, Labels, check_share
 
 _UNIT = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedSuccess:
-    """The chance of success in k attempts, of each question and over questions."""
+    """The chance of success in k attempts, for each sample and on average."""
 
     method: str
     """"pass@k" or "pass^k", with the number."""
     mean: float
     interval: Interval | None
-    """None for one question, and for too few clusters; `note` then says so."""
-    per_question: tuple[float, ...] = field(repr=False)
+    """None for one sample, and for too few clusters; `note` then says so."""
+    per_sample: tuple[float, ...] = field(repr=False)
     k: int
     note: str = ""
 
     def __str__(self) -> str:
-        shown = f"{self.method} {with_interval(self.mean, self.interval)}, questions={len(self.per_question):,}"
-        return noted(shown, self.note)
+        line = f"{self.method} {with_interval(self.mean, self.interval)}, samples={len(self.per_sample):,}"
+        return with_note(line, self.note)
 
 
 def pass_at_k(
@@ -50,17 +50,17 @@ def pass_at_k(
     clusters: Labels | None = None,
     level: float = 0.95,
 ) -> RepeatedSuccess:
-    """Chance that at least one of k attempts succeeds: 1 - C(n - c, k) / C(n, k), averaged over questions.
+    """Return the chance that at least one of k attempts succeeds: the mean of 1 - C(n - c, k) / C(n, k) over samples.
 
-    Chen et al. (2021, arXiv 2107.03374). `attempts` is one number for each question, or one for all. The interval is a
-    t interval over questions (CR2 with `clusters` of questions), cut to [0, 1]; a point mass where all questions agree.
-    Raises ValueError when a question has fewer than k attempts, or counts that cannot be, or there is no question.
+    Chen et al. (2021, arXiv 2107.03374). `attempts` is one number for each sample, or one for all. The interval is a t
+    interval over samples (CR2 with `clusters` of samples), cut to [0, 1]; a point mass where all samples agree. Raises
+    ValueError when a sample has fewer than k attempts or invalid counts, and without samples.
 
     >>> result = pass_at_k(20, [0, 1, 5, 12, 20], 5)
-    >>> round(result.per_question[1], 4), round(result.mean, 4)
+    >>> round(result.per_sample[1], 4), round(result.mean, 4)
     (0.25, 0.6105)
     """
-    return _repeated(f"pass@{k}", _any_of, attempts, successes, k, clusters, level)
+    return _success_over_samples(f"pass@{k}", _any_of, attempts, successes, k, clusters, level)
 
 
 def pass_hat_k(
@@ -71,18 +71,18 @@ def pass_hat_k(
     clusters: Labels | None = None,
     level: float = 0.95,
 ) -> RepeatedSuccess:
-    """Chance that all of k attempts succeed, pass^k: C(c, k) / C(n, k), averaged over questions.
+    """Return the chance that all of k attempts succeed: the mean of C(c, k) / C(n, k) over samples.
 
     Yao et al. (2024, arXiv 2406.12045). Arguments, interval and errors as in `pass_at_k`.
 
     >>> result = pass_hat_k(20, [0, 1, 5, 12, 20], 3)
-    >>> round(result.per_question[3], 4), round(result.mean, 4)
+    >>> round(result.per_sample[3], 4), round(result.mean, 4)
     (0.193, 0.2404)
     """
-    return _repeated(f"pass^{k}", _all_of, attempts, successes, k, clusters, level)
+    return _success_over_samples(f"pass^{k}", _all_of, attempts, successes, k, clusters, level)
 
 
-def _repeated(
+def _success_over_samples(
     method: str,
     chance: Callable[[int, int, int], float],
     attempts: npt.ArrayLike,
@@ -93,12 +93,13 @@ def _repeated(
 ) -> RepeatedSuccess:
     check_share(level, "level")
     counts = _counts(attempts, successes, k)
-    known = cache(chance)  # a thousand questions with twenty attempts have 21 different answers
-    chances = np.array([known(n, succeeded, k) for n, succeeded in counts], dtype=np.float64)
+    # A thousand samples with twenty attempts have only 21 different chances.
+    cached_chance = cache(chance)
+    chances = np.array([cached_chance(n, succeeded, k) for n, succeeded in counts], dtype=np.float64)
     interval, note = _interval(chances, clusters, level)
-    per_question = tuple(chances.tolist())
+    per_sample = tuple(chances.tolist())
     return RepeatedSuccess(
-        method=method, mean=float(chances.mean()), interval=interval, per_question=per_question, k=k, note=note
+        method=method, mean=float(chances.mean()), interval=interval, per_sample=per_sample, k=k, note=note
     )
 
 
@@ -115,15 +116,17 @@ def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> list[t
     succeeded = np.asarray(successes)
     tried = np.asarray(attempts)
     if succeeded.ndim != 1 or not succeeded.size or tried.shape not in ((), succeeded.shape):
-        raise ValueError(f"wanted attempts and successes of each question, not shapes {tried.shape}, {succeeded.shape}")
+        raise ValueError(
+            f"attempts and successes need one number for each sample, not shapes {tried.shape}, {succeeded.shape}"
+        )
     tried = np.broadcast_to(tried, succeeded.shape)
     whole = (tried == np.floor(tried)) & (succeeded == np.floor(succeeded))
     strange = int((~(whole & (succeeded >= 0) & (succeeded <= tried))).sum())
     if strange:
-        raise ValueError(f"{strange} of {succeeded.size} questions have counts that are not 0 <= successes <= attempts")
+        raise ValueError(f"{strange} of {succeeded.size} samples have counts that are not 0 <= successes <= attempts")
     short = int((tried < k).sum())
     if k < 1 or short:
-        raise ValueError(f"k={k} needs to be at least 1, and {short} of {succeeded.size} questions have fewer attempts")
+        raise ValueError(f"k={k} must be at least 1, and {short} of {succeeded.size} samples have fewer attempts")
     return [(int(n), int(count)) for n, count in zip(tried.tolist(), succeeded.tolist(), strict=True)]
 
 
@@ -137,5 +140,6 @@ def _interval(chances: Array, clusters: Labels | None, level: float) -> tuple[In
         return None, str(refusal)
     if interval is None:
         return None, ""
+    # A t interval can leave [0, 1]; a chance cannot.
     low, high = max(interval.low, 0.0), min(interval.high, 1.0)
     return Interval(low=low, high=high, level=level, method=interval.method), ""

@@ -2,7 +2,7 @@
 
 With residual totals S_g, sizes n_g, N values in all and w_g = 1 / (1 - n_g / N):
 
-- CR0 = sqrt(sum S_g^2) / N, of which Miller (2024, arXiv 2411.00640) speaks; too small with few clusters,
+- CR0 = sqrt(sum S_g^2) / N, as in Miller (2024, arXiv 2411.00640); too small with few clusters,
 - CR1 = CR0 sqrt(G / (G - 1)),
 - CR2 = sqrt(sum w_g S_g^2) / N, unbiased when values vary equally (Bell & McCaffrey 2002),
 - CR3 = sqrt(sum w_g^2 S_g^2) / N, the jackknife, a little too large.
@@ -17,13 +17,13 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array, check_choice
+from pytest_crucible.stats.arrays import Array, check_choice
 
 Sandwich = Literal["cr0", "cr1", "cr2", "cr3"]
 
 
 def robust_error(totals: Array, sizes: Array, variance: Sandwich) -> tuple[float, float]:
-    """Standard error and degrees of freedom from residual totals and sizes, both clusters x arms (one or two).
+    """Return standard error and degrees of freedom from residual totals and sizes, both clusters x arms (1 or 2).
 
     CR2 has Satterthwaite's degrees of freedom (Pustejovsky & Tipton 2018), the others G - 1. R:
     clubSandwich::coef_test(lm(score ~ arm), "CR2", clusters, "Satterthwaite").
@@ -36,7 +36,7 @@ def robust_error(totals: Array, sizes: Array, variance: Sandwich) -> tuple[float
 
 
 def root_of_squares(contributions: Array) -> float:
-    """The root of the sum of squares, also where the squares themselves would be 0 or infinite.
+    """Return the root of the sum of squares, also where the squares would underflow or overflow.
 
     >>> round(root_of_squares(np.array([3e200, 4e200])) / 1e200, 9)
     5.0
@@ -45,7 +45,7 @@ def root_of_squares(contributions: Array) -> float:
 
 
 def robust_terms(totals: Array, sizes: Array, variance: Sandwich) -> tuple[Array, float]:
-    """What each cluster contributes to the error (the root of the sum of squares), and the degrees of freedom.
+    """Return each cluster's contribution to the error (the root of the sum of squares), and the degrees of freedom.
 
     >>> robust_terms(np.array([[1.0], [-1.0]]), np.full((2, 1), 2.0), "cr0")[0]
     array([ 0.25, -0.25])
@@ -55,11 +55,13 @@ def robust_terms(totals: Array, sizes: Array, variance: Sandwich) -> tuple[Array
     scale = _correction(sizes / n, variance) / n
     contributions = totals * scale
     dof = _satterthwaite(sizes, scale, n) if variance == "cr2" else float(len(sizes) - 1)
+    # A cluster in both arms contributes one difference: what it shares cancels.
     return (contributions[:, 0] - contributions[:, 1] if contributions.shape[1] == 2 else contributions[:, 0]), dof
 
 
 def _correction(leverage: Array, variance: Sandwich) -> Array:
-    """What each cluster's residuals are multiplied by, because the mean was drawn towards them."""
+    """Return the factor on each cluster's residuals, which are too small because the mean was fitted to them."""
+    # Neither corrects single clusters; CR1 rescales all of them alike.
     if variance in ("cr0", "cr1"):
         count = len(leverage)
         return np.full_like(leverage, math.sqrt(count / (count - 1)) if variance == "cr1" else 1.0)
@@ -67,11 +69,12 @@ def _correction(leverage: Array, variance: Sandwich) -> Array:
 
 
 def _satterthwaite(sizes: Array, scale: Array, n: Array) -> float:
-    """Degrees of freedom of a quadratic form in independent clusters.
+    """Return the degrees of freedom of a quadratic form in independent clusters.
 
     Under equal variances its matrix is diagonal minus one rank per arm: its trace and its Frobenius norm need only
     sums, never the matrix.
     """
+    # Bell & McCaffrey (2002): dof = trace^2 / norm^2 of the quadratic form, under the working model of equal variances.
     diagonal = (sizes * scale * scale).sum(axis=1)
     factors = sizes * scale / np.sqrt(n)
     squares = np.square(factors).sum(axis=1)

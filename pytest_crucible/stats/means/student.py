@@ -1,4 +1,4 @@
-"""Student's t for one mean: of values, and of paired differences.
+"""Student's t for one mean, of values or of paired differences.
 
 Two independent arms are in `two_samples`, clustered values in `clustered`, bounds for gates in `augmented`.
 """
@@ -9,10 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.means.moments import check_inside, enough, standard_error, t_end
-from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value, known_interval
-from pytest_crucible.stats.observations import (
+from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     Range,
@@ -23,6 +20,9 @@ from pytest_crucible.stats.observations import (
     is_constant,
     is_finite_range,
 )
+from pytest_crucible.stats.means.moments import check_enough, check_inside, standard_error, t_end
+from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 
@@ -34,18 +34,17 @@ def one_sample_t(
     level: float = 0.95,
     bounds: Range | None = None,
 ) -> Significance:
-    """Student's t test of "the mean is mu"; R: t.test(values, mu=mu).
+    """Return Student's t test of "the mean is mu"; R: t.test(values, mu=mu).
 
-    Equal values have no standard error to speak of: then the status is "degenerate", p is 1 at mu and the exact
-    sign-flip p elsewhere (2^(1-n), two-sided), and the interval is the point-mass one when the values are known to lie
-    in finite `bounds`, None otherwise. Raises NotEnoughData below two values, ValueError when equal values lie outside
-    the bounds.
+    For equal values the status is "degenerate": p is 1 at mu and the exact sign-flip p elsewhere (2^(1-n), two-sided);
+    the interval is the point-mass one when `bounds` are finite, and None otherwise. Raises NotEnoughData below two
+    values, ValueError when equal values lie outside the bounds.
 
     >>> result = one_sample_t([0.5, 0.75])
     >>> result.statistic, round(result.p_value, 6), round(result.interval.low, 4)
     (5.0, 0.125666, -0.9633)
     """
-    return _test(enough(values), mu, "one-sample t", alternative, level, bounds)
+    return _test(check_enough(values), mu, "one-sample t", alternative, level, bounds)
 
 
 def paired_t(
@@ -56,24 +55,24 @@ def paired_t(
     level: float = 0.95,
     bounds: Range | None = None,
 ) -> Significance:
-    """Paired t test of candidate - baseline; R: t.test(candidate, baseline, paired=TRUE).
+    """Return the paired t test of candidate - baseline; R: t.test(candidate, baseline, paired=TRUE).
 
-    With one argument its values are the differences. `bounds` are those of what is given: of the scores with two arms,
-    of the differences with one. Equal differences: see `one_sample_t`. Raises ValueError for arms of unequal length
-    and for two empty ones, NotEnoughData below two pairs.
+    With one argument its values are the differences. `bounds` are those of the arguments: of the scores with two arms, of
+    the differences with one. Equal differences: see `one_sample_t`. Raises ValueError for arms of unequal length and for
+    two empty ones, NotEnoughData below two pairs.
 
     >>> result = paired_t([0.9, 0.7], [0.4, 0.5])
     >>> round(result.estimate, 4), round(result.p_value, 6)
     (0.35, 0.257762)
     """
     if baseline is None:
-        return _test(enough(candidate), 0.0, "paired t", alternative, level, bounds)
-    differences = pairs(candidate, baseline)
-    return _test(enough(differences), 0.0, "paired t", alternative, level, difference_bounds(bounds))
+        return _test(check_enough(candidate), 0.0, "paired t", alternative, level, bounds)
+    differences = paired_differences(candidate, baseline)
+    return _test(check_enough(differences), 0.0, "paired t", alternative, level, bounds_of_difference(bounds))
 
 
 def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
-    """Student's t interval for a mean; R: t.test(values)$conf.int. Raises NotEnoughData below two values.
+    """Return Student's t interval for a mean; R: t.test(values)$conf.int. Raises NotEnoughData below two values.
 
     Equal values: the point-mass interval within finite `bounds`, and None without them.
 
@@ -85,25 +84,25 @@ def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range |
 
 
 def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
-    """One-sided t bound for the mean of unbounded values; R: t.test(values, alternative=..., conf.level=1-alpha).
+    """Return the one-sided t bound for unbounded values; R: t.test(values, alternative=..., conf.level=1-alpha).
 
-    None when the values do not vary: without bounds they say nothing about what was not seen.
+    None when the values do not vary: without bounds, unobserved values could be anything.
 
     >>> round(t_bound([1.0, 2.0, 3.0, 4.0], alpha=0.05, side="lower"), 4)
     0.9809
     """
     check_share(alpha, "alpha")
     check_side(side)
-    array = enough(values)
+    array = check_enough(values)
     if is_constant(array):
         return None
     return t_end(float(array.mean()), standard_error(array), array.size - 1, alpha=alpha, side=side)
 
 
-def pairs(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
-    """Candidate - baseline without rounding noise. Raises ValueError for unequal lengths and for no pairs at all.
+def paired_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
+    """Return candidate - baseline without rounding errors. Raises ValueError for unequal lengths and without pairs.
 
-    >>> pairs([0.3, 0.5], [0.1 + 0.2, 0.25])
+    >>> paired_differences([0.3, 0.5], [0.1 + 0.2, 0.25])
     array([0.  , 0.25])
     """
     differences = difference(candidate, baseline)
@@ -112,10 +111,10 @@ def pairs(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
     return differences
 
 
-def difference_bounds(bounds: Range | None) -> Range | None:
-    """The bounds of a difference of two scores that lie in `bounds`.
+def bounds_of_difference(bounds: Range | None) -> Range | None:
+    """Return the bounds of the difference of two scores that lie in `bounds`.
 
-    >>> difference_bounds((1.0, 5.0))
+    >>> bounds_of_difference((1.0, 5.0))
     (-4.0, 4.0)
     """
     return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
@@ -127,6 +126,7 @@ def _test(
     check_share(level, "level")
     if not np.isfinite(mu):
         raise ValueError(f"mu must be a finite number, not {mu!r}")
+    # Equal values would give a standard error of rounding size and an absurd t.
     if is_constant(array):
         return _equal(array, mu, method, alternative, level, bounds)
     mean, se, dof = float(array.mean()), standard_error(array), array.size - 1
@@ -154,7 +154,7 @@ def _equal(
         statistic=None,
         p_value=equal_differences_p_value(distance(value, mu), n, alternative),
         estimate=value,
-        interval=known_interval(value, n, bounds=bounds, level=level, alternative=alternative),
+        interval=bounded_point_mass_interval(value, n, bounds=bounds, level=level, alternative=alternative),
         n=(n,),
         status="degenerate",
         note=f"all {n} values are equal: the p-value is the sign-flip one, the interval that of a point mass",

@@ -1,6 +1,6 @@
-"""Trimmed means: what the middle of the scores says when a few extreme ones should not decide.
+"""Trimmed means, which a few extreme scores do not change.
 
-A sensitivity analysis, never a gate: the trimmed mean is another quantity than the mean.
+They are for sensitivity analysis, never for a gate: the trimmed mean is another estimand than the mean.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.means.moments import enough, standard_deviation, two_arms, welch_se_and_dof
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Alternative, Array, check_share, is_constant
+from pytest_crucible.stats.means.moments import check_enough, standard_deviation, two_arms, welch_se_and_dof
 from pytest_crucible.stats.means.point_mass import distance, equal_differences_p_value
-from pytest_crucible.stats.means.student import pairs
+from pytest_crucible.stats.means.student import paired_differences
 from pytest_crucible.stats.means.two_samples import without_variation
-from pytest_crucible.stats.observations import Alternative, Array, check_share, is_constant
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 _FLAT = "the winsorised values do not vary, so that trimmed means have no standard error"
 
 
 def trimmed_mean(values: npt.ArrayLike, *, trim: float = 0.2) -> float:
-    """Mean of what is left after dropping the floor(trim * n) smallest and as many largest values.
+    """Return the mean without the floor(trim * n) smallest and as many largest values.
 
     R: mean(values, trim=trim). Raises ValueError unless 0 <= trim < 0.5, and NotEnoughData without values.
 
     >>> trimmed_mean([1.0, 2.0, 3.0, 4.0, 100.0])
     3.0
     """
-    return _middle(np.sort(enough(values, fewest=1)), _cut(trim))
+    return _middle(np.sort(check_enough(values, fewest=1)), _cut(trim))
 
 
 def one_sample_trimmed_t(
@@ -41,7 +41,7 @@ def one_sample_trimmed_t(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Test of "the trimmed mean is mu" by Tukey & McLaughlin (1963): t with h - 1 dof, h the values left.
+    """Test "the trimmed mean is mu" by Tukey & McLaughlin (1963): t with h - 1 dof, h the number of values left.
 
     The standard error is sd(winsorised) / ((1 - 2 trim) sqrt(n)); R: WRS2/asbio trimci. With trim=0 the ordinary t.
     The status is "degenerate" when the winsorised values do not vary; then p is the exact sign-flip p if all values are
@@ -51,7 +51,7 @@ def one_sample_trimmed_t(
     >>> result.estimate, round(result.se, 4), result.dof
     (3.0, 0.7454, (2.0,))
     """
-    return _test(enough(values), mu, "one-sample trimmed t", trim, alternative, level)
+    return _test(check_enough(values), mu, "one-sample trimmed t", trim, alternative, level)
 
 
 def paired_trimmed_t(
@@ -62,16 +62,16 @@ def paired_trimmed_t(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Test of the trimmed mean of candidate - baseline. With one argument its values are the differences.
+    """Test the trimmed mean of candidate - baseline. With one argument its values are the differences.
 
-    It trims the differences, not the two arms, so that each pair is kept or dropped as a whole. Otherwise it is
-    `one_sample_trimmed_t`. Raises ValueError for arms of unequal length.
+    It is the `one_sample_trimmed_t` of the differences: trimming keeps or drops whole pairs. Raises ValueError for arms
+    of unequal length.
 
     >>> paired_trimmed_t([0.5, 0.7, 0.9, 0.4, 1.0], [0.4, 0.5, 0.6, 0.4, 0.0]).n
     (5,)
     """
-    differences = candidate if baseline is None else pairs(candidate, baseline)
-    return _test(enough(differences), 0.0, "paired trimmed t", trim, alternative, level)
+    differences = candidate if baseline is None else paired_differences(candidate, baseline)
+    return _test(check_enough(differences), 0.0, "paired trimmed t", trim, alternative, level)
 
 
 def yuen_welch(
@@ -82,7 +82,7 @@ def yuen_welch(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Yuen-Welch test of the trimmed means of two independent arms (Yuen 1974); scipy: ttest_ind(trim=trim).
+    """Return the Yuen-Welch test of two independent trimmed means (Yuen 1974); scipy: ttest_ind(trim=trim).
 
     With trim=0 it is Welch's t. The status is "degenerate" when the winsorised values vary in neither arm; then p is
     the exact permutation p if both arms are constant and None otherwise. Raises NotEnoughData when fewer than two
@@ -108,8 +108,9 @@ def yuen_welch(
 def _test(array: Array, mu: float, method: str, trim: float, alternative: Alternative, level: float) -> Significance:
     check_share(level, "level")
     ordered, n = np.sort(array), array.size
+    # Tukey & McLaughlin (1963): winsorised deviation, degrees of freedom from the values that are left.
     left, estimate = _left(n, _cut(trim)), _middle(ordered, trim)
-    deviation = _deviation(_winsorised(ordered, trim))
+    deviation = _deviation(_winsorise(ordered, trim))
     if deviation == 0:
         p_value = equal_differences_p_value(distance(estimate, mu), n, alternative) if is_constant(array) else None
         return _flat(method, estimate, (n,), p_value)
@@ -148,12 +149,13 @@ def _flat(method: str, estimate: float, n: tuple[int, ...], p_value: float | Non
 
 def _cut(trim: float) -> float:
     if not 0 <= trim < 0.5:
-        raise ValueError(f"trim is a share of at least 0 and below 0.5, not {trim!r}")
+        raise ValueError(f"trim must be at least 0 and below 0.5, not {trim!r}")
     return trim
 
 
 def _tail(n: int, trim: float) -> int:
-    return math.floor(trim * n)  # as R and scipy do, also where 0.29 * 100 is 28.999999999999996
+    # As R and scipy do, also where 0.29 * 100 is 28.999999999999996.
+    return math.floor(trim * n)
 
 
 def _left(n: int, trim: float) -> int:
@@ -168,7 +170,7 @@ def _middle(ordered: Array, trim: float) -> float:
     return float(ordered[tail : ordered.size - tail].mean())
 
 
-def _winsorised(ordered: Array, trim: float) -> Array:
+def _winsorise(ordered: Array, trim: float) -> Array:
     tail = _tail(ordered.size, trim)
     return np.clip(ordered, ordered[tail], ordered[ordered.size - tail - 1])
 
@@ -178,6 +180,7 @@ def _deviation(winsorised: Array) -> float:
 
 
 def _yuen_error(ordered: Array, trim: float) -> tuple[float, float]:
-    """Yuen's standard error of a trimmed mean, and its degrees of freedom."""
+    """Return Yuen's standard error of a trimmed mean, and its degrees of freedom."""
     n, left = ordered.size, _left(ordered.size, trim)
-    return _deviation(_winsorised(ordered, trim)) * math.sqrt((n - 1) / (left * (left - 1))), float(left - 1)
+    # Yuen (1974): the winsorised sum of squares (n - 1) s_w^2 over h (h - 1).
+    return _deviation(_winsorise(ordered, trim)) * math.sqrt((n - 1) / (left * (left - 1))), float(left - 1)

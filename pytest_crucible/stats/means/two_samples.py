@@ -1,7 +1,7 @@
 """The difference of two independent means: Welch's t and Student's t.
 
-Welch is the default for independent arms. There is no test of the variances first: it would choose the method by the
-data. One arm without variation is fine for both; two such arms leave only what counting says.
+Welch is the default for independent arms. The variances are not tested first, because the data would then choose the
+method. Both tests allow one constant arm; for two constant arms only a permutation p-value exists.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.answers import Significance
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Alternative, Array, check_share, is_constant
 from pytest_crucible.stats.means.moments import standard_error, two_arms, welch_se_and_dof
 from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance
-from pytest_crucible.stats.observations import Alternative, Array, check_share, is_constant
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 
@@ -26,7 +26,7 @@ def welch_t(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Welch's t test of two independent arms with their own variances; R: t.test(candidate, baseline).
+    """Return Welch's t test of two independent arms with their own variances; R: t.test(candidate, baseline).
 
     When neither arm varies the status is "degenerate": p is 1 for equal arms and the exact permutation p,
     2 / C(n1 + n2, n1), for different ones, without an interval. Raises NotEnoughData below two values in
@@ -52,10 +52,10 @@ def student_t(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Student's t test of two independent arms with one pooled variance; R: t.test(..., var.equal=TRUE).
+    """Return Student's t test of two independent arms with one pooled variance; R: t.test(..., var.equal=TRUE).
 
-    Only for variances that are equal by design; otherwise `welch_t`, which also says what arms without variation give.
-    Raises NotEnoughData for an empty arm and below three values in all.
+    Use it only for variances that are equal by design, otherwise `welch_t`. Constant arms: see `welch_t`. Raises
+    NotEnoughData for an empty arm and below three values in all.
 
     >>> result = student_t([0.9, 0.7], [0.4, 0.5])
     >>> result.dof, round(result.p_value, 4)
@@ -69,6 +69,7 @@ def student_t(
     if is_constant(arms[0]) and is_constant(arms[1]):
         return without_variation("student t", arms, alternative)
     pooled = np.concatenate([arm - arm.mean() for arm in arms])
+    # Scaled before squaring: very small residuals would square to 0.
     size = float(np.abs(pooled).max())
     deviation = size * math.sqrt(float(np.square(pooled / size).sum()) / dof)
     return difference_of_means("student t", arms, deviation * math.sqrt(1 / n[0] + 1 / n[1]), dof, alternative, level)
@@ -77,7 +78,7 @@ def student_t(
 def difference_of_means(
     method: str, arms: tuple[Array, Array], se: float, dof: float, alternative: Alternative, level: float
 ) -> Significance:
-    """The t test of a difference of means whose standard error and degrees of freedom are known.
+    """Return the t test of a difference of means, from its standard error and degrees of freedom.
 
     >>> arms = np.array([0.9, 0.7]), np.array([0.4, 0.5])
     >>> round(difference_of_means("t", arms, 0.1, 2.0, "two-sided", 0.95).statistic, 4)
@@ -97,7 +98,7 @@ def difference_of_means(
 
 
 def without_variation(method: str, arms: tuple[Array, Array], alternative: Alternative) -> Significance:
-    """Two arms of which neither varies: the exact permutation p-value, and no interval.
+    """Return the result for two constant arms: the exact permutation p-value, and no interval.
 
     >>> without_variation("t", (np.ones(4), np.zeros(5)), "two-sided").status
     'degenerate'
@@ -110,7 +111,7 @@ def without_variation(method: str, arms: tuple[Array, Array], alternative: Alter
         estimate=estimate,
         n=n,
         status="degenerate",
-        note="neither arm varies: the p-value is the permutation one, and there is no standard error for an interval",
+        note="neither arm varies: the p-value is the permutation one, and an interval does not exist",
     )
 
 

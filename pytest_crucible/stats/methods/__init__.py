@@ -1,1 +1,1 @@
-"""The methods of the decision table, brought to two shapes: one that gives an interval, one a bound."""
+"""The methods of the decision table with two signatures: one returns an interval, one a bound."""

@@ -1,4 +1,4 @@
-"""Pairs: treatment - control with an interval and the p-value that belongs to it, and one-sided bounds for margins.
+"""Methods for pairs: candidate - baseline with interval and p-value, and one-sided bounds for margins.
 
 One-sided alternatives give intervals of which one end is infinite.
 """
@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.declared import Arms, Observed
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import Alternative, Side, is_constant, is_finite_range
+from pytest_crucible.stats.inputs import Arms, Observed
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
 from pytest_crucible.stats.means.point_mass import point_mass_p_value
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.methods import one_arm
-from pytest_crucible.stats.observations import Alternative, Side, is_constant, is_finite_range
 from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_interval, tango_p_value, tango_statistic
+from pytest_crucible.stats.results import Significance
 
 
 def tango_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    seen = differences(arms)
-    gained, lost = _discordant(seen)
-    n, two_sided = seen.values.size, alternative == "two-sided"
+    observed = differences(arms)
+    gained, lost = _discordant(observed)
+    n, two_sided = observed.values.size, alternative == "two-sided"
+    # Each end of a two-sided interval at 2 level - 1 is a one-sided bound at `level`.
     interval = tango_interval(gained, lost, n, level=level if two_sided else 2 * level - 1)
     low = -math.inf if alternative == "less" else interval.low
     high = math.inf if alternative == "greater" else interval.high
@@ -33,26 +34,26 @@ def tango_test(arms: Arms, level: float, alternative: Alternative = "two-sided")
         interval=Interval(low=low, high=high, level=level, method="tango"),
         p_value=tango_p_value(gained, lost, n, alternative=alternative),
         p_exact=mcnemar_exact(gained, lost) if two_sided else None,
-        estimate=seen.mean,
+        estimate=observed.mean,
     )
 
 
 def paired_t_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    seen = differences(arms)
-    result = paired_t(seen.values, alternative=alternative, level=level, bounds=seen.bounds)
-    if is_constant(seen.values):
+    observed = differences(arms)
+    result = paired_t(observed.values, alternative=alternative, level=level, bounds=observed.bounds)
+    if is_constant(observed.values):
         flipped = 1.0 if result.p_value is None else result.p_value
-        return _constant(seen, float(seen.values[0]), seen.values.size, result.interval, flipped, level)
+        return _constant(observed, float(observed.values[0]), observed.values.size, result.interval, flipped, level)
     return result
 
 
 def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    seen = differences(arms)
-    mean = clustered_mean(seen.values, seen.labels)
-    interval = clustered_interval(mean, level=level, bounds=seen.bounds, alternative=alternative)
+    observed = differences(arms)
+    mean = clustered_mean(observed.values, observed.labels)
+    interval = clustered_interval(mean, level=level, bounds=observed.bounds, alternative=alternative)
     p_value = clustered_p_value(mean, alternative=alternative)
     if mean.se == 0:
-        return _constant(seen, mean.estimate, mean.clusters, interval, p_value, level)
+        return _constant(observed, mean.estimate, mean.clusters, interval, p_value, level)
     return Significance(
         method="cr2",
         statistic=mean.estimate / mean.se,
@@ -65,18 +66,19 @@ def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -
 
 
 def _constant(
-    seen: Observed, difference: float, n: int, interval: Interval | None, flipped: float, level: float
+    observed: Observed, difference: float, n: int, interval: Interval | None, flipped: float, level: float
 ) -> Significance:
-    """Equal differences: the sign-flip p knows nothing of the bounds and can contradict the point-mass interval.
+    """Return the result for equal differences, with an interval and a p-value that agree.
 
-    Each end of that interval alone errs in up to 1 - level, so it serves one-sided alternatives as it is.
-
-    So the p-value is the larger of the sign-flip and the point-mass one, and an interval that excludes 0 although the
-    p-value is not small is extended to 0. Both only become more careful; the sign-flip p remains as `p_exact`.
+    The sign-flip p-value does not use the bounds and can contradict the point-mass interval. So the p-value is the larger
+    of the sign-flip and the point-mass one, and an interval that excludes 0 although p is not small is extended to 0.
+    Both become more conservative only; the sign-flip p-value remains as `p_exact`. Each end of the interval alone errs in
+    up to 1 - level, so it also serves one-sided alternatives.
     """
     p_value = flipped
-    if interval is not None and is_finite_range(seen.bounds):
-        p_value = max(flipped, point_mass_p_value(difference, n, bounds=seen.bounds))
+    if interval is not None and is_finite_range(observed.bounds):
+        # The larger of the two valid p-values is valid, and agrees with the interval below.
+        p_value = max(flipped, point_mass_p_value(difference, n, bounds=observed.bounds))
         if p_value >= 1 - level:
             low, high = min(interval.low, 0.0), max(interval.high, 0.0)
             interval = Interval(low=low, high=high, level=level, method=interval.method)
@@ -95,9 +97,9 @@ def _constant(
 
 
 def tango_side(arms: Arms, alpha: float, side: Side) -> float:
-    seen = differences(arms)
-    gained, lost = _discordant(seen)
-    interval = tango_interval(gained, lost, seen.values.size, level=1 - 2 * alpha)
+    observed = differences(arms)
+    gained, lost = _discordant(observed)
+    interval = tango_interval(gained, lost, observed.values.size, level=1 - 2 * alpha)
     return interval.low if side == "lower" else interval.high
 
 
@@ -126,7 +128,8 @@ def differences(arms: Arms) -> Observed:
     return arms.differences
 
 
-def _discordant(seen: Observed) -> tuple[int, int]:
-    if seen.values.size < 2:
-        raise NotEnoughData(f"{counted(seen.values.size, 'pair')}: a comparison needs at least 2")
-    return int((seen.values > 0).sum()), int((seen.values < 0).sum())
+def _discordant(observed: Observed) -> tuple[int, int]:
+    # One pair has a Tango interval, but it is nearly [-1, 1] and would only look like a result.
+    if observed.values.size < 2:
+        raise NotEnoughData(f"{quantity(observed.values.size, 'pair')}: a comparison needs at least 2")
+    return int((observed.values > 0).sum()), int((observed.values < 0).sum())

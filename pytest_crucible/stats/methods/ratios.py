@@ -1,18 +1,20 @@
-"""Ratios of geometric means: the comparisons of pairs and of two arms on logarithms, and back."""
+"""Methods for ratios of geometric means: pairs and independent arms are compared on logarithms."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.stats.answers import Significance
+from pytest_crucible.stats.arrays import Alternative, Array
 from pytest_crucible.stats.counts.ratios import as_ratio, geometric_mean_ratio_paired, geometric_mean_ratio_welch
-from pytest_crucible.stats.declared import OPEN, Arms, declared_arms, declared_pairs
+from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs
 from pytest_crucible.stats.methods import pairs, two_arms
-from pytest_crucible.stats.observations import Alternative, Array
+from pytest_crucible.stats.results import Significance
 
 
 def paired_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    return geometric_mean_ratio_paired(arms.treatment.values, arms.control.values, alternative=alternative, level=level)
+    return geometric_mean_ratio_paired(
+        arms.candidate.values, arms.baseline.values, alternative=alternative, level=level
+    )
 
 
 def clustered_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
@@ -20,7 +22,7 @@ def clustered_logs(arms: Arms, level: float, alternative: Alternative = "two-sid
 
 
 def welch_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    return geometric_mean_ratio_welch(arms.treatment.values, arms.control.values, alternative=alternative, level=level)
+    return geometric_mean_ratio_welch(arms.candidate.values, arms.baseline.values, alternative=alternative, level=level)
 
 
 def clustered_logs_of_two_arms(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
@@ -28,25 +30,26 @@ def clustered_logs_of_two_arms(arms: Arms, level: float, alternative: Alternativ
 
 
 def logarithms(arms: Arms) -> Arms:
-    """The same arms on the scale on which a ratio is a difference. Raises ValueError, with the count, for values of 0."""
+    """Return the arms on the log scale, where a ratio is a difference. Raises ValueError, with the count, for 0."""
     check_positive(arms)
-    ours, theirs, labels = np.log(arms.treatment.values), np.log(arms.control.values), arms.treatment.clusters
+    candidate, baseline, labels = np.log(arms.candidate.values), np.log(arms.baseline.values), arms.candidate.clusters
     if arms.differences is not None:
-        return declared_pairs(ours, theirs, kind="unbounded", bounds=OPEN, clusters=labels)
-    both = None if labels is None else (labels, arms.control.labels)
-    return declared_arms(ours, theirs, kind="unbounded", bounds=OPEN, clusters=both)
+        return declare_pairs(candidate, baseline, kind="unbounded", bounds=OPEN, clusters=labels)
+    # Labels of independent arms stay paired with their own arm.
+    both_labels = None if labels is None else (labels, arms.baseline.labels)
+    return declare_arms(candidate, baseline, kind="unbounded", bounds=OPEN, clusters=both_labels)
 
 
 def check_positive(arms: Arms) -> None:
-    """Raise ValueError, with the count, where a logarithm does not exist."""
-    values = np.concatenate((arms.treatment.values, arms.control.values))
+    """Raise ValueError, with the count, for values that have no logarithm."""
+    values = np.concatenate((arms.candidate.values, arms.baseline.values))
     without = int((values <= 0).sum())
     if without:
         raise ValueError(f"a ratio of geometric means needs positive values: {without} of {values.size} are not")
 
 
 def geometric_mean(values: Array) -> float | None:
-    """exp(mean(log)); None when a value is not above 0.
+    """Return exp(mean(log)); None when a value is not above 0.
 
     >>> round(geometric_mean(np.array([1.0, 4.0])), 6)
     2.0

@@ -1,18 +1,18 @@
-"""Two independent arms: treatment - control with an interval and its p-value, and one-sided bounds for margins."""
+"""Methods for independent arms: candidate - baseline with interval and p-value, and one-sided bounds for margins."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.declared import Arms
+from pytest_crucible.stats.arrays import Alternative, Side
+from pytest_crucible.stats.inputs import Arms
 from pytest_crucible.stats.means.augmented import augmented_welch_bound
 from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
 from pytest_crucible.stats.means.two_samples import welch_t
-from pytest_crucible.stats.observations import Alternative, Side
 from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.two import compare_proportions
+from pytest_crucible.stats.results import Significance
 
 
 def score_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
@@ -20,13 +20,13 @@ def score_test(arms: Arms, level: float, alternative: Alternative = "two-sided")
 
 
 def welch_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    found = welch_t(arms.treatment.values, arms.control.values, alternative=alternative, level=level)
-    return found if found.interval else replace(found, note="neither arm varies, so that there is no standard error")
+    result = welch_t(arms.candidate.values, arms.baseline.values, alternative=alternative, level=level)
+    return result if result.interval else replace(result, note="neither arm varies, so the standard error is 0")
 
 
 def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    ours, theirs = arms.treatment, arms.control
-    values, labels = (ours.values, theirs.values), (ours.labels, theirs.labels)
+    candidate, baseline = arms.candidate, arms.baseline
+    values, labels = (candidate.values, baseline.values), (candidate.labels, baseline.labels)
     return clustered_arms(*values, *labels, alternative=alternative, level=level)
 
 
@@ -34,24 +34,32 @@ def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -
 
 
 def score_side(arms: Arms, alpha: float, side: Side) -> float | None:
-    """The more careful of the score bounds with and without skewness correction.
+    """Return the more conservative of the score bounds with and without skewness correction.
 
-    Beside a control that is always right the corrected one passes a candidate at the margin in up to 11 %, beside arms of
-    unequal sizes the plain one (Miettinen & Nurminen 1985) errs more; together they err in at most 8 %, from n=20 on 7 %.
+    When the baseline is always right, the corrected bound passes a candidate at the margin in up to 11 % of runs; when the
+    arms have unequal sizes, the plain one (Miettinen & Nurminen 1985) errs more. The more conservative of the two errs in
+    at most 8 %, from n=20 on in 7 %.
     """
+    # Each end of a two-sided interval at 1 - 2 alpha is a one-sided bound at alpha.
     ends = [score_interval(*_counts(arms), level=1 - 2 * alpha, skewness=skewness) for skewness in (True, False)]
-    return min(one.low for one in ends) if side == "lower" else max(one.high for one in ends)
+    return min(end.low for end in ends) if side == "lower" else max(end.high for end in ends)
 
 
 def augmented_welch_side(arms: Arms, alpha: float, side: Side) -> float:
-    ours, theirs = arms.treatment, arms.control
-    return augmented_welch_bound(ours.values, theirs.values, bounds=ours.bounds, alpha=alpha, side=side)
+    candidate, baseline = arms.candidate, arms.baseline
+    return augmented_welch_bound(candidate.values, baseline.values, bounds=candidate.bounds, alpha=alpha, side=side)
 
 
 def augmented_cr2_side(arms: Arms, alpha: float, side: Side) -> float:
-    ours, theirs = arms.treatment, arms.control
+    candidate, baseline = arms.candidate, arms.baseline
     return augmented_clustered_arms_bound(
-        ours.values, theirs.values, ours.labels, theirs.labels, bounds=ours.bounds, alpha=alpha, side=side
+        candidate.values,
+        baseline.values,
+        candidate.labels,
+        baseline.labels,
+        bounds=candidate.bounds,
+        alpha=alpha,
+        side=side,
     )
 
 
@@ -70,5 +78,5 @@ def _end(interval: Interval | None, side: Side) -> float | None:
 
 
 def _counts(arms: Arms) -> tuple[int, int, int, int]:
-    ours, theirs = arms.treatment.values, arms.control.values
-    return int(ours.sum()), ours.size, int(theirs.sum()), theirs.size
+    candidate, baseline = arms.candidate.values, arms.baseline.values
+    return int(candidate.sum()), candidate.size, int(baseline.sum()), baseline.size

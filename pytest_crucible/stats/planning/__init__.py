@@ -1,1 +1,1 @@
-"""How many samples a question needs, and what a number of samples can detect."""
+"""Sample sizes, power and smallest detectable effects."""

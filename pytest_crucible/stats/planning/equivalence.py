@@ -1,8 +1,8 @@
-"""Are two arms equal up to declared margins? Two one-sided tests (TOST, Schuirmann 1987).
+"""Equivalence tests: two one-sided tests (TOST, Schuirmann 1987) against declared margins.
 
-Equivalence is shown when both tests reject at alpha, which is when the interval at 1 - 2 alpha lies between the margins:
-the p-value is the larger of the two. A large p-value of a test for a difference shows nothing of the kind. The one-sided
-half of it is in `noninferiority`.
+Equivalence is proven when both tests reject at alpha, which is when the interval at level 1 - 2 alpha lies between the
+margins. The p-value is the larger of the two. A large p-value of a test for a difference proves nothing of the kind.
+The one-sided half is in `noninferiority`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,27 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Status
-from pytest_crucible.stats.means.moments import enough, two_arms
-from pytest_crucible.stats.means.student import difference_bounds, pairs
-from pytest_crucible.stats.observations import Range
-from pytest_crucible.stats.planning.margins import FLAT, Located, check_margins, locate_difference, locate_mean
+from pytest_crucible.records.number_format import p_equals, with_interval, with_note
+from pytest_crucible.stats.arrays import Range
+from pytest_crucible.stats.means.moments import check_enough, two_arms
+from pytest_crucible.stats.means.student import bounds_of_difference, paired_differences
+from pytest_crucible.stats.planning.margins import (
+    NO_VARIATION,
+    LocatedMean,
+    check_margins,
+    locate_difference,
+    locate_mean,
+)
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_statistic
 from pytest_crucible.stats.proportions.score import score_interval, score_statistic
+from pytest_crucible.stats.results import Status
 from pytest_crucible.stats.tails import normal_p_value, t_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalence:
-    """Whether a value lies between two margins. None where the data do not say."""
+    """The result of an equivalence test. `equivalent` and the p-values are None where the data do not decide."""
 
     method: str
     estimate: float | None
@@ -34,16 +40,16 @@ class Equivalence:
     high: float
     """The upper margin."""
     statistic_low: float | None
-    """Of "the true value is at most `low`"; large when the data lie above."""
+    """The statistic against "the true value is at most `low`"; large when the data lie above."""
     statistic_high: float | None
-    """Of "the true value is at least `high`"; very negative when the data lie below."""
+    """The statistic against "the true value is at least `high`"; very negative when the data lie below."""
     p_low: float | None
     p_high: float | None
     p_value: float | None
     """The larger of the two."""
     dof: tuple[float, ...]
     interval: Interval | None
-    """At level 1 - 2 alpha: inside the margins exactly when `equivalent`."""
+    """At level 1 - 2 alpha; it lies inside the margins exactly when `equivalent` is True."""
     equivalent: bool | None
     alpha: float
     n: tuple[int, ...]
@@ -52,27 +58,28 @@ class Equivalence:
 
     def __str__(self) -> str:
         state = {True: "yes", False: "no", None: "unknown"}[self.equivalent]
-        shown = (
+        summary = (
             f"{with_interval(self.estimate, self.interval, sign=True)}, between {self.low:g} and {self.high:g}: {state}"
         )
         n = " + ".join(f"{n:,}" for n in self.n)
-        return noted(f"{shown}, {p_equals(self.p_value)}, n={n} ({self.method})", self.note)
+        return with_note(f"{summary}, {p_equals(self.p_value)}, n={n} ({self.method})", self.note)
 
 
 def tost_one_sample(
     values: npt.ArrayLike, *, low: float, high: float, alpha: float = 0.05, bounds: Range | None = None
 ) -> Equivalence:
-    """Is the mean between `low` and `high`? R: t.test(x, mu=low, alternative="greater") and mu=high, "less".
+    """Test whether a mean lies between `low` and `high`.
 
-    With the `bounds` of the values it is the augmented t, which also counts what was not seen and is the one for gates.
-    Without them, values that are all equal decide nothing. Raises ValueError unless low < high and 0 < alpha < 0.5,
-    NotEnoughData below two values.
+    R: t.test(x, mu=low, alternative="greater") and t.test(x, mu=high, alternative="less"). Given the `bounds` of the
+    values it is the augmented t test, which allows for values that were not observed: use it for gates. Without bounds,
+    values that are all equal decide nothing. Raises ValueError unless low < high and 0 < alpha < 0.5, NotEnoughData
+    below two values.
 
     >>> result = tost_one_sample([0.2, -0.1, 0.1, 0.0, 0.05], low=-0.3, high=0.3)
     >>> round(result.p_value, 4), result.equivalent
     (0.0037, True)
     """
-    return _by_t(locate_mean(enough(values), bounds, "one-sample t"), low, high, alpha)
+    return _by_t(locate_mean(check_enough(values), bounds, "one-sample t"), low, high, alpha)
 
 
 def tost_paired(
@@ -84,16 +91,17 @@ def tost_paired(
     alpha: float = 0.05,
     bounds: Range | None = None,
 ) -> Equivalence:
-    """Is the mean of candidate - baseline over pairs between `low` and `high`? R: t.test(x, y, paired=TRUE, mu=low).
+    """Test whether the mean of candidate - baseline over pairs lies between `low` and `high`.
 
-    `bounds` are those of the scores; with them it is the augmented t. See `tost_one_sample`.
+    R: t.test(x, y, paired=TRUE, mu=low). `bounds` are those of the scores; with them it is the augmented t test. See
+    `tost_one_sample`.
 
     >>> result = tost_paired([0.9, 0.7, 0.8, 0.6], [0.8, 0.7, 0.9, 0.65], low=-0.2, high=0.2)
     >>> round(result.p_value, 4), round(result.interval.low, 4), result.equivalent
     (0.0109, -0.113, True)
     """
-    differences = enough(pairs(candidate, baseline))
-    return _by_t(locate_mean(differences, difference_bounds(bounds), "paired t"), low, high, alpha)
+    differences = check_enough(paired_differences(candidate, baseline))
+    return _by_t(locate_mean(differences, bounds_of_difference(bounds), "paired t"), low, high, alpha)
 
 
 def tost_welch(
@@ -105,9 +113,10 @@ def tost_welch(
     alpha: float = 0.05,
     bounds: Range | None = None,
 ) -> Equivalence:
-    """Is the difference of two independent means between `low` and `high`? R: t.test(x, y, mu=low).
+    """Test whether the difference of two independent means lies between `low` and `high`.
 
-    `bounds` are those of the scores; with them it is the augmented Welch t. See `tost_one_sample`.
+    R: t.test(x, y, mu=low). `bounds` are those of the scores; with them it is the augmented Welch t test. See
+    `tost_one_sample`.
 
     >>> result = tost_welch([0.9, 0.7, 0.8, 0.6], [0.8, 0.7, 0.9, 0.65, 0.75], low=-0.3, high=0.3)
     >>> round(result.p_value, 4), result.equivalent
@@ -119,10 +128,10 @@ def tost_welch(
 def tost_paired_proportions(
     gained: int, lost: int, n: int, *, low: float, high: float, alpha: float = 0.05
 ) -> Equivalence:
-    """Is the difference of paired proportions between `low` and `high`? Tango's (1998) score test at each margin.
+    """Test whether the difference of paired proportions lies between `low` and `high`.
 
-    `gained` pairs have only the candidate right, `lost` only the baseline; see `count_discordant`. Raises ValueError
-    for margins outside [-1, 1].
+    Tango's (1998) score test at each margin. `gained` pairs have only the candidate right, `lost` only the baseline;
+    see `count_discordant`. Raises ValueError for margins outside [-1, 1].
 
     >>> result = tost_paired_proportions(6, 4, 200, low=-0.05, high=0.05)
     >>> round(result.p_value, 4), result.equivalent
@@ -130,6 +139,7 @@ def tost_paired_proportions(
     """
     check_margins(low, high, alpha)
     statistics = (tango_statistic(gained, lost, n, low), tango_statistic(gained, lost, n, high)) if n else None
+    # Two tests at alpha each correspond to one interval at 1 - 2 alpha, not 1 - alpha.
     interval = tango_interval(gained, lost, n, level=1 - 2 * alpha)
     estimate = (gained - lost) / n if n else None
     return _by_score("tost, tango", statistics, estimate, interval, low, high, alpha, (n,))
@@ -138,7 +148,7 @@ def tost_paired_proportions(
 def tost_proportions(
     x1: int, n1: int, x2: int, n2: int, *, low: float, high: float, alpha: float = 0.05, skewness: bool = True
 ) -> Equivalence:
-    """Is the difference of two independent proportions, x1/n1 - x2/n2, between `low` and `high`?
+    """Test whether the difference of independent proportions, x1/n1 - x2/n2, lies between `low` and `high`.
 
     Score tests at each margin (Farrington & Manning 1990; Miettinen & Nurminen 1985), with Laud's (2017) skewness
     correction unless it is switched off. An empty arm decides nothing.
@@ -156,13 +166,13 @@ def tost_proportions(
     return _by_score(f"tost, {interval.method}", statistics, estimate, interval, low, high, alpha, (n1, n2))
 
 
-def _by_t(located: Located, low: float, high: float, alpha: float) -> Equivalence:
+def _by_t(located: LocatedMean, low: float, high: float, alpha: float) -> Equivalence:
     check_margins(low, high, alpha)
     at_low, at_high = located.statistic(low), located.statistic(high)
     p_low = None if at_low is None else t_p_value(at_low, located.dof, "greater")
     p_high = None if at_high is None else t_p_value(at_high, located.dof, "less")
     p_value = None if p_low is None or p_high is None else max(p_low, p_high)
-    flat = p_value is None
+    undecided = p_value is None
     return Equivalence(
         method=f"tost, {located.method}",
         estimate=located.estimate,
@@ -173,13 +183,13 @@ def _by_t(located: Located, low: float, high: float, alpha: float) -> Equivalenc
         p_low=p_low,
         p_high=p_high,
         p_value=p_value,
-        dof=() if flat else (located.dof,),
+        dof=() if undecided else (located.dof,),
         interval=located.interval(alpha),
         equivalent=None if p_value is None else p_value < alpha,
         alpha=alpha,
         n=located.n,
-        status="degenerate" if flat else "ok",
-        note=FLAT if flat else "",
+        status="degenerate" if undecided else "ok",
+        note=NO_VARIATION if undecided else "",
     )
 
 
@@ -213,5 +223,5 @@ def _by_score(
         alpha=alpha,
         n=n,
         status="ok" if statistics else "insufficient_data",
-        note="" if statistics else "no values: nothing can be decided",
+        note="" if statistics else "an arm has no values: equivalence cannot be decided",
     )

@@ -1,18 +1,17 @@
-"""Power, samples and smallest detectable effect of one-way ANOVA and of chi-square tests: exact, noncentral F and
-chi-square.
+"""Power and sample size of one-way ANOVA and chi-square tests, exact by noncentral F and chi-square.
 
-Cohen's f is the standard deviation of the arms' means in standard deviations of the values; his w is the root of the
-sum of (p1 - p0)^2 / p0 over the cells.
+Cohen's f is the standard deviation of the arms' means in standard deviations of the values; Cohen's w is the root of
+the sum of (p1 - p0)^2 / p0 over the cells.
 """
 
 from __future__ import annotations
 
 from scipy.special import betainccinv, betaincinv, chdtri
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
-from pytest_crucible.stats.observations import check_share
-from pytest_crucible.stats.planning.noncentral import noncentral_chi2_above, noncentral_f_above
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.planning.noncentral_tails import noncentral_chi2_above, noncentral_f_above
 from pytest_crucible.stats.planning.roots import (
     NEVER,
     SampleSize,
@@ -24,9 +23,9 @@ from pytest_crucible.stats.planning.roots import (
 
 
 def power_anova(n: float, arms: int, effect: float, *, alpha: float = 0.05) -> float:
-    """Chance that one-way ANOVA finds Cohen's f with n values in each arm; R: pwr::pwr.anova.test(k, n, f).
+    """Return the power of one-way ANOVA at Cohen's f with n values in each arm.
 
-    Alpha at no effect. Raises NotEnoughData below two values in each arm.
+    R: pwr::pwr.anova.test(k, n, f). The power is alpha at no effect. Raises NotEnoughData below two values in each arm.
 
     >>> round(power_anova(53, 3, 0.25), 7)
     0.8048873
@@ -38,18 +37,21 @@ def power_anova(n: float, arms: int, effect: float, *, alpha: float = 0.05) -> f
 
 
 def samples_for_anova(arms: int, effect: float, *, alpha: float = 0.05, power: float = 0.8) -> SampleSize:
-    """Values in each arm that one-way ANOVA needs for Cohen's f; R: pwr::pwr.anova.test(k, f=, power=)$n.
+    """Return the number of values in each arm that one-way ANOVA needs at Cohen's f.
+
+    R: pwr::pwr.anova.test(k, f=, power=)$n.
 
     >>> samples_for_anova(3, 0.25).ceiling
     53
     """
     check_power(power, alpha)
     _check_anova(arms, effect)
+    # Below two values in each arm there is no residual variance.
     return sample_size(lambda n: _anova(n, arms, effect, alpha), power, fewest=2.0) if effect else NEVER
 
 
 def detectable_anova(n: float, arms: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest Cohen's f that one-way ANOVA detects with n values in each arm.
+    """Return the smallest Cohen's f that one-way ANOVA detects with n values in each arm.
 
     >>> round(detectable_anova(53, 3), 3)
     0.249
@@ -61,7 +63,9 @@ def detectable_anova(n: float, arms: int, *, alpha: float = 0.05, power: float =
 
 
 def power_chi2(n: float, effect: float, dof: float, *, alpha: float = 0.05) -> float:
-    """Chance that a chi-square test on n values in all finds Cohen's w; R: pwr::pwr.chisq.test(w, N, df).
+    """Return the power of a chi-square test at Cohen's w with n values in total.
+
+    R: pwr::pwr.chisq.test(w, N, df).
 
     >>> round(power_chi2(100, 0.3, 2), 7)
     0.7706831
@@ -69,12 +73,14 @@ def power_chi2(n: float, effect: float, dof: float, *, alpha: float = 0.05) -> f
     check_share(alpha, "alpha")
     _check_chi2(effect, dof)
     if not n >= 1:
-        raise NotEnoughData(f"{counted(n, 'value')}: a chi-square test needs at least 1")
+        raise NotEnoughData(f"{quantity(n, 'value')}: a chi-square test needs at least 1")
     return _chi2(n, effect, dof, alpha)
 
 
 def samples_for_chi2(effect: float, dof: float, *, alpha: float = 0.05, power: float = 0.8) -> SampleSize:
-    """Values in all that a chi-square test needs for Cohen's w; R: pwr::pwr.chisq.test(w, df=, power=)$N.
+    """Return the total number of values that a chi-square test needs at Cohen's w.
+
+    R: pwr::pwr.chisq.test(w, df=, power=)$N.
 
     >>> samples_for_chi2(0.3, 2).ceiling
     108
@@ -85,7 +91,7 @@ def samples_for_chi2(effect: float, dof: float, *, alpha: float = 0.05, power: f
 
 
 def detectable_chi2(n: float, dof: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest Cohen's w that a chi-square test on n values in all detects.
+    """Return the smallest Cohen's w that a chi-square test on n values in total detects.
 
     >>> round(detectable_chi2(108, 2), 3)
     0.299
@@ -93,35 +99,40 @@ def detectable_chi2(n: float, dof: float, *, alpha: float = 0.05, power: float =
     check_power(power, alpha)
     _check_chi2(0.0, dof)
     if not n >= 1:
-        raise NotEnoughData(f"{counted(n, 'value')}: a chi-square test needs at least 1")
+        raise NotEnoughData(f"{quantity(n, 'value')}: a chi-square test needs at least 1")
     return rising_root(lambda effect: _chi2(n, effect, dof, alpha) - power, 0.0)
 
 
 def _anova(n: float, arms: int, effect: float, alpha: float) -> float:
     numerator, denominator = arms - 1.0, arms * (n - 1.0)
-    # Both parts of the quotient from their own inverse: neither is 1 minus the other.
+    # The critical F is a ratio of a beta quantile and its complement. Each comes from its own inverse, because
+    # 1 - share would lose digits.
     share = float(betainccinv(numerator / 2, denominator / 2, alpha))
     rest = float(betaincinv(denominator / 2, numerator / 2, alpha))
     critical = share / rest * denominator / numerator
+    # Noncentrality k n f^2 (Cohen 1988, chapter 8).
     return noncentral_f_above(critical, numerator, denominator, arms * n * effect * effect)
 
 
 def _chi2(n: float, effect: float, dof: float, alpha: float) -> float:
+    # Noncentrality n w^2 (Cohen 1988, chapter 7).
     return noncentral_chi2_above(float(chdtri(dof, alpha)), dof, n * effect * effect)
 
 
 def _check_anova(arms: int, effect: float) -> None:
     check_effect(effect, "Cohen's f")
     if arms < 2 or effect < 0:
-        raise ValueError(f"wanted at least 2 arms and an effect of at least 0, not {arms} and {effect!r}")
+        raise ValueError(f"expected at least 2 arms and an effect of at least 0, not {arms} and {effect!r}")
 
 
 def _check_values(n: float) -> None:
     if not n >= 2:
-        raise NotEnoughData(f"{counted(n, 'value')} in each arm: ANOVA needs at least 2")
+        raise NotEnoughData(f"{quantity(n, 'value')} in each arm: ANOVA needs at least 2")
 
 
 def _check_chi2(effect: float, dof: float) -> None:
     check_effect(effect, "Cohen's w")
     if not dof > 0 or effect < 0:
-        raise ValueError(f"wanted positive degrees of freedom and an effect of at least 0, not {dof!r} and {effect!r}")
+        raise ValueError(
+            f"expected positive degrees of freedom and an effect of at least 0, not {dof!r} and {effect!r}"
+        )

@@ -1,4 +1,4 @@
-"""Power, samples and provable margin of a non-inferiority question: is the difference above -margin?"""
+"""Power, sample size and provable margin of a non-inferiority test."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 
 from scipy.special import ndtri
 
-from pytest_crucible.stats.observations import check_share
-from pytest_crucible.stats.planning.roots import check_effect, whole
+from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.planning.roots import check_effect, round_up
 from pytest_crucible.stats.planning.t_tests import detectable_t, power_t
 
 
@@ -20,7 +20,7 @@ def samples_for_margin(
     power: float = 0.8,
     pseudo: float = 0.0,
 ) -> int | None:
-    """Samples until a one-sided bound clears -margin with this power, if the true difference is `difference`.
+    """Return the samples needed for a one-sided bound to clear -margin, given the true `difference`.
 
     Normal approximation. `pseudo` is the sum of squares that an augmented bound adds by its pseudo-observations. None
     when the true difference is at or beyond the margin: more samples only prove that.
@@ -32,19 +32,20 @@ def samples_for_margin(
     check_share(power, "power")
     _check_deviation(deviation)
     distance = margin + difference
+    # A true difference at or beyond the margin is never proven inferior-free: more samples only prove the opposite.
     if distance <= 0:
         return None
-    # n = factor * (variance + pseudo / n), solved for n
-    factor = ((float(ndtri(power)) - float(ndtri(alpha))) / distance) ** 2
-    own = factor * deviation**2
-    return whole((own + math.sqrt(own**2 + 4 * factor * pseudo)) / 2)
+    # n = scale * (variance + pseudo / n), a quadratic in n: its positive root.
+    scale = ((float(ndtri(power)) - float(ndtri(alpha))) / distance) ** 2
+    plain = scale * deviation**2
+    return round_up((plain + math.sqrt(plain**2 + 4 * scale * pseudo)) / 2)
 
 
 def power_for_margin(n: int, margin: float, deviation: float, *, difference: float = 0.0, alpha: float = 0.05) -> float:
-    """Chance that a one-sided t bound from n pairs clears -margin; R: pwr::pwr.t.test(alternative="greater").
+    """Return the chance that a one-sided t bound from n pairs clears -margin.
 
-    Alpha when the true difference is -margin exactly. With a deviation of 0 it is 1 or 0. Raises NotEnoughData below
-    two pairs.
+    R: pwr::pwr.t.test(alternative="greater"). Alpha when the true difference is -margin exactly. With a deviation of 0
+    it is 1 or 0. Raises NotEnoughData below two pairs.
 
     >>> round(power_for_margin(396, 0.05, 0.4), 3)
     0.799
@@ -54,15 +55,16 @@ def power_for_margin(n: int, margin: float, deviation: float, *, difference: flo
     if deviation == 0:
         check_share(alpha, "alpha")
         return float(margin + difference > 0)
+    # Testing "difference > -margin" is a one-sided t test of an effect of margin + difference.
     return power_t(n, (margin + difference) / deviation, alpha=alpha, alternative="greater")
 
 
 def detectable_margin(
     n: int, deviation: float, *, difference: float = 0.0, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """Smallest margin that n pairs prove with this power, if the true difference is `difference`.
+    """Return the smallest margin that n pairs prove with this power, given the true `difference`.
 
-    For choosing n before a run. A margin itself is chosen by what a loss would cost, never by what n can prove.
+    Use it to choose n before a run. Choose the margin itself by the cost of a loss, never by what n can prove.
 
     >>> round(detectable_margin(400, 0.4), 4)
     0.0498
@@ -74,4 +76,4 @@ def detectable_margin(
 
 def _check_deviation(deviation: float) -> None:
     if not deviation >= 0:
-        raise ValueError(f"wanted a deviation of at least 0, not {deviation!r}")
+        raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")

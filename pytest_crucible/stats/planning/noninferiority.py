@@ -1,7 +1,7 @@
-"""Is the candidate not worse than the baseline by more than a declared margin? One-sided tests for gates.
+"""Non-inferiority tests: one-sided tests that the candidate is at most a declared margin worse.
 
-Non-inferiority is shown when the lower one-sided bound of candidate - baseline is above -margin. For a metric where
-less is better, swap the arms. With the bounds of the scores the means are tested by the augmented t: plain t lets a
+Non-inferiority is proven when the lower one-sided bound of candidate - baseline is above -margin. For a metric where
+less is better, swap the arms. Given the bounds of the scores, means are tested by the augmented t: plain t lets a
 candidate with rare disasters pass in 37 % of runs at n=20.
 """
 
@@ -11,31 +11,37 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Status
-from pytest_crucible.stats.means.moments import enough, two_arms
-from pytest_crucible.stats.means.student import difference_bounds, pairs
-from pytest_crucible.stats.observations import Range
-from pytest_crucible.stats.planning.margins import FLAT, Located, check_margin, locate_difference, locate_mean
+from pytest_crucible.records.number_format import p_equals, with_interval, with_note
+from pytest_crucible.stats.arrays import Range
+from pytest_crucible.stats.means.moments import check_enough, two_arms
+from pytest_crucible.stats.means.student import bounds_of_difference, paired_differences
+from pytest_crucible.stats.planning.margins import (
+    NO_VARIATION,
+    LocatedMean,
+    check_margin,
+    locate_difference,
+    locate_mean,
+)
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_statistic
 from pytest_crucible.stats.proportions.score import score_interval, score_statistic
+from pytest_crucible.stats.results import Status
 from pytest_crucible.stats.tails import normal_p_value, t_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonInferiority:
-    """Whether a difference lies above -margin. None where the data do not say."""
+    """The result of a non-inferiority test. `noninferior` and the p-value are None where the data do not decide."""
 
     method: str
     estimate: float | None
     margin: float
     statistic: float | None
-    """Of "the true difference is at most -margin"."""
+    """The statistic against "the true difference is at most -margin"."""
     p_value: float | None
     dof: tuple[float, ...]
     interval: Interval | None
-    """At level 1 - 2 alpha; its low end is the one-sided bound, above -margin exactly when `noninferior`."""
+    """At level 1 - 2 alpha. Its low end is the one-sided bound, above -margin exactly when `noninferior` is True."""
     noninferior: bool | None
     alpha: float
     n: tuple[int, ...]
@@ -44,9 +50,9 @@ class NonInferiority:
 
     def __str__(self) -> str:
         state = {True: "yes", False: "no", None: "unknown"}[self.noninferior]
-        shown = f"{with_interval(self.estimate, self.interval, sign=True)}, not worse by {self.margin:g}: {state}"
+        summary = f"{with_interval(self.estimate, self.interval, sign=True)}, not worse by {self.margin:g}: {state}"
         n = " + ".join(f"{n:,}" for n in self.n)
-        return noted(f"{shown}, {p_equals(self.p_value)}, n={n} ({self.method})", self.note)
+        return with_note(f"{summary}, {p_equals(self.p_value)}, n={n} ({self.method})", self.note)
 
 
 def noninferiority_paired(
@@ -57,17 +63,18 @@ def noninferiority_paired(
     alpha: float = 0.05,
     bounds: Range | None = None,
 ) -> NonInferiority:
-    """Is the mean of candidate - baseline over pairs above -margin? R: t.test(x, y, paired=TRUE, mu=-margin, "greater").
+    """Test whether the mean of candidate - baseline over pairs is above -margin.
 
-    With the `bounds` of the scores it is the augmented t; without, pairs that all differ equally decide nothing. Raises
-    ValueError for a negative margin and unless 0 < alpha < 0.5, NotEnoughData below two pairs.
+    R: t.test(x, y, paired=TRUE, mu=-margin, "greater"). Given the `bounds` of the scores it is the augmented t test;
+    without them, pairs that all differ equally decide nothing. Raises ValueError for a negative margin and unless 0 <
+    alpha < 0.5, NotEnoughData below two pairs.
 
     >>> result = noninferiority_paired([0.9, 0.7, 0.8, 0.6], [0.8, 0.7, 0.9, 0.65], margin=0.2)
     >>> round(result.p_value, 4), round(result.interval.low, 4), result.noninferior
     (0.0109, -0.113, True)
     """
-    differences = enough(pairs(candidate, baseline))
-    return _by_t(locate_mean(differences, difference_bounds(bounds), "paired t"), margin, alpha)
+    differences = check_enough(paired_differences(candidate, baseline))
+    return _by_t(locate_mean(differences, bounds_of_difference(bounds), "paired t"), margin, alpha)
 
 
 def noninferiority_welch(
@@ -78,9 +85,10 @@ def noninferiority_welch(
     alpha: float = 0.05,
     bounds: Range | None = None,
 ) -> NonInferiority:
-    """Is the difference of two independent means above -margin? R: t.test(x, y, mu=-margin, alternative="greater").
+    """Test whether the difference of two independent means is above -margin.
 
-    With the `bounds` of the scores it is the augmented Welch t. See `noninferiority_paired`.
+    R: t.test(x, y, mu=-margin, alternative="greater"). Given the `bounds` of the scores it is the augmented Welch t
+    test. See `noninferiority_paired`.
 
     >>> result = noninferiority_welch([0.9, 0.7, 0.8, 0.6], [0.8, 0.7, 0.9, 0.65, 0.75], margin=0.3)
     >>> round(result.p_value, 4), result.noninferior
@@ -92,7 +100,7 @@ def noninferiority_welch(
 def noninferiority_paired_proportions(
     gained: int, lost: int, n: int, *, margin: float, alpha: float = 0.05
 ) -> NonInferiority:
-    """Is the difference of paired proportions above -margin? Tango's (1998) score test.
+    """Test whether the difference of paired proportions is above -margin, by Tango's (1998) score test.
 
     `gained` pairs have only the candidate right, `lost` only the baseline; see `count_discordant`.
 
@@ -101,6 +109,7 @@ def noninferiority_paired_proportions(
     (0.0015, True)
     """
     check_margin(margin, alpha)
+    # The test runs at the margin, so the variance is the one that holds there, not at no difference.
     statistic = tango_statistic(gained, lost, n, -margin) if n else None
     interval = tango_interval(gained, lost, n, level=1 - 2 * alpha)
     return _by_score("tango", statistic, (gained - lost) / n if n else None, interval, margin, alpha, (n,))
@@ -109,7 +118,7 @@ def noninferiority_paired_proportions(
 def noninferiority_proportions(
     x1: int, n1: int, x2: int, n2: int, *, margin: float, alpha: float = 0.05, skewness: bool = True
 ) -> NonInferiority:
-    """Is the difference of two independent proportions, x1/n1 - x2/n2, above -margin?
+    """Test whether the difference of two independent proportions, x1/n1 - x2/n2, is above -margin.
 
     The score test at the margin (Farrington & Manning 1990; Miettinen & Nurminen 1985), with Laud's (2017) skewness
     correction unless it is switched off. An empty arm decides nothing.
@@ -125,24 +134,24 @@ def noninferiority_proportions(
     return _by_score(interval.method, statistic, estimate, interval, margin, alpha, (n1, n2))
 
 
-def _by_t(located: Located, margin: float, alpha: float) -> NonInferiority:
+def _by_t(located: LocatedMean, margin: float, alpha: float) -> NonInferiority:
     check_margin(margin, alpha)
     statistic = located.statistic(-margin)
     p_value = None if statistic is None else t_p_value(statistic, located.dof, "greater")
-    flat = p_value is None
+    undecided = p_value is None
     return NonInferiority(
         method=f"non-inferiority, {located.method}",
         estimate=located.estimate,
         margin=margin,
         statistic=statistic,
         p_value=p_value,
-        dof=() if flat else (located.dof,),
+        dof=() if undecided else (located.dof,),
         interval=located.interval(alpha),
         noninferior=None if p_value is None else p_value < alpha,
         alpha=alpha,
         n=located.n,
-        status="degenerate" if flat else "ok",
-        note=FLAT if flat else "",
+        status="degenerate" if undecided else "ok",
+        note=NO_VARIATION if undecided else "",
     )
 
 
@@ -168,5 +177,5 @@ def _by_score(
         alpha=alpha,
         n=n,
         status="ok" if p_value is not None else "insufficient_data",
-        note="" if p_value is not None else "no values: nothing can be decided",
+        note="" if p_value is not None else "an arm has no values: non-inferiority cannot be decided",
     )

@@ -1,4 +1,4 @@
-"""How many samples it would take to prove a target, if the rate or mean seen so far is the true one."""
+"""Sample sizes that would prove a target, assuming that the observed rate or mean is the true one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 
 from scipy.special import stdtrit
 
-from pytest_crucible.stats.observations import Side, check_share, check_side
-from pytest_crucible.stats.planning.roots import first_whole, whole
+from pytest_crucible.stats.arrays import Side, check_share, check_side
+from pytest_crucible.stats.planning.roots import round_up, smallest_integer
 from pytest_crucible.stats.proportions.one import beta_bound
 
 
 def samples_to_prove_proportion(rate: float, target: float, *, alpha: float = 0.05, side: Side = "lower") -> int | None:
-    """About how many samples until the Clopper-Pearson bound at this rate clears the target.
+    """Return about how many samples the Clopper-Pearson bound needs to clear the target at this rate.
 
-    `lower` proves "at least target", `upper` "at most". None when the rate is not beyond the target on that side.
-    About, because a rate between two counts is used as it is.
+    `lower` proves "at least target", `upper` "at most". None when the rate is not beyond the target on that side. The
+    number is approximate because a rate between two counts is used as it is.
 
     >>> samples_to_prove_proportion(1.0, 0.95)
     59
@@ -27,33 +27,36 @@ def samples_to_prove_proportion(rate: float, target: float, *, alpha: float = 0.
     if (rate <= target) if side == "lower" else (rate >= target):
         return None
     sign = 1 if side == "lower" else -1
-    return first_whole(lambda n: sign * (beta_bound(rate * n, n, alpha=alpha, side=side) - target) >= 0, 1)
+    # `beta_bound` accepts fractional counts, so the bound moves smoothly with n and the search by halving is safe.
+    return smallest_integer(lambda n: sign * (beta_bound(rate * n, n, alpha=alpha, side=side) - target) >= 0, 1)
 
 
 def samples_to_prove_mean(mean: float, deviation: float, target: float, *, alpha: float = 0.05) -> int | None:
-    """About how many samples until the one-sided t bound at this mean and standard deviation clears the target.
+    """Return about how many samples the one-sided t bound needs to clear the target at this mean.
 
-    On whichever side of the target the mean lies. None when it lies on the target, or when a deviation of 0 leaves no
-    way to say.
+    The bound is on whichever side of the target the mean lies. None when the mean equals the target, and when the
+    deviation is 0.
 
     >>> samples_to_prove_mean(0.82, 0.2, 0.8)
     273
     """
     check_share(alpha, "alpha")
     if not deviation >= 0:
-        raise ValueError(f"wanted a deviation of at least 0, not {deviation!r}")
+        raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
     distance = abs(mean - target)
     if distance == 0 or deviation == 0:
         return None
-    return first_whole(lambda n: -float(stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2)
+    return smallest_integer(lambda n: -float(stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2)
 
 
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
-    """Samples without a single failure that prove a failure rate of at most `limit` (the rule of three).
+    """Return how many samples without a failure prove a failure rate of at most `limit`.
+
+    The exact form of the rule of three: (1 - limit)^n <= alpha (Hanley & Lippman-Hand 1983).
 
     >>> [samples_for_zero(limit) for limit in (0.05, 0.02, 0.01)]
     [59, 149, 299]
     """
     check_share(alpha, "alpha")
     check_share(limit, "limit")
-    return whole(math.log(alpha) / math.log1p(-limit))
+    return round_up(math.log(alpha) / math.log1p(-limit))

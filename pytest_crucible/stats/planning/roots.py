@@ -1,4 +1,4 @@
-"""Where a rising curve of power meets the power that is wanted: by a real number, or by a whole one."""
+"""Root finding for power curves: the real or whole number at which rising power reaches its target."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.numerals import number
-from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
+from pytest_crucible.records.number_format import number
+from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
 
+# No realistic run is larger; beyond it a whole number of samples is reported as None.
 MOST_SAMPLES = 10**9
-"""Nobody asks a model more often; beyond it a whole number of samples is None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSize:
-    """How many samples a question needs: of each arm, unless the function says otherwise."""
+    """A required sample size: of each arm, unless the function says otherwise."""
 
     n: float
     """As a real number, for comparing designs; infinite when no number is enough."""
@@ -30,20 +30,23 @@ class SampleSize:
         return f"n={self.ceiling:,}, power {number(self.power)}"
 
 
+# The sample size of an effect that no number of samples detects.
 NEVER = SampleSize(n=math.inf, ceiling=None, power=None)
-"""The answer to "how many samples show no effect at all?"."""
 
 
 def check_power(power: float, alpha: float) -> None:
-    """Raise ValueError unless 0 < alpha < power < 1: below alpha there is nothing to plan."""
+    """Raise ValueError unless 0 < alpha < power < 1.
+
+    A power of alpha or less needs no samples: there is nothing to plan.
+    """
     check_share(alpha, "alpha")
     check_share(power, "power")
     if power <= alpha:
-        raise ValueError(f"wanted a power above alpha, not {power!r} at alpha {alpha!r}")
+        raise ValueError(f"power must be above alpha, not {power!r} at alpha {alpha!r}")
 
 
 def toward(effect: float, alternative: Alternative) -> float:
-    """The effect as seen from the side where it is looked for: positive where the test can find it."""
+    """Return the effect measured towards the alternative: positive on the side that the test can detect."""
     check_alternative(alternative)
     if alternative == "two-sided":
         return abs(effect)
@@ -57,19 +60,26 @@ def check_effect(value: float, name: str) -> None:
 
 
 def sample_size(power_of: Callable[[float], float], power: float, *, fewest: float) -> SampleSize:
-    """The smallest n from `fewest` on whose power, which rises with n, is the wanted one."""
+    """Return the smallest n from `fewest` on at which rising power reaches the target."""
     n = rising_root(lambda n: power_of(n) - power, fewest)
-    ceiling = whole(n)
+    ceiling = round_up(n)
     return SampleSize(n=n, ceiling=ceiling, power=power_of(ceiling))
 
 
-def whole(n: float) -> int:
-    """The next whole number, at least 1; a number that is whole but for rounding stays."""
+def round_up(n: float) -> int:
+    """Return n rounded up to a whole number, at least 1.
+
+    A number that is whole except for rounding error stays as it is.
+    """
+    # The factor absorbs the rounding of the root, so that 64.00000000001 stays 64.
     return max(math.ceil(n * (1 - 1e-12)), 1)
 
 
-def first_whole(proves: Callable[[int], bool], fewest: int) -> int | None:
-    """The smallest whole n from `fewest` on that proves it: doubling, then halving. None beyond MOST_SAMPLES."""
+def smallest_integer(proves: Callable[[int], bool], fewest: int) -> int | None:
+    """Return the smallest whole n from `fewest` on for which `proves` holds; None beyond MOST_SAMPLES.
+
+    Doubles, then halves.
+    """
     high = fewest
     while not proves(high):
         high *= 2
@@ -83,29 +93,32 @@ def first_whole(proves: Callable[[int], bool], fewest: int) -> int | None:
 
 
 def rising_root(function: Callable[[float], float], low: float, *, most: float = math.inf) -> float:
-    """Where a rising function becomes 0, from `low` on: `low` itself when it is not negative there.
+    """Return the zero of a rising function from `low` on; `low` itself when the function is not negative there.
 
-    The bracket is found by doubling, up to `most`, which is the answer where the function is still negative there.
+    The bracket is found by doubling, up to `most`, which is returned where the function is still negative there.
 
     >>> round(rising_root(lambda x: x * x - 2, 0.0), 12)
     1.414213562373
     """
-    value = function(low)
-    if value >= 0:
+    at_low = function(low)
+    if at_low >= 0:
         return low
     high = min(2 * low or 1.0, most)
-    while (above := function(high)) < 0:
+    while (at_high := function(high)) < 0:
         if high >= most:
             return most
-        low, value, high = high, above, min(2 * high, most)
-    return _chandrupatla(function, low, value, high, above)
+        low, at_low, high = high, at_high, min(2 * high, most)
+    return _chandrupatla(function, low, at_low, high, at_high)
 
 
 def _chandrupatla(function: Callable[[float], float], a: float, at_a: float, b: float, at_b: float) -> float:
-    """Inverse quadratic interpolation where it is safe, halving elsewhere. Chandrupatla 1997 (Adv Eng Softw 28:145)."""
-    share, c, at_c = 0.5, a, at_a
+    """Return the root in a bracket, by inverse quadratic interpolation where it is safe and halving elsewhere.
+
+    Chandrupatla 1997 (Adv Eng Softw 28:145).
+    """
+    fraction, c, at_c = 0.5, a, at_a
     while True:
-        x = a + share * (b - a)
+        x = a + fraction * (b - a)
         at_x = function(x)
         if (at_x > 0) == (at_a > 0):
             c, at_c = a, at_a
@@ -113,13 +126,15 @@ def _chandrupatla(function: Callable[[float], float], a: float, at_a: float, b: 
             c, b, at_c, at_b = b, a, at_b, at_a
         a, at_a = x, at_x
         best, at_best = (a, at_a) if abs(at_a) < abs(at_b) else (b, at_b)
+        # Stop at the last bit of a double.
         tolerance = 2e-16 * abs(best) / abs(b - a) if b != a else 1.0
         if at_best == 0 or tolerance >= 0.25:
             return best
         xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
-        share = 0.5
+        fraction = 0.5
+        # Chandrupatla's criterion: inside it, inverse quadratic interpolation is monotone and stays in the bracket.
         if phi**2 < xi and (1 - phi) ** 2 < 1 - xi:
-            share = at_a / (at_b - at_a) * at_c / (at_b - at_c) + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (
+            fraction = at_a / (at_b - at_a) * at_c / (at_b - at_c) + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (
                 at_c - at_b
             )
-        share = min(max(share, tolerance), 1 - tolerance)
+        fraction = min(max(fraction, tolerance), 1 - tolerance)

@@ -1,7 +1,7 @@
-"""Power, samples and smallest detectable effect of t tests: exact, by the noncentral t.
+"""Power, sample size and smallest detectable effect of t tests, exact by the noncentral t.
 
 An effect is a mean difference in standard deviations: of the values (one sample), of the paired differences (paired),
-or of either arm (two samples). For planning only: the power "observed" after the fact merely restates p.
+or of either arm (two samples). Use these for planning only: power "observed" afterwards merely restates p.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Literal, get_args
 
 from scipy.special import stdtrit
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
-from pytest_crucible.stats.observations import Alternative, check_choice, check_share
-from pytest_crucible.stats.planning.noncentral import noncentral_t_above
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import Alternative, check_choice, check_share
+from pytest_crucible.stats.planning.noncentral_tails import noncentral_t_above
 from pytest_crucible.stats.planning.roots import (
     NEVER,
     SampleSize,
@@ -28,8 +28,8 @@ from pytest_crucible.stats.tails import tail_share
 
 Design = Literal["one-sample", "paired", "two-sample"]
 """One sample and paired are one computation; two samples share one standard deviation."""
+# One value has no standard error.
 FEWEST = 2.0
-"""Values below which a t test has no standard error."""
 
 
 def power_t(
@@ -41,10 +41,10 @@ def power_t(
     alpha: float = 0.05,
     alternative: Alternative = "two-sided",
 ) -> float:
-    """Chance that a t test with n values (pairs; of each arm) finds this effect; R: pwr::pwr.t.test, pwr.t2n.test.
+    """Return the power of a t test with n values (pairs; of each arm).
 
-    `n_baseline` is the size of the second of two independent arms where it differs. Two-sided power counts both tails,
-    so that it is alpha at no effect. Raises NotEnoughData below two values.
+    R: pwr::pwr.t.test, pwr.t2n.test. `n_baseline` is the size of the second of two independent arms where it differs.
+    Two-sided power counts both tails, so that it is alpha at no effect. Raises NotEnoughData below two values.
 
     >>> round(power_t(64, 0.5, design="two-sample"), 7)
     0.8014596
@@ -63,10 +63,10 @@ def samples_for_t(
     power: float = 0.8,
     alternative: Alternative = "two-sided",
 ) -> SampleSize:
-    """Values (pairs; of the first arm) that a t test needs to find this effect; R: pwr::pwr.t.test(d=, power=)$n.
+    """Return the number of values (pairs; of the first arm) that a t test needs.
 
-    `ratio` is how many times as large the second independent arm is. Infinite for no effect, and for one on the other
-    side of a one-sided test.
+    R: pwr::pwr.t.test(d=, power=)$n. `ratio` is how many times as large the second independent arm is. Infinite for no
+    effect, and for one on the other side of a one-sided test.
 
     >>> samples_for_t(0.5).ceiling, samples_for_t(0.5, design="two-sample").ceiling
     (34, 64)
@@ -75,11 +75,12 @@ def samples_for_t(
     check_effect(effect, "the effect")
     check_effect(ratio, "ratio")
     check_choice(design, get_args(Design), "design")
-    wanted = toward(effect, alternative)
-    if wanted <= 0:
+    towards = toward(effect, alternative)
+    if towards <= 0:
         return NEVER
+    # Both arms need two values.
     fewest = max(FEWEST, FEWEST / ratio) if design == "two-sample" else FEWEST
-    return sample_size(lambda n: _power(n, wanted, design, ratio, alpha, alternative), power, fewest=fewest)
+    return sample_size(lambda n: _power(n, towards, design, ratio, alpha, alternative), power, fewest=fewest)
 
 
 def detectable_t(
@@ -91,9 +92,9 @@ def detectable_t(
     power: float = 0.8,
     alternative: Alternative = "two-sided",
 ) -> float:
-    """Smallest effect that a t test with n values (pairs; of each arm) detects; R: pwr::pwr.t.test(n, power=)$d.
+    """Return the smallest effect that a t test with n values (pairs; of each arm) detects.
 
-    Negative for the alternative `less`. Raises NotEnoughData below two values.
+    R: pwr::pwr.t.test(n, power=)$d. Negative for the alternative `less`. Raises NotEnoughData below two values.
 
     >>> [round(detectable_t(n), 3) for n in (10, 100, 1000)]
     [0.996, 0.283, 0.089]
@@ -105,22 +106,22 @@ def detectable_t(
 
 
 def detectable_mean(n: int, deviation: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """Smallest mean difference that a two-sided t test on n values with this standard deviation detects.
+    """Return the smallest mean difference that a two-sided t test on n values detects.
 
-    `detectable_t` times the deviation. None when the deviation is 0: data without variation do not say what they
-    could detect. Raises NotEnoughData below two values.
+    `detectable_t` times the standard deviation. None when the deviation is 0: data without variation do not say what
+    they could detect. Raises NotEnoughData below two values.
 
     >>> round(detectable_mean(50, 1.0), 6)
     0.404183
     """
     if not deviation >= 0:
-        raise ValueError(f"wanted a deviation of at least 0, not {deviation!r}")
+        raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
     effect = detectable_t(n, alpha=alpha, power=power)
     return effect * deviation if deviation else None
 
 
 def t_power(dof: float, shift: float, critical: float) -> float:
-    """P(|T| > critical) for a noncentral t with this shift.
+    """Return P(|T| > critical) for a noncentral t with this shift.
 
     >>> round(t_power(39, 0.5 * 40**0.5, 2.022691), 6)
     0.869398
@@ -129,22 +130,23 @@ def t_power(dof: float, shift: float, critical: float) -> float:
 
 
 def shifted_t_power(dof: float, shift: float, alpha: float, alternative: Alternative) -> float:
-    """Power of a t test on these degrees of freedom, when its statistic is shifted this far to the wanted side."""
+    """Return the power of a t test whose statistic is shifted this far towards the alternative."""
     critical = -float(stdtrit(dof, tail_share(alpha, alternative)))
     return t_power(dof, shift, critical) if alternative == "two-sided" else noncentral_t_above(critical, dof, shift)
 
 
-def _power(n: float, wanted: float, design: Design, ratio: float, alpha: float, alternative: Alternative) -> float:
+def _power(n: float, effect: float, design: Design, ratio: float, alpha: float, alternative: Alternative) -> float:
     if design == "two-sample":
-        return shifted_t_power(n + ratio * n - 2, wanted * math.sqrt(n * ratio / (1 + ratio)), alpha, alternative)
-    return shifted_t_power(n - 1, wanted * math.sqrt(n), alpha, alternative)
+        # Noncentrality d sqrt(n1 n2 / (n1 + n2)) (Cohen 1988, chapter 2).
+        return shifted_t_power(n + ratio * n - 2, effect * math.sqrt(n * ratio / (1 + ratio)), alpha, alternative)
+    return shifted_t_power(n - 1, effect * math.sqrt(n), alpha, alternative)
 
 
 def _ratio(n: float, design: Design, n_baseline: float | None) -> float:
     check_choice(design, get_args(Design), "design")
     if n_baseline is not None and design != "two-sample":
-        raise ValueError(f"only two independent samples have a second size, not a {design} design of {n!r}")
+        raise ValueError(f"n_baseline goes with design='two-sample', not {design!r}: leave it out")
     smallest = n if n_baseline is None else min(n, n_baseline)
     if not smallest >= FEWEST:
-        raise NotEnoughData(f"{counted(smallest, 'value')}: the power of a t test needs at least {FEWEST:g}")
+        raise NotEnoughData(f"{quantity(smallest, 'value')}: the power of a t test needs at least {FEWEST:g}")
     return 1.0 if n_baseline is None else n_baseline / n

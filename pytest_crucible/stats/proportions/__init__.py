@@ -1,1 +1,1 @@
-"""Proportions of one arm, of two, of pairs and of tables."""
+"""Proportions: of one arm, two arms, pairs and contingency tables."""

@@ -1,6 +1,6 @@
 """One proportion from clustered 0/1 values: Clopper-Pearson at the effective sample size (Korn & Graubard 1998).
 
-The logit interval is here because survey reports use it; it has nothing to say when all values are equal.
+The logit interval is for comparison with survey reports; it does not exist when all values are equal.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy.typing as npt
 from scipy.special import expit, stdtrit
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.means.clustered import clustered, with_pseudo_clusters
-from pytest_crucible.stats.observations import Array, Codes, Labels, Side, check_share, check_side, cluster_totals
+from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_totals
+from pytest_crucible.stats.means.clustered import check_clustered, with_pseudo_clusters
 from pytest_crucible.stats.proportions.one import beta_bound
 
 
 def korn_graubard_interval(values: npt.ArrayLike, clusters: Labels, *, level: float = 0.95) -> Interval:
-    """Korn-Graubard interval for the rate of ones; R: survey::svyciprop(method="beta").
+    """Return the Korn-Graubard interval for the rate of ones; R: survey::svyciprop(method="beta").
 
-    The effective size is never larger than the number of values. When all values are equal the design effect cannot be
-    seen, and a cluster counts as one observation. Raises NotEnoughData below five clusters.
+    The effective size is at most the number of values. When all values are equal, the design effect cannot be estimated
+    and a cluster counts as one observation. Raises NotEnoughData below five clusters.
 
     >>> interval = korn_graubard_interval([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
     >>> round(interval.low, 4), round(interval.high, 4)
@@ -31,6 +31,7 @@ def korn_graubard_interval(values: npt.ArrayLike, clusters: Labels, *, level: fl
     array, codes, count = _binary(values, clusters)
     tail, rate = (1 - level) / 2, float(array.mean())
     effect = _design_effect(cluster_totals(codes, array), np.bincount(codes).astype(np.float64))
+    # At 0 and 1 the estimated design effect is 0 / 0; a cluster then counts as one value.
     size = float(count) if rate in (0.0, 1.0) else _effective_size(array.size, count, effect, tail)
     low = beta_bound(rate * size, size, alpha=tail, side="lower")
     high = beta_bound(rate * size, size, alpha=tail, side="upper")
@@ -38,10 +39,10 @@ def korn_graubard_interval(values: npt.ArrayLike, clusters: Labels, *, level: fl
 
 
 def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float:
-    """One-sided Korn-Graubard bound whose design effect counts one more cluster of zeros and one of ones.
+    """Return the one-sided Korn-Graubard bound; its design effect counts one more cluster of zeros and one of ones.
 
-    Near 0 and 1 a handful of clusters carries all that is known about the design effect, and the plain bound errs in
-    up to 10 % at a nominal 5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
+    Near 0 and 1 a handful of clusters determines the design effect, and the plain bound errs in up to 10 % at a nominal
+    5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
 
     >>> round(korn_graubard_bound([1] * 40, [i // 2 for i in range(40)], alpha=0.05, side="lower"), 4)
     0.8477
@@ -56,7 +57,7 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
 
 
 def clustered_proportion_se(values: npt.ArrayLike, clusters: Labels) -> float:
-    """Standard error of the rate of ones between clusters; R: survey::svymean(~y, svydesign(ids=~cluster)).
+    """Return the standard error of the rate between clusters; R: survey::svymean(~y, svydesign(ids=~cluster)).
 
     The linearised variance G / (G - 1) * sum(S_g^2) / n^2, S_g being the residuals' sum in cluster g. Raises
     NotEnoughData below five clusters.
@@ -69,10 +70,9 @@ def clustered_proportion_se(values: npt.ArrayLike, clusters: Labels) -> float:
 
 
 def clustered_logit_interval(values: npt.ArrayLike, clusters: Labels, *, level: float = 0.95) -> Interval | None:
-    """t interval for the log-odds of ones, brought back to a rate; R: survey::svyciprop(method="logit").
+    """Return the t interval for the log-odds of ones, as a rate; R: survey::svyciprop(method="logit").
 
-    None when all values are equal: `korn_graubard_interval` has an answer there. Raises NotEnoughData below five
-    clusters.
+    None when all values are equal; use `korn_graubard_interval` then. Raises NotEnoughData below five clusters.
 
     >>> interval = clustered_logit_interval([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
     >>> round(interval.low, 4), round(interval.high, 4)
@@ -90,7 +90,7 @@ def clustered_logit_interval(values: npt.ArrayLike, clusters: Labels, *, level: 
 
 
 def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]:
-    array, codes, count = clustered(values, clusters)
+    array, codes, count = check_clustered(values, clusters)
     graded = int(np.sum((array != 0) & (array != 1)))
     if graded:
         raise ValueError(f"{graded} of {array.size} values are neither 0 nor 1")
@@ -98,20 +98,22 @@ def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]
 
 
 def _variance(totals: Array, sizes: Array) -> float:
-    """Linearised variance of the rate between clusters."""
+    """Return the linearised variance of the rate between clusters."""
     n, clusters = float(sizes.sum()), sizes.size
     residuals = totals - sizes * (float(totals.sum()) / n)
+    # Ultimate-cluster variance with the factor G / (G - 1), as in R's survey package.
     return clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
 
 
 def _design_effect(totals: Array, sizes: Array) -> float:
-    """Variance of the rate between clusters, as a multiple of the binomial one; 0 when the rate is 0 or 1."""
+    """Return the variance of the rate between clusters over the binomial one; 0 when the rate is 0 or 1."""
     n = float(sizes.sum())
     rate = float(totals.sum()) / n
     return _variance(totals, sizes) * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
 
 
 def _effective_size(n: int, clusters: int, effect: float, tail: float) -> float:
-    """Number of independent values that would know as much; the t ratio pays for estimating the effect."""
+    """Return the number of independent values with this precision; the t ratio pays for estimating the effect."""
+    # Korn & Graubard (1998): the squared ratio of t quantiles allows for few clusters.
     ratio = float(stdtrit(n - 1, tail) / stdtrit(clusters - 1, tail))
     return n / max(effect / (ratio * ratio), 1.0)

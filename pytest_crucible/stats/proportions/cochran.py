@@ -1,4 +1,4 @@
-"""Cochran's Q: do three or more arms succeed equally often on the same samples?"""
+"""Cochran's Q test: three or more arms succeed equally often on the same samples."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import Array, finite_matrix
+from pytest_crucible.stats.arrays import Array, finite_matrix
+from pytest_crucible.stats.results import Significance
 
 
 def cochran_q(matrix: npt.ArrayLike) -> Significance:
-    """Cochran's Q test of a samples x arms matrix of zeros and ones; R: rstatix::cochran_qtest.
+    """Return Cochran's Q test of a samples x arms matrix of zeros and ones; R: rstatix::cochran_qtest.
 
     Q = (k - 1) (k sum C_j^2 - N^2) / (k N - sum R_i^2), with column sums C, row sums R and their total N, is about
     chi-square with k - 1 degrees of freedom (Cochran 1950). For two arms it is McNemar's without correction. p is 1
@@ -24,8 +24,9 @@ def cochran_q(matrix: npt.ArrayLike) -> Significance:
     array = _binary(finite_matrix(matrix, rows="samples", columns="arms"))
     samples, arms = array.shape
     columns, rows, total = array.sum(axis=0), array.sum(axis=1), float(array.sum())
+    # Samples that all arms solve, or none, contribute nothing to either side.
     undecided = arms * total - float((rows * rows).sum())
-    # k sum C^2 - N^2 as a sum of squares around the mean: nothing cancels.
+    # k sum C^2 - N^2 as a sum of squares around the mean, which does not cancel.
     spread = arms * float(((columns - total / arms) ** 2).sum())
     statistic = (arms - 1) * spread / undecided if undecided else None
     return Significance(

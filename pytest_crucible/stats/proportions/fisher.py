@@ -1,7 +1,8 @@
-"""Exact inference for a 2 x 2 table whose margins are taken as given: Fisher's test and the conditional odds ratio.
+"""Exact inference for a 2 x 2 table with fixed margins: Fisher's test and the conditional odds ratio.
 
-With fixed margins the first cell is hypergeometric, with weights that the odds ratio tilts: P(k) ~ w_k * ratio^k. All
-that is exact about the table follows from the logarithms of these weights. Rows are arms, the first column successes.
+With fixed margins the first cell is hypergeometric, with weights tilted by the odds ratio: P(k) ~ w_k * ratio^k. Tests
+and limits are computed from the logarithms of these weights. Rows are arms, the first column counts successes.
+scipy.stats.contingency.odds_ratio finds its limits to an absolute 1e-13, which is too coarse for small ratios.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.observations import Alternative, Array, Side, check_alternative, check_choice, check_share
+from pytest_crucible.stats.arrays import Alternative, Array, Side, check_alternative, check_choice, check_share
 from pytest_crucible.stats.proportions.binomial import TIES, TwoSided
+from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import tail_share
 
 Table = Sequence[Sequence[int]]
 
 CONVERGED = 1e-9
-"""Newton's method squares its error: after so small a step nothing is left to gain."""
+"""Newton's method squares its error: after a step this small the root is exact in double precision."""
 
 
 def fisher_exact(
@@ -35,19 +36,19 @@ def fisher_exact(
     mid_p: bool = False,
     level: float = 0.95,
 ) -> Significance:
-    """Fisher's exact test of "the odds ratio is 1"; R: fisher.test(table, alternative).
+    """Return Fisher's exact test of "the odds ratio is 1"; R: fisher.test(table, alternative).
 
-    Two-sided it sums the tables that are no more likely than the one seen or, if `central`, doubles the smaller tail.
-    `mid_p` counts tables that are as extreme as the one seen by half (Lancaster 1961), which undoes most of the
-    conservatism. The estimate is the conditional odds ratio. Its interval comes along where it inverts the test: with
-    one-sided and central p-values that are not mid-p. A margin of 0 makes p 1 and the odds ratio undefined.
+    The two-sided p-value sums the tables that are not more likely than the observed one; `central` doubles the smaller
+    tail. `mid_p` counts tables that are as extreme as the observed one by half (Lancaster 1961), which removes most of
+    the conservatism. The estimate is the conditional odds ratio. Its interval is returned where it inverts the test: for
+    one-sided and central p-values that are not mid-p. With a margin of 0, p is 1 and the odds ratio undefined.
 
     >>> round(fisher_exact([[18, 7], [9, 16]]).p_value, 6)
     0.022241
     """
     check_alternative(alternative)
     check_choice(two_sided, get_args(TwoSided), "two_sided")
-    cells = _checked(table)
+    cells = _check_table(table)
     hypergeometric = _Hypergeometric(*cells)
     p_value = hypergeometric.p_value(alternative, two_sided, mid_p)
     inverted = not mid_p and (alternative != "two-sided" or two_sided == "central")
@@ -66,17 +67,18 @@ def fisher_exact(
 
 
 def conditional_odds_ratio(table: Table, *, level: float = 0.95, alternative: Alternative = "two-sided") -> Effect:
-    """Maximum likelihood odds ratio given the margins, with exact limits. R: fisher.test(table)$estimate and $conf.int.
+    """Return the maximum likelihood odds ratio given the margins, with exact limits.
 
-    R's limits agree to 3 to 5 digits only, which is how far its root search goes. 0 or infinite when the first cell is
-    as small or large as the margins allow; None when a margin is 0, and the limits are then 0 and infinity.
+    R: fisher.test(table)$estimate and $conf.int; R's root search gives 3 to 5 digits of the limits. The ratio is 0 or
+    infinite when the first cell is as small or large as the margins allow. It is None when a margin is 0, with the limits
+    0 and infinity.
 
     >>> effect = conditional_odds_ratio([[18, 7], [9, 16]])
     >>> round(effect.value, 6), round(effect.interval.low, 6), round(effect.interval.high, 5)
     (4.421563, 1.200128, 18.02678)
     """
     check_share(level, "level")
-    hypergeometric = _Hypergeometric(*_checked(table))
+    hypergeometric = _Hypergeometric(*_check_table(table))
     alpha = tail_share(1 - level, alternative)
     low = hypergeometric.limit(alpha, "lower") if alternative != "less" else 0.0
     high = hypergeometric.limit(alpha, "upper") if alternative != "greater" else math.inf
@@ -88,21 +90,21 @@ def conditional_odds_ratio(table: Table, *, level: float = 0.95, alternative: Al
     )
 
 
-def _checked(table: Table) -> tuple[int, int, int, int]:
+def _check_table(table: Table) -> tuple[int, int, int, int]:
     shape = [len(row) for row in table]
     if shape != [2, 2]:
-        raise ValueError(f"wanted a table of 2 x 2 counts, not rows of the lengths {shape}")
+        raise ValueError(f"expected a table of 2 x 2 counts, not rows of the lengths {shape}")
     cells = [cell for row in table for cell in row]
     strange = [cell for cell in cells if not (cell >= 0 and cell == int(cell))]
     if strange:
-        raise ValueError(f"{len(strange)} of 4 cells are no counts, first {strange[0]!r}")
+        raise ValueError(f"{len(strange)} of 4 cells are not counts, first {strange[0]!r}")
     a, b, c, d = (int(cell) for cell in cells)
     return a, b, c, d
 
 
 @dataclass(frozen=True)
 class _Hypergeometric:
-    """The law of the first cell `a`, given the margins of a | b over c | d."""
+    """The distribution of the first cell `a`, given the margins of a | b over c | d."""
 
     a: int
     b: int
@@ -111,13 +113,13 @@ class _Hypergeometric:
 
     @cached_property
     def cells(self) -> Array:
-        """All values that the first cell can have."""
+        """All possible values of the first cell."""
         first = max(0, self.a - self.d)
         return np.arange(first, min(self.a + self.b, self.a + self.c) + 1, dtype=np.float64)
 
     @cached_property
     def log_weights(self) -> Array:
-        """log w_k at an odds ratio of 1, up to a constant."""
+        """The logarithms of w_k at an odds ratio of 1, up to a constant."""
         k, row, column = self.cells, self.a + self.b, self.a + self.c
         rest = self.d - self.a
         return np.asarray(
@@ -130,30 +132,32 @@ class _Hypergeometric:
 
     def p_value(self, alternative: Alternative, two_sided: TwoSided, mid_p: bool) -> float:
         weights = self._probabilities(0.0)
-        seen = weights[self._position]
+        observed = weights[self._position]
         at_least, at_most = float(weights[self._position :].sum()), float(weights[: self._position + 1].sum())
         if alternative == "two-sided" and two_sided == "likelihood":
-            ties = float(weights[(weights <= seen * TIES) & (weights >= seen / TIES)].sum())
-            p_value = float(weights[weights <= seen * TIES].sum()) - (ties / 2 if mid_p else 0.0)
+            # Tables of equal probability can differ in their last bits; R uses the same relative tolerance.
+            ties = float(weights[(weights <= observed * TIES) & (weights >= observed / TIES)].sum())
+            p_value = float(weights[weights <= observed * TIES].sum()) - (ties / 2 if mid_p else 0.0)
         else:
-            half = float(seen) / 2 if mid_p else 0.0
+            half = float(observed) / 2 if mid_p else 0.0
             tails = {"greater": at_least - half, "less": at_most - half}
             p_value = tails[alternative] if alternative != "two-sided" else 2 * min(tails.values())
         return min(p_value, 1.0)
 
     @cached_property
     def most_likely(self) -> float | None:
-        """The odds ratio under which the first cell is expected to be what it is."""
+        """The odds ratio for which the expected first cell equals the observed one."""
         if self.is_certain:
             return None
         if self.a in (self.cells[0], self.cells[-1]):
             return 0.0 if self.a == self.cells[0] else math.inf
         log_ratio = self._start
+        # Newton needs about five steps; the limit only guards against an endless loop.
         for _ in range(200):
             probabilities = self._probabilities(log_ratio)
             mean = float(probabilities @ self.cells)
             variance = float(probabilities @ (self.cells - mean) ** 2)
-            # A step of more than 1 leaves the region in which the mean is nearly straight.
+            # A step of more than 1 leaves the region in which the mean is nearly linear.
             step = min(max((self.a - mean) / variance, -1.0), 1.0)
             log_ratio += step
             if abs(step) < CONVERGED:
@@ -161,7 +165,7 @@ class _Hypergeometric:
         return math.exp(log_ratio)
 
     def limit(self, alpha: float, side: Side) -> float:
-        """The odds ratio at which the tail with the first cell as seen, or beyond, has the probability alpha."""
+        """Return the odds ratio at which the tail from the observed first cell on has the probability alpha."""
         if side == "upper":
             # Exchanging the rows inverts the odds ratio.
             lowest = _Hypergeometric(self.c, self.d, self.a, self.b).limit(alpha, "lower")
@@ -188,7 +192,7 @@ class _Hypergeometric:
         return math.log((self.a + 0.5) * (self.d + 0.5) / ((self.b + 0.5) * (self.c + 0.5)))
 
     def _log_sum_and_mean(self, log_ratio: float, first: int) -> tuple[float, float]:
-        """Logarithm of the sum of the tilted weights from position `first` on, and the mean cell among them."""
+        """Return the log of the sum of the tilted weights from position `first` on, and the mean cell among them."""
         exponents = self.log_weights[first:] + self.cells[first:] * log_ratio
         largest = float(exponents.max())
         weights = np.exp(exponents - largest)

@@ -1,7 +1,7 @@
-"""One proportion from independent successes and failures: an interval to show and a bound to decide by.
+"""One proportion from independent successes and failures: intervals and one-sided bounds.
 
-Wilson is the interval to show and Clopper-Pearson the one to decide by; the others are here because reports use them.
-Proportions of clustered samples are in `clustered`; differences of two arms in `two` and `paired`.
+Wilson's interval is the one to show, the Clopper-Pearson bound the one that decides. The others are for comparison with
+reports. Clustered proportions are in `clustered`, differences of two arms in `two` and `paired`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import math
 from scipy.special import betainccinv, betaincinv, ndtri
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Side, check_counts, check_share, check_side
+from pytest_crucible.stats.arrays import Side, check_counts, check_share, check_side
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: bool = False) -> Interval:
-    """Wilson score interval for a proportion, without continuity correction unless asked. [0, 1] when n is 0.
+    """Return the Wilson score interval for a proportion. [0, 1] when n is 0.
 
-    Wilson 1927; Newcombe 1998 (SiM 17:857), method 3, with `correction` method 4; R: prop.test(successes, n,
-    correct=FALSE). (R leaves the correction out where exactly half of n are successes; Newcombe does not.) It is the
+    Wilson 1927; Newcombe 1998 (SiM 17:857), method 3, with continuity `correction` method 4; R: prop.test(successes, n,
+    correct=FALSE). (R leaves the correction out when exactly half of n are successes; Newcombe does not.) It is the
     interval to show: its mean coverage is close to the level. A gate uses `clopper_pearson_bound`, which never errs
     too often.
 
@@ -26,17 +26,18 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: 
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.2553, 0.3662)
     """
-    z = _checked_quantile(successes, n, level)
+    z = _quantile_of_level(successes, n, level)
     method = "wilson, continuity-corrected" if correction else "wilson"
     if n == 0:
         return Interval(low=0.0, high=1.0, level=level, method=method)
+    # Exact at the edges, where rounding would leave 1e-17 instead of 0.
     low = 0.0 if successes == 0 else _wilson_end(successes - correction / 2, n, -z)
     high = 1.0 if successes == n else _wilson_end(successes + correction / 2, n, z)
     return Interval(low=low, high=high, level=level, method=method)
 
 
 def clopper_pearson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Clopper-Pearson interval for a proportion. [0, 1] when n is 0.
+    """Return the Clopper-Pearson interval for a proportion. [0, 1] when n is 0.
 
     Covers at least `level` at every n and every true rate. Clopper & Pearson 1934; R: binom.test(successes, n).
 
@@ -51,7 +52,7 @@ def clopper_pearson_interval(successes: int, n: int, *, level: float = 0.95) -> 
 
 
 def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -> float:
-    """One-sided Clopper-Pearson bound: the true rate lies beyond it in at most a share `alpha` of experiments.
+    """Return the one-sided Clopper-Pearson bound: it errs in at most a share `alpha` of experiments.
 
     R: binom.test(successes, n, alternative=..., conf.level=1-alpha). One-sided Wilson errs in up to 9 % at a nominal
     5 %, the normal approximation in up to 99 %; this one never exceeds alpha.
@@ -66,22 +67,22 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
 
 
 def agresti_coull_interval(successes: int, n: int, *, level: float = 0.95, clip: bool = True) -> Interval:
-    """Agresti-Coull interval: Wald after adding z^2 / 2 successes and as many failures. [0, 1] when n is 0.
+    """Return the Agresti-Coull interval: Wald after adding z^2 / 2 successes and as many failures.
 
-    Agresti & Coull 1998 (Am Stat 52:119). It may reach below 0 or above 1; `clip` cuts it there.
+    Agresti & Coull 1998 (Am Stat 52:119). [0, 1] when n is 0. It may extend below 0 or above 1; `clip` cuts it there.
 
     >>> interval = agresti_coull_interval(7, 10)
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.3923, 0.8967)
     """
-    z = _checked_quantile(successes, n, level)
+    z = _quantile_of_level(successes, n, level)
     if n == 0:
         return Interval(low=0.0, high=1.0, level=level, method="agresti-coull")
     return _wald(successes + z * z / 2, n + z * z, z, level, "agresti-coull", clip)
 
 
 def jeffreys_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Equal-tailed Bayesian interval under the prior Beta(1/2, 1/2). [0, 1] when n is 0.
+    """Return the equal-tailed Bayesian interval under the prior Beta(1/2, 1/2). [0, 1] when n is 0.
 
     Brown, Cai & DasGupta 2001 (Stat Sci 16:101): the low end is 0 without successes, the high end 1 without failures.
 
@@ -89,7 +90,7 @@ def jeffreys_interval(successes: int, n: int, *, level: float = 0.95) -> Interva
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.3942, 0.9073)
     """
-    _checked_quantile(successes, n, level)
+    _quantile_of_level(successes, n, level)
     first, second, tail = successes + 0.5, n - successes + 0.5, (1 - level) / 2
     low = 0.0 if successes == 0 else float(betaincinv(first, second, tail))
     high = 1.0 if successes == n else float(betainccinv(first, second, tail))
@@ -97,36 +98,37 @@ def jeffreys_interval(successes: int, n: int, *, level: float = 0.95) -> Interva
 
 
 def wald_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """The textbook p -+ z * sqrt(p (1 - p) / n), for comparison only. [0, 1] when n is 0.
+    """Return the textbook p -+ z * sqrt(p (1 - p) / n), for comparison only. [0, 1] when n is 0.
 
-    Its coverage of a rate of .95 from 30 samples is .78, and 30 of 30 give it no width at all.
+    Its coverage of a rate of .95 from 30 samples is .78, and 30 of 30 give an interval of width 0.
 
     >>> interval = wald_interval(81, 263)
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.2522, 0.3638)
     """
-    z = _checked_quantile(successes, n, level)
+    z = _quantile_of_level(successes, n, level)
     if n == 0:
         return Interval(low=0.0, high=1.0, level=level, method="wald")
     return _wald(successes, n, z, level, "wald", True)
 
 
 def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float:
-    """The Clopper-Pearson bound for real-valued counts, as effective sample sizes have them. Checks nothing."""
+    """Return the Clopper-Pearson bound for fractional counts, as with effective sample sizes. Checks nothing."""
     if side == "lower":
         return float(betaincinv(successes, n - successes + 1, alpha)) if successes > 0 else 0.0
     return float(betainccinv(successes + 1, n - successes, alpha)) if successes < n else 1.0
 
 
-def _checked_quantile(successes: int, n: int, level: float) -> float:
-    """The normal quantile that belongs to a two-sided level, once counts and level are checked."""
+def _quantile_of_level(successes: int, n: int, level: float) -> float:
+    """Check counts and level, and return the normal quantile of a two-sided level."""
     check_counts(n, successes=successes)
     check_share(level, "level")
     return float(ndtri(0.5 + level / 2))
 
 
 def _wilson_end(successes: float, n: int, z: float) -> float:
-    """The low end for negative z, the high end for positive z."""
+    """Return the low end for negative z, the high end for positive z."""
+    # Wilson 1927: both roots of (p - rate)^2 = z^2 rate (1 - rate) / n.
     spread = math.sqrt(successes * (n - successes) / n + z * z / 4)
     return (successes + z * z / 2 + z * spread) / (n + z * z)
 

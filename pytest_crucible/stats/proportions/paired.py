@@ -1,8 +1,8 @@
 """The difference of two proportions that were measured on the same samples.
 
 `gained` counts samples that the candidate has right and the baseline wrong, `lost` the reverse; all other pairs agree.
-Interval and p-value come from one score statistic (Tango 1998), so that they can never contradict each other. Intervals
-that other reports use are in `paired_intervals`.
+Interval and p-value come from one score statistic (Tango 1998) and never contradict each other. Other intervals, for
+comparison with reports, are in `paired_intervals`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy.typing as npt
 from scipy.special import bdtr, ndtri
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.observations import Alternative, check_counts, check_share, paired
+from pytest_crucible.stats.arrays import Alternative, check_counts, check_share, paired_arrays
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
+from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import normal_p_value
 
 
 def count_discordant(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[int, int]:
-    """(gained, lost) of paired 0/1 values. Raises ValueError for anything that is not 0 or 1: thresholds are declared.
+    """Return (gained, lost) of paired 0/1 values. Raises ValueError for values other than 0 and 1.
 
     >>> count_discordant([1, 1, 0, 1], [0, 1, 1, 0])
     (2, 1)
     """
-    first, second = paired(candidate, baseline)
+    first, second = paired_arrays(candidate, baseline)
     graded = int(np.sum((first != 0) & (first != 1)) + np.sum((second != 0) & (second != 1)))
     if graded:
         raise ValueError(f"{graded} of {first.size + second.size} values are neither 0 nor 1")
@@ -34,7 +34,7 @@ def count_discordant(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple
 
 
 def tango_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> Interval:
-    """Score interval for rate(candidate) - rate(baseline) from n pairs. [-1, 1] when n is 0.
+    """Return the score interval for rate(candidate) - rate(baseline) from n pairs. [-1, 1] when n is 0.
 
     Tango 1998 (SiM 17:891), the two roots of `tango_statistic` = +-z. It excludes 0 exactly when the two-sided
     `tango_p_value` is below 1 - level. Exact coverage is at least .94 from n=10 on, where Wald has .57.
@@ -54,7 +54,7 @@ def tango_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> In
 
 
 def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
-    """Tango's z for "the true difference is `difference`"; positive when the data lie above it.
+    """Return Tango's z for "the true difference is `difference`"; positive when the data lie above it.
 
     Tango 1998, eq. (8)-(10). At 0 it is McNemar's (gained - lost) / sqrt(gained + lost). Infinite where the
     hypothesis leaves no variance and the data disagree with it; 0 without pairs.
@@ -64,14 +64,14 @@ def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
     """
     check_counts(n, gained=gained, lost=lost)
     if not -1.0 <= difference <= 1.0:
-        raise ValueError(f"a difference of proportions lies between -1 and 1, not {difference!r}")
+        raise ValueError(f"a difference of proportions must lie between -1 and 1, not {difference!r}")
     return _statistic(gained, lost, n, difference) if n else 0.0
 
 
 def tango_p_value(
     gained: int, lost: int, n: int, *, difference: float = 0.0, alternative: Alternative = "two-sided"
 ) -> float:
-    """P-value of "the true difference is `difference`" against a difference on both sides, `greater` or `less`.
+    """Return the p-value of "the true difference is `difference`" against `alternative`.
 
     At 0 and two-sided this is McNemar's test without continuity correction. With `difference=-margin` and `greater`
     it is the non-inferiority test.
@@ -83,7 +83,7 @@ def tango_p_value(
 
 
 def mcnemar_exact(gained: int, lost: int) -> float:
-    """Exact two-sided McNemar p-value. R: binom.test(gained, gained + lost)$p.value. Conservative at small counts.
+    """Return the exact two-sided McNemar p-value; R: binom.test(gained, gained + lost). Conservative at small counts.
 
     >>> round(mcnemar_exact(13, 6), 6)
     0.167068
@@ -93,7 +93,9 @@ def mcnemar_exact(gained: int, lost: int) -> float:
 
 
 def mcnemar_mid_p(gained: int, lost: int) -> float:
-    """Mid-p McNemar p-value (Fagerland, Lydersen & Laake 2013): the exact one less the probability of what was seen.
+    """Return the mid-p McNemar p-value: the exact one less the probability of the observed split.
+
+    Fagerland, Lydersen & Laake 2013.
 
     >>> round(mcnemar_mid_p(13, 6), 6)
     0.115318
@@ -102,13 +104,13 @@ def mcnemar_mid_p(gained: int, lost: int) -> float:
     if gained == lost:
         return 1.0
     fewer, discordant = min(gained, lost), gained + lost
-    # 2 F(k) - f(k) written as F(k) + F(k - 1): no subtraction, so far tails keep their digits.
+    # 2 F(k) - f(k) is written as F(k) + F(k - 1), without a subtraction: far tails keep their digits.
     below = float(bdtr(fewer - 1, discordant, 0.5)) if fewer else 0.0
     return float(bdtr(fewer, discordant, 0.5)) + below
 
 
 def mcnemar_asymptotic(gained: int, lost: int, *, correction: bool = False) -> Significance:
-    """McNemar's chi-square test; R: mcnemar.test(table, correct=correction). With no discordant pair p is 1.
+    """Return McNemar's chi-square test; R: mcnemar.test(table, correct=correction). p is 1 without discordant pairs.
 
     Without `correction` its p-value is Tango's at 0, which is the one to use; with it the test is conservative, and
     its size is .009 to .036 at a nominal .05 for 10 to 100 pairs.
@@ -132,7 +134,7 @@ def mcnemar_asymptotic(gained: int, lost: int, *, correction: bool = False) -> S
 
 
 def discordant_odds(gained: int, lost: int, *, level: float = 0.95) -> Effect:
-    """gained / lost, the conditional odds ratio of pairs, with the exact interval from Clopper-Pearson.
+    """Return gained / lost, the conditional odds ratio of pairs, with the exact interval from Clopper-Pearson.
 
     Its interval excludes 1 exactly when `mcnemar_exact` is below 1 - level. R: binom.test(gained, gained + lost), as
     odds. Infinite without losses; None, with the interval from 0 to infinity, without discordant pairs.
@@ -153,12 +155,14 @@ def discordant_odds(gained: int, lost: int, *, level: float = 0.95) -> Effect:
 
 
 def _statistic(gained: int, lost: int, n: int, difference: float) -> float:
+    # Swapped arms give exactly the negative statistic, so that intervals are symmetric to the last bit.
     if difference < 0:
         return -_statistic(lost, gained, n, -difference)
     linear = (2 * n - gained + lost) * difference - gained - lost
     product = lost * difference * (1 - difference)
     root = math.sqrt(linear * linear + 8 * n * product)
-    # The likelihood's lost rate under the hypothesis; of the two forms of the root, the one that does not cancel.
+    # The constrained maximum likelihood estimate of the lost rate (Tango 1998). Of the two forms of the root, take the
+    # one that does not cancel.
     lost_rate = (root - linear) / (4 * n) if linear <= 0 else 2 * product / (root + linear)
     variance = n * (2 * lost_rate + difference * (1 - difference))
     distance = gained - lost - n * difference
@@ -168,7 +172,7 @@ def _statistic(gained: int, lost: int, n: int, difference: float) -> float:
 
 
 def _upper_root(gained: int, lost: int, n: int, z: float) -> float:
-    """Where the statistic, which falls as the difference grows, passes -z: bisection down to neighbouring floats."""
+    """Return the difference at which the falling statistic passes -z, by bisection down to neighbouring floats."""
     low, high = (gained - lost) / n, 1.0
     while low < (middle := (low + high) / 2) < high:
         if _statistic(gained, lost, n, middle) > -z:

@@ -10,14 +10,14 @@ import math
 from scipy.special import ndtri
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import check_counts, check_share
+from pytest_crucible.stats.arrays import check_counts, check_share
 from pytest_crucible.stats.proportions.one import wilson_interval
 
 
 def paired_newcombe_interval(
     both: int, gained: int, lost: int, neither: int, *, level: float = 0.95, correction: bool = True
 ) -> Interval:
-    """Newcombe's square-and-add interval from the Wilson intervals of both arms and their correlation phi.
+    """Return Newcombe's square-and-add interval from both arms' Wilson intervals and their correlation phi.
 
     Newcombe 1998 (SiM 17:2635), method 10; `correction` is the paper's continuity correction of phi. [-1, 1] when
     there are no pairs.
@@ -42,7 +42,7 @@ def paired_newcombe_interval(
 
 
 def bonett_price_interval(gained: int, lost: int, n: int, *, level: float = 0.95, clip: bool = True) -> Interval:
-    """Bonett-Price interval: Wald after adding one gained and one lost pair (with two pairs in all).
+    """Return the Bonett-Price interval: Wald after adding one gained and one lost pair (two pairs in all).
 
     Bonett & Price 2012 (JEBS 37:479). [-1, 1] without pairs. As a one-sided bound it errs in up to 9 % at a nominal 5 %.
 
@@ -55,7 +55,7 @@ def bonett_price_interval(gained: int, lost: int, n: int, *, level: float = 0.95
 
 
 def agresti_min_interval(gained: int, lost: int, n: int, *, level: float = 0.95, clip: bool = True) -> Interval:
-    """Agresti-Min interval: Wald after adding half a pair to each of the four cells. [-1, 1] without pairs.
+    """Return the Agresti-Min interval: Wald after adding half a pair to each of the four cells. [-1, 1] without pairs.
 
     Agresti & Min 2005 (SiM 24:729).
 
@@ -68,9 +68,9 @@ def agresti_min_interval(gained: int, lost: int, n: int, *, level: float = 0.95,
 
 
 def paired_wald_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> Interval:
-    """The textbook interval for a difference of paired proportions, for comparison only. [-1, 1] without pairs.
+    """Return the textbook interval for paired proportions, for comparison only. [-1, 1] without pairs.
 
-    Its exact coverage falls to .57 for 10 pairs, and no discordant pair gives it no width at all.
+    Its exact coverage falls to .57 for 10 pairs, and without discordant pairs its width is 0.
 
     >>> interval = paired_wald_interval(12, 2, 50)
     >>> round(interval.low, 4), round(interval.high, 4)
@@ -97,15 +97,16 @@ def _wald(gained: float, lost: float, n: float, level: float, method: str, clip:
 
 
 def _phi(both: int, gained: int, lost: int, neither: int, correction: bool) -> float:
-    """The correlation of the arms; the correction pulls a positive one towards 0 by half a pair."""
+    """Return the correlation of the arms; the correction moves a positive one towards 0 by half a pair."""
     margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
     if not margins:
         return 0.0
     product: float = both * neither - gained * lost
+    # Newcombe's correction applies to a positive correlation only.
     if correction and product > 0:
         product = max(product - (both + gained + lost + neither) / 2, 0.0)
     return product / math.sqrt(margins)
 
 
-def _third_side(one: float, other: float, cosine: float) -> float:
-    return math.sqrt(max(one * one - 2 * cosine * one * other + other * other, 0.0))
+def _third_side(side: float, other: float, cosine: float) -> float:
+    return math.sqrt(max(side * side - 2 * cosine * side * other + other * other, 0.0))

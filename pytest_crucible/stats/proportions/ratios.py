@@ -1,17 +1,17 @@
-"""Odds ratio and risk ratio of two independent proportions on the log scale, as textbooks and reports give them."""
+"""Odds ratio and risk ratio of two independent proportions with textbook intervals on the log scale."""
 
 from __future__ import annotations
 
 import math
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect
-from pytest_crucible.stats.observations import check_counts, check_share
+from pytest_crucible.stats.arrays import check_counts, check_share
+from pytest_crucible.stats.results import Effect
 from pytest_crucible.stats.tails import normal_interval
 
 
 def odds_ratio(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95, haldane: bool = False) -> Effect:
-    """Sample odds ratio with Woolf's interval, exp(log(ad / bc) -+ z * sqrt(1/a + 1/b + 1/c + 1/d)).
+    """Return the sample odds ratio with Woolf's interval, exp(log(ad / bc) -+ z * sqrt(1/a + 1/b + 1/c + 1/d)).
 
     Woolf 1955. `haldane` adds half a sample to each of the four cells (Haldane 1956; R: effectsize::oddsratio does
     not). Without it an empty cell makes the ratio 0 or infinite, without an interval, or undefined.
@@ -23,6 +23,7 @@ def odds_ratio(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95, halda
     _check(x1, n1, x2, n2, level)
     a, b, c, d = (cell + haldane / 2 for cell in (x1, n1 - x1, x2, n2 - x2))
     name = "odds ratio, haldane" if haldane else "odds ratio"
+    # One empty cell makes a term of Woolf's standard error infinite.
     if not a * b * c * d:
         return _without_interval(name, a * d, b * c)
     se = math.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
@@ -30,7 +31,7 @@ def odds_ratio(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95, halda
 
 
 def risk_ratio(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) -> Effect:
-    """(x1 / n1) / (x2 / n2) with Katz's interval, exp(log ratio -+ z * sqrt(1/x1 - 1/n1 + 1/x2 - 1/n2)).
+    """Return (x1 / n1) / (x2 / n2) with Katz's interval, exp(log ratio -+ z * sqrt(1/x1 - 1/n1 + 1/x2 - 1/n2)).
 
     Katz et al. 1978 (Biometrics 34:469). Without successes in an arm the ratio is 0, infinite or undefined, without an
     interval; so is the interval when every sample succeeds.
@@ -44,7 +45,7 @@ def risk_ratio(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) -> Ef
         return _without_interval("risk ratio", x1 * n2, x2 * n1)
     ratio, variance = x1 * n2 / (x2 * n1), 1 / x1 - 1 / n1 + 1 / x2 - 1 / n2
     if variance <= 0:
-        return Effect(name="risk ratio", value=ratio, note="every sample succeeds: the interval has no width to give")
+        return Effect(name="risk ratio", value=ratio, note="every sample succeeds: the interval would have width 0")
     return _on_log_scale("risk ratio", ratio, math.sqrt(variance), level, "katz")
 
 

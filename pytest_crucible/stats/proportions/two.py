@@ -1,7 +1,7 @@
 """The difference of two proportions from independent samples: x1 of n1 against x2 of n2.
 
-`compare_proportions` is the answer to show; its interval and p-value come from one statistic and cannot contradict
-each other. The other intervals are here because reports use them.
+`compare_proportions` is the one to show: its interval and p-value come from one statistic and never contradict each
+other. The other intervals are for comparison with reports.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import math
 from scipy.special import ndtri
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Significance
-from pytest_crucible.stats.observations import Alternative, check_counts, check_share
+from pytest_crucible.stats.arrays import Alternative, check_counts, check_share
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.proportions.score import score_interval, score_method, score_statistic
+from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import normal_p_value
 
 
 def compare_proportions(
     x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95, alternative: Alternative = "two-sided"
 ) -> Significance:
-    """x1 / n1 - x2 / n2 with the skewness-corrected score interval and the p-value of the same statistic.
+    """Return x1 / n1 - x2 / n2 with the skewness-corrected score interval and the p-value of the same statistic.
 
     Laud 2017 (Pharm Stat 16:334); R: ratesci::scoreci(x1, n1, x2, n2). It excludes 0 exactly when p < 1 - level.
 
@@ -31,6 +31,7 @@ def compare_proportions(
     """
     interval = score_interval(x1, n1, x2, n2, level=level, alternative=alternative)
     z = score_statistic(x1, n1, x2, n2)
+    # All successes or all failures: the statistic is 0 / 0, the interval still exists.
     constant = x1 + x2 in (0, n1 + n2)
     return Significance(
         method=score_method(skewness=True),
@@ -45,7 +46,7 @@ def compare_proportions(
 
 
 def newcombe_interval(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) -> Interval:
-    """Newcombe's hybrid score interval: the distances of both Wilson intervals, squared and added.
+    """Return Newcombe's hybrid score interval: the distances of both Wilson intervals, squared and added.
 
     Newcombe 1998 (SiM 17:873), method 10. [-1, 1] when an arm is empty.
 
@@ -57,15 +58,16 @@ def newcombe_interval(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95
     if not (n1 and n2):
         return Interval(low=-1.0, high=1.0, level=level, method="newcombe")
     rate1, rate2 = x1 / n1, x2 / n2
+    # Square-and-add: the lower end of a difference combines the first arm's lower with the second's upper distance.
     below = math.hypot(rate1 - first.low, second.high - rate2)
     above = math.hypot(first.high - rate1, rate2 - second.low)
     return Interval(low=rate1 - rate2 - below, high=rate1 - rate2 + above, level=level, method="newcombe")
 
 
 def agresti_caffo_interval(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95, clip: bool = True) -> Interval:
-    """Agresti-Caffo interval: Wald after adding one success and one failure to each arm.
+    """Return the Agresti-Caffo interval: Wald after adding one success and one failure to each arm.
 
-    Agresti & Caffo 2000 (Am Stat 54:280). It may reach beyond -1 or 1; `clip` cuts it there.
+    Agresti & Caffo 2000 (Am Stat 54:280). It may extend beyond -1 or 1; `clip` cuts it there.
 
     >>> interval = agresti_caffo_interval(56, 70, 48, 80)
     >>> round(interval.low, 4), round(interval.high, 4)
@@ -76,9 +78,9 @@ def agresti_caffo_interval(x1: int, n1: int, x2: int, n2: int, *, level: float =
 
 
 def wald_difference_interval(x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95) -> Interval:
-    """The textbook interval for a difference of proportions, for comparison only. [-1, 1] when an arm is empty.
+    """Return the textbook interval for a difference of proportions, for comparison only. [-1, 1] for an empty arm.
 
-    Its exact coverage falls to .18 for arms of 10, and 10 of 10 against 0 of 20 give it no width at all.
+    Its exact coverage falls to .18 for arms of 10, and 10 of 10 against 0 of 20 give an interval of width 0.
 
     >>> interval = wald_difference_interval(56, 70, 48, 80)
     >>> round(interval.low, 4), round(interval.high, 4)
@@ -91,7 +93,7 @@ def wald_difference_interval(x1: int, n1: int, x2: int, n2: int, *, level: float
 
 
 def pooled_z_p_value(x1: int, n1: int, x2: int, n2: int, *, alternative: Alternative = "two-sided") -> float | None:
-    """P-value of the pooled z test of equal proportions; R: prop.test(c(x1, x2), c(n1, n2), correct=FALSE).
+    """Return the p-value of the pooled z test of equal proportions; R: prop.test(c(x1, x2), c(n1, n2), correct=FALSE).
 
     None for an empty arm; the z of samples that all have the same outcome is 0.
 

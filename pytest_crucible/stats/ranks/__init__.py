@@ -1,1 +1,1 @@
-"""What depends only on order: rank tests, dominance, quantiles."""
+"""Rank statistics: tests, dominance, shifts and quantiles."""

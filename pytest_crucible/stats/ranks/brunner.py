@@ -1,4 +1,4 @@
-"""The Brunner-Munzel test: does one independent arm tend to larger values, also when the arms vary differently?"""
+"""The Brunner-Munzel test: whether one independent arm tends to larger values, with unequal variances allowed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
+from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
 from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins, placements
 from pytest_crucible.stats.ranks.superiority import cles_interval
+from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 
@@ -21,14 +21,14 @@ def brunner_munzel(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
-    """Brunner-Munzel test of P(candidate > baseline) + P(equal) / 2 = 1/2, and the t interval for that share.
+    """Return the Brunner-Munzel test of P(candidate > baseline) + P(equal) / 2 = 1/2, with the share's t interval.
 
     Brunner & Munzel 2000 (Biom. J. 42:17), Satterthwaite's degrees of freedom. The statistic is positive when the
     candidate tends to be larger: scipy.stats.brunnermunzel(baseline, candidate). The interval is two-sided under each
     alternative and may leave [0, 1]; the effect "cles" carries Newcombe's, which does not.
 
-    Separated arms have no variance to speak of: statistic and interval are None, and p is that of the exact permutation
-    law. Raises NotEnoughData below two values in an arm.
+    Separated arms have no variance: statistic and interval are None, and p is that of the exact permutation
+    distribution. Raises NotEnoughData below two values in an arm.
 
     >>> result = brunner_munzel([3, 3, 4, 3, 1, 2, 3, 1, 1, 5, 4], [1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 1, 1])
     >>> round(result.estimate, 4), round(result.statistic, 4), round(result.p_value, 4)
@@ -40,6 +40,7 @@ def brunner_munzel(
     n1, n2 = int(first.sum()), int(second.sum())
     estimate = doubled_wins(first, second) / (2 * n1 * n2)
     effect = Effect(name="cles", value=estimate, interval=cles_interval(estimate, n1, n2, level=level))
+    # Brunner & Munzel 2000, on the scale of the share: placements over the other arm's size.
     parts = _placement_variance(first, second) / n1, _placement_variance(second, first) / n2
     if not sum(parts):
         return Significance(
@@ -55,6 +56,7 @@ def brunner_munzel(
             else "the arms are separated: exact p, see cles for an interval",
         )
     se = math.sqrt(sum(parts))
+    # Satterthwaite's approximation, as for Welch's t.
     dof = sum(parts) ** 2 / (parts[0] ** 2 / (n1 - 1) + parts[1] ** 2 / (n2 - 1))
     statistic = (estimate - 0.5) / se
     return Significance(
@@ -71,9 +73,10 @@ def brunner_munzel(
 
 
 def _placement_variance(first: Counts, second: Counts) -> float:
-    """Variance, over the first arm, of the share of the second that lies below; 0 exactly where nothing varies."""
+    """Return the variance, over the first arm, of the share of the second arm below; 0 exactly if nothing varies."""
     n = int(first.sum())
     places = placements(first, second)
+    # Whole numbers: the variance is 0 exactly, without a tolerance.
     if np.ptp(places[first > 0]) == 0:
         return 0.0
     shares = places / (2 * int(second.sum()))
@@ -81,7 +84,7 @@ def _placement_variance(first: Counts, second: Counts) -> float:
 
 
 def _separated_p_value(first: Counts, second: Counts, alternative: Alternative) -> float:
-    """One order of the arms in C(n1 + n2, n1), and the opposite one where ties do not forbid it."""
+    """Return the exact p-value: one of C(n1 + n2, n1) arrangements, and the opposite one unless ties exclude it."""
     if first.size == 1:
         return 1.0
     above = doubled_wins(first, second) > 0

@@ -1,6 +1,7 @@
-"""Exact laws of rank statistics under the null hypothesis, with and without ties: dynamic programming, no simulation.
+"""Exact null distributions of rank statistics, with and without ties, by dynamic programming.
 
-Tails are sums of positive terms, so that small p-values keep their digits.
+Tails are sums of positive terms, so that small p-values keep their digits. scipy.stats has the distributions without
+ties only.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array, check_choice
+from pytest_crucible.stats.arrays import Array, check_choice
 
 Method = Literal["auto", "exact", "asymptotic"]
-"""auto: exact up to a size that is counted, never judged by what the values look like."""
+"""auto: exact up to a fixed size, whatever the values are."""
 
 FUZZ = 10 * float(np.finfo(np.float64).eps)
-"""A tail that reaches its share up to this much has reached it, as in R's qwilcox."""
+"""A tail within this distance of its share counts as equal to it, as in R's qwilcox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Up to which size `auto` is exact, and above which size "exact" is refused because it would take too long."""
+    """The size up to which `auto` is exact, and the size above which "exact" is refused as too slow."""
 
     auto: int
     refused: int
@@ -37,17 +38,19 @@ ORDERS = Limits(auto=10, refused=10, what="pairs of values")
 
 
 def is_exact(method: Method, size: int, limits: Limits) -> bool:
-    """Whether the exact law is used. Raises ValueError for an unknown method and for "exact" beyond its limit."""
+    """Return True to use the exact distribution. Raises ValueError for an unknown method and for too large a size."""
     check_choice(method, get_args(Method), "method")
     if method == "exact" and size > limits.refused:
-        raise ValueError(f"the exact law is for at most {limits.refused} {limits.what}, not {size}: ask for asymptotic")
+        raise ValueError(
+            f"the exact distribution is for at most {limits.refused} {limits.what}, not {size}: use method='asymptotic'"
+        )
     return method == "exact" or (method == "auto" and size <= limits.auto)
 
 
 def wins_tail(sizes: Sequence[int], first: int, doubled: int) -> float:
-    """P(2 U <= doubled) for `first` values drawn from tied groups of the given sizes, smallest values first.
+    """Return P(2 U <= doubled) for `first` values drawn from tied groups of these sizes, smallest values first.
 
-    The conditional law given the ties; coin::wilcox_test(distribution = "exact").
+    It is the conditional distribution given the ties; R: coin::wilcox_test(distribution = "exact").
 
     >>> wins_tail([1, 1, 1, 1], 2, 0) * 6, wins_tail([2, 2], 2, 0) * 6
     (1.0, 1.0)
@@ -55,81 +58,74 @@ def wins_tail(sizes: Sequence[int], first: int, doubled: int) -> float:
     n = sum(sizes)
     if doubled < 0:
         return 0.0
+    # Without ties the distribution has a product formula, much faster than the tied recursion.
     if max(sizes) == 1:
         return untied_wins_tail(first, n - first, doubled // 2)
     return min(1.0, float(_tied_counts(sizes, first, doubled).sum()) / math.comb(n, first))
 
 
 def untied_wins_tail(first: int, second: int, wins: int) -> float:
-    """P(U <= wins) without ties; R: pwilcox(wins, first, second)."""
-    law = untied_wins_law(first, second)
-    if wins < law.size:
-        return float(law[: wins + 1].sum())
-    above = first * second - wins - 1  # the law is symmetric, and only its lower half is known
-    return 1.0 - float(law[: above + 1].sum()) if above >= 0 else 1.0
+    """Return P(U <= wins) without ties; R: pwilcox(wins, first, second)."""
+    distribution = untied_wins_distribution(first, second)
+    if wins < distribution.size:
+        return float(distribution[: wins + 1].sum())
+    # The distribution is symmetric, and `distribution` has its lower half only.
+    above = first * second - wins - 1
+    return 1.0 - float(distribution[: above + 1].sum()) if above >= 0 else 1.0
 
 
-def untied_wins_law(first: int, second: int) -> Array:
-    """P(U = 0), P(U = 1), ... up to the middle, without ties; R: dwilcox.
+def untied_wins_distribution(first: int, second: int) -> Array:
+    """Return P(U = 0), P(U = 1), ... up to the middle, without ties; R: dwilcox.
 
     One more value in the smaller arm multiplies the generating function by (1 - q^(larger + i)) / (1 - q^i).
 
-    >>> (untied_wins_law(2, 3) * 10).round(9).tolist()
+    >>> (untied_wins_distribution(2, 3) * 10).round(9).tolist()
     [1.0, 1.0, 2.0, 2.0]
     """
     smaller, larger = sorted((first, second))
-    law = np.zeros(smaller * larger // 2 + 1)
-    law[0] = 1.0
+    distribution = np.zeros(smaller * larger // 2 + 1)
+    distribution[0] = 1.0
     for i in range(1, smaller + 1):
-        law[larger + i :] -= law[: -(larger + i)].copy()
-        law = _cumulated(law, i) * (i / (larger + i))
-    return law
+        distribution[larger + i :] -= distribution[: -(larger + i)].copy()
+        distribution = _cumulate(distribution, i) * (i / (larger + i))
+    return distribution
 
 
 def signed_tail(doubled_ranks: Sequence[int], doubled: int) -> float:
-    """P(2 W <= doubled) where each rank counts with probability 1/2; R: psignrank, and coin::wilcoxsign_test for ties.
+    """Return P(2 W <= doubled) when each rank counts with probability 1/2.
+
+    R: psignrank; with ties coin::wilcoxsign_test.
 
     >>> signed_tail([2, 4, 6], 2) * 8
     2.0
     """
-    return min(1.0, float(signed_law(doubled_ranks, doubled).sum()))
+    return min(1.0, float(signed_rank_distribution(doubled_ranks, doubled).sum()))
 
 
-def signed_law(ranks: Sequence[int], largest: int) -> Array:
-    """P(W = 0), ..., P(W = largest) for the sum W of ranks that each count with probability 1/2; R: dsignrank.
+def signed_rank_distribution(ranks: Sequence[int], largest: int) -> Array:
+    """Return P(W = 0), ..., P(W = largest) for the sum W of ranks that each count with probability 1/2; R: dsignrank.
 
-    >>> (signed_law([1, 2, 3], 3) * 8).tolist()
+    >>> (signed_rank_distribution([1, 2, 3], 3) * 8).tolist()
     [1.0, 1.0, 1.0, 2.0]
     """
-    law = np.zeros(max(largest, -1) + 1)
-    law[:1] = 1.0
+    distribution = np.zeros(max(largest, -1) + 1)
+    distribution[:1] = 1.0
     reach = 1
+    # Smallest rank first, so that the array is filled no further than necessary.
     for rank in sorted(ranks):
-        reach = min(reach + rank, law.size)
-        law[rank:reach] += law[: max(reach - rank, 0)].copy()
-        law[:reach] *= 0.5
-    return law
+        reach = min(reach + rank, distribution.size)
+        distribution[rank:reach] += distribution[: max(reach - rank, 0)].copy()
+        distribution[:reach] *= 0.5
+    return distribution
 
 
-def swaps_tail(n: int, swaps: int) -> float:
-    """P(at most that many of the n (n - 1) / 2 pairs are in the wrong order) over all orders; R's pkendall.
+def rank_product_distribution(first: Sequence[int], second: Sequence[int]) -> tuple[Array, int]:
+    """Return the distribution of sum(first[i] * second[p(i)]) over all n! orders p, and its smallest value.
 
-    >>> swaps_tail(3, 1) * 6
-    3.0
-    """
-    law = np.ones(1)
-    for i in range(2, n + 1):
-        law = np.convolve(law, np.full(i, 1 / i))[: swaps + 1]
-    return min(1.0, float(law.sum()))
+    A state is the set of the second numbers already used. There are 2^n states, so n can be at most about 12.
 
-
-def products_law(first: Sequence[int], second: Sequence[int]) -> tuple[Array, int]:
-    """Law of sum(first[i] * second[p(i)]) over all n! orders p, and the value at which it starts.
-
-    A state is the set of the second numbers that are used up: 2^n of them, so n is at most 12 or so.
-
-    >>> law, start = products_law([1, 2, 3], [1, 2, 3])
-    >>> (law * 6).tolist(), start
+    >>> distribution, start = rank_product_distribution([1, 2, 3], [1, 2, 3])
+    >>> (distribution * 6).tolist(), start
     ([1.0, 2.0, 0.0, 2.0, 1.0], 10)
     """
     n = len(first)
@@ -137,51 +133,54 @@ def products_law(first: Sequence[int], second: Sequence[int]) -> tuple[Array, in
     largest = sum(a * b for a, b in zip(sorted(first), sorted(second), strict=True))
     masks = np.arange(1 << n)
     used = np.array([mask.bit_count() for mask in range(1 << n)])
-    laws = np.zeros((1 << n, largest + 1))
-    laws[0, 0] = 1.0
+    distributions = np.zeros((1 << n, largest + 1))
+    distributions[0, 0] = 1.0
     for i, factor in enumerate(first):
         for j, other in enumerate(second):
             free = masks[(used == i) & (masks >> j & 1 == 0)]
             step = factor * other
-            laws[free | 1 << j, step:] += laws[free, : largest + 1 - step] / (n - i)
-    return laws[-1, start:], start
+            distributions[free | 1 << j, step:] += distributions[free, : largest + 1 - step] / (n - i)
+    return distributions[-1, start:], start
 
 
-def order_for(law: Array, tail: float) -> int:
-    """How many order statistics from the outside a closed interval may leave out on one side: R's qwilcox, qsignrank.
+def order_for(distribution: Array, tail: float) -> int:
+    """Return the number of order statistics that a closed interval leaves out on one side; R: qwilcox, qsignrank.
 
-    0 where even the extreme one errs in more than `tail`.
+    0 where even leaving out none errs in more than `tail`.
     """
-    cumulative = np.cumsum(law)
+    cumulative = np.cumsum(distribution)
     order = int(np.searchsorted(cumulative, tail - FUZZ))
     return order or int(cumulative[0] <= tail + FUZZ)
 
 
 def _tied_counts(sizes: Sequence[int], first: int, limit: int) -> Array:
-    """Number of draws with 2 U = 0, ..., limit; group by group, for each number of drawn values among those seen."""
-    n, seen = sum(sizes), 0
-    laws = {0: np.ones(1)}
+    """Return the numbers of draws with 2 U = 0, ..., limit, built up from one tied group to the next."""
+    n, previous = sum(sizes), 0
+    distributions = {0: np.ones(1)}
     for size in sizes:
-        after = seen + size
+        after = previous + size
         drawn = range(max(0, first - (n - after)), min(first, after) + 1)
-        laws = {total: _next_group(laws, total, seen, size, limit) for total in drawn}
-        seen = after
-    return laws[first]
+        distributions = {total: _next_group(distributions, total, previous, size, limit) for total in drawn}
+        previous = after
+    return distributions[first]
 
 
-def _next_group(laws: dict[int, Array], total: int, seen: int, size: int, limit: int) -> Array:
-    """`total` values drawn among the seen and the next group: i of the group beat the others seen and tie inside."""
-    law = np.zeros(min(limit, 2 * total * (seen + size - total)) + 1)
-    for before in range(max(0, total - size), min(seen, total) + 1):
-        if before in laws:
+def _next_group(distributions: dict[int, Array], total: int, previous: int, size: int, limit: int) -> Array:
+    """Return the counts for `total` values drawn from the previous and the next group.
+
+    i values of the next group beat all undrawn previous values and tie with the undrawn ones of their own group.
+    """
+    distribution = np.zeros(min(limit, 2 * total * (previous + size - total)) + 1)
+    for before in range(max(0, total - size), min(previous, total) + 1):
+        if before in distributions:
             i = total - before
-            wins = i * (2 * (seen - before) + size - i)
-            room = max(0, min(laws[before].size, law.size - wins))
-            law[wins : wins + room] += math.comb(size, i) * laws[before][:room]
-    return law
+            wins = i * (2 * (previous - before) + size - i)
+            room = max(0, min(distributions[before].size, distribution.size - wins))
+            distribution[wins : wins + room] += math.comb(size, i) * distributions[before][:room]
+    return distribution
 
 
-def _cumulated(law: Array, step: int) -> Array:
-    """law[k] + law[k - step] + law[k - 2 step] + ..."""
-    padded = np.concatenate((law, np.zeros(-law.size % step)))
-    return np.asarray(padded.reshape(-1, step).cumsum(axis=0).ravel()[: law.size])
+def _cumulate(distribution: Array, step: int) -> Array:
+    """Return p[k] + p[k - step] + p[k - 2 step] + ... for each k."""
+    padded = np.concatenate((distribution, np.zeros(-distribution.size % step)))
+    return np.asarray(padded.reshape(-1, step).cumsum(axis=0).ravel()[: distribution.size])

@@ -1,7 +1,7 @@
-"""Ranks of several independent arms: Kruskal-Wallis for all of them at once, Dunn for their pairs.
+"""Rank tests of several independent arms: Kruskal-Wallis for all at once, Dunn for pairs.
 
-An omnibus test is no gatekeeper: planned contrasts against the baseline are tested whatever it says, and it names no arm.
-Ranks answer whether values tend to be larger, not whether means differ.
+The omnibus test names no arm and gates nothing: test planned contrasts against the baseline whatever its result.
+Rank tests compare whether values tend to be larger, not means.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.families.adjust import Adjustment, adjust
-from pytest_crucible.stats.groups.pairwise import Contrast, all_pairs
+from pytest_crucible.stats.arrays import Array, check_choice, finite_groups
+from pytest_crucible.stats.groups.pairwise import ContrastResult, all_pairs
 from pytest_crucible.stats.groups.separation import all_tied
-from pytest_crucible.stats.observations import Array, check_choice, finite_groups
+from pytest_crucible.stats.multiplicity.adjust import Adjustment, adjust
 from pytest_crucible.stats.ranks.ranking import Counts, doubled_ranks
+from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import normal_p_value
 
 
 def kruskal_wallis(groups: Sequence[npt.ArrayLike]) -> Significance:
-    """H test of "all groups have one distribution", corrected for ties; R: kruskal.test(groups).
+    """Return the Kruskal-Wallis H test of "all groups have one distribution", corrected for ties; R: kruskal.test(groups).
 
-    An omnibus test, and no gatekeeper for planned contrasts. With two groups it is the asymptotic Mann-Whitney test
-    without continuity correction. Effects: epsilon squared H / (N - 1) and eta squared H, which is corrected for chance.
-    When all values are equal there is no H, and p is 1. Raises ValueError for an empty group.
+    With two groups it is the asymptotic Mann-Whitney test without continuity correction. Effects: epsilon squared
+    H / (N - 1) and eta squared H, which is corrected for chance. When all values are equal, H does not exist and p is 1.
+    Raises ValueError for an empty group.
 
     >>> result = kruskal_wallis([[1, 2, 3], [1, 2, 3], [4, 5, 6]])
     >>> round(result.statistic, 6), round(result.p_value, 6)
@@ -40,6 +40,7 @@ def kruskal_wallis(groups: Sequence[npt.ArrayLike]) -> Significance:
     if variance == 0:
         return all_tied("kruskal-wallis", (k - 1,), tuple(sizes.tolist()), "epsilon squared")
     statistic = float(np.sum(sizes * (means - (n + 1) / 2) ** 2)) / variance
+    # H has the mean k - 1 when no arm differs (Tomczak & Tomczak 2014).
     chance_free = (statistic - k + 1) / (n - k) if n > k else None
     return Significance(
         method="kruskal-wallis",
@@ -54,12 +55,14 @@ def kruskal_wallis(groups: Sequence[npt.ArrayLike]) -> Significance:
     )
 
 
-def dunn(groups: Sequence[npt.ArrayLike], *, adjustment: Adjustment | Literal["none"] = "holm") -> tuple[Contrast, ...]:
-    """Dunn's z of mean ranks for all pairs of independent arms, corrected for ties. Dunn 1964 (Technometrics 6:241).
+def dunn(
+    groups: Sequence[npt.ArrayLike], *, adjustment: Adjustment | Literal["none"] = "holm"
+) -> tuple[ContrastResult, ...]:
+    """Return Dunn's z of mean ranks for all pairs of independent arms, corrected for ties.
 
-    R: rstatix::dunn_test(v ~ g, p.adjust.method=...), with the sign of first minus second. `adjustment` is a name that
-    `families.adjust.adjust` knows, or "none". The difference is of mean ranks among all groups. It does not wait for
-    `kruskal_wallis`. When all values are equal every p is 1.
+    Dunn 1964 (Technometrics 6:241); R: rstatix::dunn_test(v ~ g, p.adjust.method=...), with the sign of first minus
+    second. `adjustment` is a method of `stats.adjust`, or "none". The difference is of mean ranks among all groups. It
+    does not need a significant `kruskal_wallis`. When all values are equal, every p is 1.
 
     >>> [round(pair.p_adjusted, 4) for pair in dunn([[1, 2, 3], [1, 2, 3], [4, 5, 6]])]
     [1.0, 0.1246, 0.1246]
@@ -74,7 +77,7 @@ def dunn(groups: Sequence[npt.ArrayLike], *, adjustment: Adjustment | Literal["n
     p_values = [1.0 if z is None else normal_p_value(z) for z in scores]
     adjusted: Sequence[float | None] = p_values if adjustment == "none" else adjust(p_values, adjustment)
     return tuple(
-        Contrast(
+        ContrastResult(
             first=first,
             second=second,
             difference=difference,
@@ -92,11 +95,11 @@ def dunn(groups: Sequence[npt.ArrayLike], *, adjustment: Adjustment | Literal["n
 
 
 def _pooled_ranks(groups: Sequence[Array]) -> tuple[Counts, Array, float]:
-    """(sizes, mean ranks, variance of one rank) of the groups in the pooled order; ties share their ranks."""
+    """Return (sizes, mean ranks, variance of one rank) of the groups in the pooled order; ties share their ranks."""
     sizes = np.array([group.size for group in groups], dtype=np.int64)
     doubled, ties = doubled_ranks(np.concatenate(groups))
     means = np.array([part.mean() / 2 for part in np.split(doubled, np.cumsum(sizes)[:-1])])
     n = int(sizes.sum())
-    # Whole numbers of any length: n cubed is beyond 64 bits from two million values on.
+    # Python integers: n cubed exceeds 64 bits from two million values on.
     untied = n * (n * n - 1) - sum(tie * (tie * tie - 1) for tie in ties.tolist())
     return sizes, means, untied / (12 * (n - 1)) if untied else 0.0

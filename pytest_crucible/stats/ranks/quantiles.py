@@ -1,6 +1,6 @@
-"""Quantiles, such as the 95th percentile of latency, with intervals from order statistics: no model, no bounds needed.
+"""Quantiles, such as the 95th percentile of latency, with distribution-free intervals from order statistics.
 
-The price is that the extremes of a small sample say nothing beyond themselves: such an end is infinite.
+They need no bounds, but in a small sample an end may lie beyond all observed values: it is then infinite.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, bdtrc
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Array, Side, check_share, check_side, finite
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Array, Side, check_share, check_side, finite
 
 
 def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -> Interval:
-    """Interval for the q-quantile between two of the observed values; an end outside the sample is infinite.
+    """Return an interval for the q-quantile between two observed values; an end outside the sample is infinite.
 
     Covers at least `level` for every distribution (David & Nagaraja 2003, 7.1). Raises NotEnoughData without values.
 
@@ -26,14 +26,14 @@ def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -
     (1.0, 6.0)
     """
     check_share(level, "level")
-    ordered = _ordered(values)
+    ordered = _sort_values(values)
     low_rank, high_rank = quantile_ranks(ordered.size, q, tail=(1 - level) / 2)
     low, high = _at(ordered, low_rank), _at(ordered, high_rank)
     return Interval(low=low, high=high, level=level, method="order statistics")
 
 
 def quantile_estimate(values: npt.ArrayLike, q: float) -> float:
-    """The q-quantile of the sample, linear between order statistics; R: quantile(x, q, type=7), numpy.quantile.
+    """Return the q-quantile, linear between order statistics; R: quantile(x, q, type=7), numpy.quantile.
 
     Because it lies between observed values, it may fall just beyond an end of `quantile_interval` that is the smallest
     or largest of a handful of values.
@@ -42,14 +42,15 @@ def quantile_estimate(values: npt.ArrayLike, q: float) -> float:
     2.5
     """
     check_share(q, "q")
-    ordered = _ordered(values)
+    ordered = _sort_values(values)
+    # Definition 7 of Hyndman & Fan 1996, R's and numpy's default.
     below, share = divmod((ordered.size - 1) * q, 1.0)
     low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
     return float(low + share * (high - low))
 
 
 def quantile_coverage(n: int, q: float, *, level: float = 0.95) -> float:
-    """Exact coverage of `quantile_interval` for n values of a continuous distribution: at least `level`.
+    """Return the exact coverage of `quantile_interval` for n values of a continuous distribution: at least `level`.
 
     P(low rank <= B < high rank) for B ~ Binomial(n, q).
 
@@ -65,7 +66,7 @@ def quantile_coverage(n: int, q: float, *, level: float = 0.95) -> float:
 
 
 def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side) -> float:
-    """One-sided bound for the q-quantile: an observed value, or infinite when the sample is too small for one.
+    """Return a one-sided bound for the q-quantile: an observed value, or infinite when the sample is too small.
 
     >>> quantile_bound(range(1, 60), 0.95, alpha=0.05, side="upper")
     59.0
@@ -73,13 +74,13 @@ def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side)
     inf
     """
     check_side(side)
-    ordered = _ordered(values)
+    ordered = _sort_values(values)
     low_rank, high_rank = quantile_ranks(ordered.size, q, tail=alpha)
     return _at(ordered, low_rank if side == "lower" else high_rank)
 
 
 def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
-    """Ranks, from 1, of the order statistics that bound the q-quantile with an error of at most `tail` on each side.
+    """Return the ranks, from 1, of the order statistics that bound the q-quantile with error `tail` on each side.
 
     0 and n + 1 stand for minus and plus infinity.
 
@@ -90,12 +91,13 @@ def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
     check_share(tail, "tail")
     # below[k - 1]: probability that fewer than k values lie below the quantile.
     below = np.asarray(bdtr(np.arange(n, dtype=np.float64), n, q))
+    # The largest rank whose order statistic lies above the quantile with probability at most `tail`.
     low = int(np.searchsorted(below, tail, side="right"))
     high = int(np.searchsorted(below, 1 - tail, side="left")) + 1
     return low, high
 
 
-def _ordered(values: npt.ArrayLike) -> Array:
+def _sort_values(values: npt.ArrayLike) -> Array:
     array = finite(values)
     if not array.size:
         raise NotEnoughData("no values: a quantile needs at least one")

@@ -1,7 +1,6 @@
-"""From values to ranks: which values are equal, and how many lie below.
+"""Ranks with ties. Values within a rounding error are tied, so that 0.1 + 0.2 ties with 0.3.
 
-Ties are joined within rounding, so that 0.1 + 0.2 ties with 0.3. Ranks are doubled, because twice a mid-rank is whole
-and whole numbers add up exactly.
+Ranks are doubled: twice a mid-rank is an integer, and integers add up exactly.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.observations import ROUNDING, Array, finite, paired
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import ROUNDING, Array, finite, paired_arrays
 
 Counts = npt.NDArray[np.int64]
 
@@ -19,7 +18,7 @@ _DIGITS = 10
 
 
 def levels(values: Array) -> tuple[Counts, Counts]:
-    """Number of the distinct value that each value has, from 0 upwards, and how many values have each of them.
+    """Return the index of each value among the distinct values, from 0 upwards, and the size of each tie.
 
     >>> [array.tolist() for array in levels(np.array([0.3, 0.5, 0.1 + 0.2, 0.1]))]
     [[1, 2, 1, 0], [1, 2, 1]]
@@ -27,7 +26,8 @@ def levels(values: Array) -> tuple[Counts, Counts]:
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     size = np.abs(ordered)
-    with np.errstate(over="ignore"):  # the step from -1e308 to 1e308 is infinite, and a step all the same
+    # The step from -1e308 to 1e308 overflows to infinity, which is still a step.
+    with np.errstate(over="ignore"):
         steps = np.diff(ordered) > ROUNDING * np.maximum(size[1:], size[:-1])
     codes = np.empty(values.size, dtype=np.int64)
     codes[order] = np.concatenate(([0], np.cumsum(steps)))[: values.size]
@@ -35,7 +35,7 @@ def levels(values: Array) -> tuple[Counts, Counts]:
 
 
 def doubled_ranks(values: Array) -> tuple[Counts, Counts]:
-    """Twice the mid-rank of each value (the smallest has 2), and how many values have each distinct value.
+    """Return twice the mid-rank of each value (the smallest has 2), and the size of each tie.
 
     >>> doubled_ranks(np.array([0.5, 0.2, 0.5]))[0].tolist()
     [5, 2, 5]
@@ -45,9 +45,10 @@ def doubled_ranks(values: Array) -> tuple[Counts, Counts]:
 
 
 def arms_by_level(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int = 1) -> tuple[Counts, Counts]:
-    """How often each distinct value occurs in the candidate and in the baseline, from the smallest value upwards.
+    """Return the counts of each distinct value in the candidate and in the baseline, smallest value first.
 
-    All that ranks can say about two independent arms. Raises ValueError for NaN, NotEnoughData below `fewest` values.
+    Every rank statistic of two independent arms follows from them. Raises ValueError for NaN, NotEnoughData below
+    `fewest` values.
 
     >>> [array.tolist() for array in arms_by_level([2.0, 3.0, 3.0], [1.0, 3.0])]
     [[0, 1, 2], [1, 0, 1]]
@@ -63,12 +64,12 @@ def arms_by_level(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: 
 
 
 def placements(levels_of: Counts, other: Counts) -> Counts:
-    """Twice the number of the other arm's values that lie below each level; equal ones count half."""
+    """Return twice the number of the other arm's values below each level; equal ones count half."""
     return 2 * np.cumsum(other) - other
 
 
 def doubled_wins(first: Counts, second: Counts) -> int:
-    """Twice the Mann-Whitney U of the first arm: 2 for each pair that it wins, 1 for each that ties.
+    """Return twice the Mann-Whitney U of the first arm: 2 for each pair that it wins, 1 for each tie.
 
     >>> doubled_wins(*arms_by_level([2.0, 3.0, 3.0], [1.0, 3.0]))
     8
@@ -77,10 +78,10 @@ def doubled_wins(first: Counts, second: Counts) -> int:
 
 
 def rounded_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike | None = None) -> Array:
-    """Candidate minus baseline to ten significant decimals of the larger value; R: round(x - y, 10) for scores.
+    """Return candidate minus baseline, rounded to ten significant decimals of the larger value; R: round(x - y, 10).
 
-    Without that 0.3 - 0.2 and 0.2 - 0.1 would have different ranks. Each pair has its own scale, so that one huge
-    pair does not blur the others. Without a baseline the values are differences already.
+    Otherwise 0.3 - 0.2 and 0.2 - 0.1 would have different ranks. Each pair has its own scale, so that one huge pair does
+    not make the others equal. Without a baseline the values are differences already.
 
     >>> rounded_differences([0.3, 0.2, 3000.3], [0.2, 0.1, 3000.2]).tolist()
     [0.1, 0.1, 0.1]
@@ -89,7 +90,7 @@ def rounded_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike | None
         differences = finite(candidate, name="differences")
         scale = np.abs(differences)
     else:
-        first, second = paired(candidate, baseline)
+        first, second = paired_arrays(candidate, baseline)
         with np.errstate(over="ignore"):
             differences = finite(first - second, name="differences")
         scale = np.maximum(np.abs(first), np.abs(second))
@@ -99,7 +100,7 @@ def rounded_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike | None
 def _to_decimals(differences: Array, scale: Array) -> Array:
     exponents = np.ceil(np.log10(scale, out=np.zeros_like(scale), where=scale > 0))
     decimals = np.clip(_DIGITS - exponents, -290, 290)
-    # Powers of ten are exact up to 1e22, and a quotient of whole numbers is the double nearest to the decimal.
+    # Powers of ten are exact up to 1e22, and a quotient of integers is the double nearest to the decimal.
     power = 10.0 ** np.abs(decimals)
     fine = decimals >= 0
     whole = np.rint(np.where(fine, differences * np.where(fine, power, 1.0), differences / power))

@@ -1,6 +1,6 @@
-"""How far one arm is shifted against the other: Hodges-Lehmann estimates, with intervals from order statistics.
+"""Shift between two arms: Hodges-Lehmann estimates with intervals from order statistics.
 
-The interval belongs to the law without ties. Its ends count as inside, and so it holds its level with ties as well
+The interval uses the distribution without ties. Its ends are included, so it keeps its level with ties as well
 (Pratt & Gibbons 1981, Concepts of Nonparametric Theory, 2.6 and 3.6).
 """
 
@@ -13,21 +13,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect
-from pytest_crucible.stats.observations import Alternative, Array, check_share, finite
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Alternative, Array, check_share, finite
 from pytest_crucible.stats.ranks.exact import (
     SIGNED,
     WINS,
     Method,
     is_exact,
     order_for,
-    signed_law,
-    untied_wins_law,
+    signed_rank_distribution,
+    untied_wins_distribution,
 )
 from pytest_crucible.stats.ranks.ranking import rounded_differences
 from pytest_crucible.stats.ranks.sums import sum_of_rank
+from pytest_crucible.stats.results import Effect
 from pytest_crucible.stats.tails import tail_share
 
 
@@ -40,11 +40,11 @@ def hodges_lehmann(
     correction: bool = True,
     alternative: Alternative = "two-sided",
 ) -> Effect:
-    """Median of all differences candidate_i - baseline_j, with the interval that belongs to the Mann-Whitney test.
+    """Return the median of all differences candidate_i - baseline_j, with the interval of the Mann-Whitney test.
 
-    R: wilcox.test(candidate, baseline, conf.int = TRUE), where the asymptotic end is an order statistic too rather
-    than R's root of limited precision. An end is infinite where so few values cannot reach the level. The interval is
-    None where ties shrink it to a point. Raises NotEnoughData for an empty arm.
+    R: wilcox.test(candidate, baseline, conf.int = TRUE); its asymptotic ends are roots of limited precision, here they
+    are order statistics. An end is infinite when there are too few values for the level. The interval is None when ties
+    shrink it to a point. Raises NotEnoughData for an empty arm.
 
     >>> effect = hodges_lehmann([0.9, 0.8, 0.95, 0.85], [0.1, 0.2, 0.3, 0.15])
     >>> round(effect.value, 6), round(effect.interval.low, 6), round(effect.interval.high, 6)
@@ -54,9 +54,10 @@ def hodges_lehmann(
     tail, total = _tail(level, alternative), first.size * second.size
     if not total:
         raise NotEnoughData(f"{first.size} candidate and {second.size} baseline values: a shift needs both arms")
+    # Differences x_i - y_j are sums x_i + (-y_j), and the search needs ascending columns.
     columns, starts = np.sort(-second), np.zeros(first.size, dtype=np.intp)
     if is_exact(method, total, WINS):
-        order = order_for(untied_wins_law(first.size, second.size), tail)
+        order = order_for(untied_wins_distribution(first.size, second.size), tail)
     else:
         order = _normal_order(total, total * (first.size + second.size + 1) / 12, tail, correction)
 
@@ -75,7 +76,7 @@ def pseudo_median(
     correction: bool = True,
     alternative: Alternative = "two-sided",
 ) -> Effect:
-    """Median of the averages of any two differences (each with itself too), with the signed-rank test's interval.
+    """Return the median of all averages of two differences, with the interval of the signed-rank test.
 
     R: wilcox.test(candidate - baseline, conf.int = TRUE). Without a baseline the values are differences already.
     Differences are rounded as `rounded_differences` says. Raises NotEnoughData without pairs.
@@ -90,7 +91,7 @@ def pseudo_median(
     if not n:
         raise NotEnoughData("no pairs: a shift needs at least one")
     if is_exact(method, n, SIGNED):
-        order = order_for(signed_law(range(1, n + 1), total // 2), tail)
+        order = order_for(signed_rank_distribution(range(1, n + 1), total // 2), tail)
     else:
         order = _normal_order(total, total * (2 * n + 1) / 12, tail, correction)
 
@@ -106,7 +107,7 @@ def _tail(level: float, alternative: Alternative) -> float:
 
 
 def _normal_order(total: int, variance: float, tail: float, correction: bool) -> int:
-    """How many order statistics the asymptotic test leaves out on one side; it rejects beyond them."""
+    """Return the number of order statistics that the interval of the asymptotic test leaves out on one side."""
     return max(0, math.ceil(total / 2 - 0.5 * correction + float(ndtri(tail)) * math.sqrt(variance)))
 
 
@@ -117,6 +118,7 @@ def _shift(
     value = middle if total % 2 else (middle + at(total // 2 + 1)) / 2
     low = at(order) if order and alternative != "less" else -math.inf
     high = at(total + 1 - order) if order and alternative != "greater" else math.inf
+    # Many ties put both order statistics on one value; a point is not an interval.
     if low == high:
         return Effect(name=name, value=value, note="too many ties: the interval for a shift would be a single point")
     return Effect(name=name, value=value, interval=Interval(low=low, high=high, level=level, method="order statistics"))

@@ -8,17 +8,17 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.answers import Effect, Significance
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Alternative, Array, check_alternative, check_share
 from pytest_crucible.stats.counts.correlations import fisher_interval
-from pytest_crucible.stats.observations import Alternative, Array, check_alternative, check_share
+from pytest_crucible.stats.proportions.binomial import binomial_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.ranks.exact import SIGNED, Method, is_exact, signed_tail
 from pytest_crucible.stats.ranks.ranking import Counts, doubled_ranks, rounded_differences
 from pytest_crucible.stats.ranks.shifts import pseudo_median
 from pytest_crucible.stats.ranks.two_samples import corrected_p_value
+from pytest_crucible.stats.results import Effect, Significance
 
 ZeroMethod = Literal["pratt", "wilcox"]
 """pratt: zeros are ranked, then dropped. wilcox: zeros are dropped first, from estimate and interval too, as in R."""
@@ -54,13 +54,14 @@ def wilcoxon_signed_rank(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> SignedRank:
-    """Wilcoxon signed-rank test with ties and zeros; effect: the matched-pairs "rank biserial" correlation.
+    """Return the Wilcoxon signed-rank test with ties and zeros; effect: the matched-pairs "rank biserial" correlation.
 
-    exact: the law of all sign flips given ties and zeros; R: wilcox.test(d, exact = TRUE), coin::wilcoxsign_test(
-    distribution = "exact"). asymptotic: normal, with a continuity correction of 1/2 unless `correction` is False (then
-    coin::wilcoxsign_test). auto: exact up to 200 non-zero differences (of 2,000 with zeros), whatever the values. Differences are
-    rounded, see `rounded_differences`; without a baseline the values are differences already. For the interval see
-    `pseudo_median`. All differences 0 is degenerate: p is 1. Raises NotEnoughData without pairs.
+    exact: the distribution of all sign flips given ties and zeros; R: wilcox.test(d, exact = TRUE),
+    coin::wilcoxsign_test(distribution = "exact"). asymptotic: normal, with a continuity correction of 1/2 unless
+    `correction` is False (then coin::wilcoxsign_test). auto: exact up to 200 non-zero differences (2,000 with zeros),
+    whatever the values. Differences are rounded, see `rounded_differences`; without a baseline the values are differences
+    already. For the interval see `pseudo_median`. All differences 0 is degenerate: p is 1. Raises NotEnoughData without
+    pairs.
 
     >>> result = wilcoxon_signed_rank([0.72, 0.68, 0.75, 0.71, 0.69], [0.6, 0.55, 0.61, 0.56, 0.53])
     >>> result.w_plus, result.w_minus, result.p_value, round(result.estimate, 6)
@@ -69,10 +70,15 @@ def wilcoxon_signed_rank(
     check_alternative(alternative)
     differences = _differences(candidate, baseline, level)
     pairs, plus, minus, ranks = differences.size, *_signed_ranks(differences, zero_method)
+    # Pratt (1959) ranks the zeros, so that the sum of ranks goes up to n (n + 1) / 2 with them.
     ranked = pairs if zero_method == "pratt" else ranks.size
+    # Zeros enlarge the ranks, and with them the table of the exact distribution, but cost less than other differences.
     exact = is_exact(method, max(ranks.size, ranked // 10), SIGNED)
-    law = "exact" if exact else "asymptotic" + (", continuity corrected" if correction else "")
-    name, effect = f"wilcoxon signed-rank, {law}, {zero_method}", _rank_biserial(plus, minus, ranked, ranks, level)
+    procedure = "exact" if exact else "asymptotic" + (", continuity corrected" if correction else "")
+    name, effect = (
+        f"wilcoxon signed-rank, {procedure}, {zero_method}",
+        _rank_biserial(plus, minus, ranked, ranks, level),
+    )
     if not ranks.size:
         return SignedRank(
             method=name, statistic=0.0, w_plus=0.0, w_minus=0.0, z=None, p_value=1.0, estimate=0.0, n=(pairs,),
@@ -83,9 +89,12 @@ def wilcoxon_signed_rank(
         p_value = _exact_p_value(ranks.tolist(), plus, minus, alternative)
     else:
         p_value = corrected_p_value(deviation, deviation_sd, correction, alternative)
-    kept = differences[differences != 0] if zero_method == "wilcox" else differences
-    feasible: Method = method if kept.size <= SIGNED.refused else "asymptotic"
-    shift = pseudo_median(kept, level=level, method=feasible, correction=correction, alternative=alternative)
+    ranked_differences = differences[differences != 0] if zero_method == "wilcox" else differences
+    # The estimate may have more differences than the test, and an exact interval for them would take too long.
+    feasible: Method = method if ranked_differences.size <= SIGNED.refused else "asymptotic"
+    shift = pseudo_median(
+        ranked_differences, level=level, method=feasible, correction=correction, alternative=alternative
+    )
     return SignedRank(
         method=name,
         statistic=plus / 2,
@@ -109,7 +118,7 @@ def rank_biserial_paired(
     zero_method: ZeroMethod = "wilcox",
     level: float = 0.95,
 ) -> Effect:
-    """Matched-pairs rank-biserial correlation (W+ - W-) / (W+ + W-), Kerby 2014, with a Fisher z interval.
+    """Return the matched-pairs rank-biserial correlation (W+ - W-) / (W+ + W-), Kerby 2014, with a Fisher z interval.
 
     R: effectsize::rank_biserial(candidate, baseline, paired = TRUE), whose standard error sqrt(sum of squared ranks) /
     (sum of ranks) is that under no effect. None when all differences are 0; no interval when all have one sign.
@@ -130,7 +139,7 @@ def sign_test(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> SignTest:
-    """Exact sign test; R: binom.test(positive, positive + negative), with its Clopper-Pearson interval.
+    """Return the exact sign test; R: binom.test(positive, positive + negative), with its Clopper-Pearson interval.
 
     The interval is two-sided under each alternative. All differences 0 is degenerate: p is 1. Raises NotEnoughData
     without pairs.
@@ -146,7 +155,7 @@ def sign_test(
     return SignTest(
         method="sign test, exact",
         statistic=float(positive),
-        p_value=_sign_p_value(positive, negative, alternative) if signs else 1.0,
+        p_value=binomial_p_value(positive, signs, 0.5, alternative),
         estimate=positive / signs if signs else None,
         interval=clopper_pearson_interval(positive, signs, level=level) if signs else None,
         n=(differences.size,),
@@ -167,7 +176,7 @@ def _differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike | None, level
 
 
 def _signed_ranks(differences: Array, zero_method: ZeroMethod) -> tuple[int, int, Counts]:
-    """2 W+, 2 W-, and the doubled ranks of all differences that are not 0."""
+    """Return 2 W+, 2 W-, and the doubled ranks of all differences that are not 0."""
     if zero_method not in ("pratt", "wilcox"):
         raise ValueError(f"the zero method must be pratt or wilcox, not {zero_method!r}")
     if zero_method == "wilcox":
@@ -177,7 +186,8 @@ def _signed_ranks(differences: Array, zero_method: ZeroMethod) -> tuple[int, int
 
 
 def _exact_p_value(ranks: list[int], plus: int, minus: int, alternative: Alternative) -> float:
-    step = math.gcd(*ranks)  # without ties all doubled ranks are even, and half the work is enough
+    # Without ties all doubled ranks are even; dividing by 2 halves the work.
+    step = math.gcd(*ranks)
     smaller = [rank // step for rank in ranks]
     if alternative == "two-sided":
         return min(1.0, 2 * signed_tail(smaller, min(plus, minus) // step))
@@ -194,12 +204,3 @@ def _rank_biserial(plus: int, minus: int, ranked: int, ranks: Counts, level: flo
     se = math.sqrt(float(untied @ untied)) / float(untied.sum())
     interval = fisher_interval(value, se, level=level, method="fisher")
     return Effect(name=name, value=value, interval=interval, note="" if interval else "all differences have one sign")
-
-
-def _sign_p_value(positive: int, negative: int, alternative: Alternative) -> float:
-    signs = positive + negative
-    if alternative == "two-sided":
-        return min(1.0, 2 * float(bdtr(min(positive, negative), signs, 0.5)))
-    if alternative == "less":
-        return float(bdtr(positive, signs, 0.5))
-    return float(bdtrc(positive - 1, signs, 0.5)) if positive else 1.0

@@ -1,20 +1,20 @@
-"""Order statistics of all sums row_i + column_j, without ever writing them all down.
+"""Order statistics of all sums row_i + column_j, without storing the sums.
 
-The median of all x_i - y_j and of all averages (d_i + d_j) / 2 are such; at 10,000 values there are 1e8 of them.
+Used for the medians of all x_i - y_j and of all averages (d_i + d_j) / 2; 10,000 values have 1e8 of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array, Codes
+from pytest_crucible.stats.arrays import Array, Codes
 
 _GATHERED = 20_000
-"""So few remaining sums are simply written down and partitioned."""
+"""At most this many remaining sums are stored and partitioned."""
 
 
 def sum_of_rank(rows: Array, columns: Array, starts: Codes, rank: int) -> float:
-    """The sum of that rank, from 1, among all rows[i] + columns[j] with j >= starts[i]; `columns` ascend.
+    """Return the sum of this rank, from 1, among all rows[i] + columns[j] with j >= starts[i]; `columns` ascend.
 
     Johnson & Mizoguchi 1978 (SIAM J. Comput. 7:147): a weighted median of the rows' medians splits what remains, and
     at least a quarter of it falls away each time. Exact to the last bit, because only true sums are compared.
@@ -25,6 +25,7 @@ def sum_of_rank(rows: Array, columns: Array, starts: Codes, rank: int) -> float:
     low, high = starts.copy(), np.full(rows.size, columns.size, dtype=np.intp)
     below = rank - 1
     while (remaining := int((high - low).sum())) > _GATHERED:
+        # Weighted by the number of sums left in each row: at least a quarter lies on either side of the pivot.
         pivot = _weighted_median(rows, columns, low, high)
         smaller = _first(rows, columns, low, high, pivot, equal=True)
         count = int((smaller - low).sum())
@@ -48,7 +49,7 @@ def _weighted_median(rows: Array, columns: Array, low: Codes, high: Codes) -> fl
 
 
 def _first(rows: Array, columns: Array, low: Codes, high: Codes, pivot: float, *, equal: bool) -> Codes:
-    """In each row the first column whose sum is above the pivot, or not below it: bisection in all rows at once."""
+    """Return for each row the first column whose sum is above (or not below) the pivot, by bisection in all rows."""
     low, high = low.copy(), high.copy()
     for _ in range(int((high - low).max()).bit_length()):
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""How often one arm beats the other: dominance, common-language effect size, Cliff's delta, and the same for pairs."""
+"""Probability that one arm beats the other: dominance, common-language effect size, Cliff's delta."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
 from pytest_crucible.stats.counts.correlations import fisher_interval
-from pytest_crucible.stats.observations import Alternative, check_alternative, check_share
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins, placements, rounded_differences
+from pytest_crucible.stats.results import Effect, Significance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dominance:
-    """Of all pairs of a candidate and a baseline value: in how many the candidate is greater, equal, less."""
+    """Numbers of pairs of a candidate and a baseline value in which the candidate is greater, equal or less."""
 
     greater: int
     equal: int
@@ -45,7 +45,7 @@ class CliffsDelta(Effect):
 
 
 def dominance(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Dominance:
-    """Counts over all pairs of values of two independent arms, by sorting: nothing of size n1 * n2 is built.
+    """Return the counts over all pairs of values of two independent arms, by sorting, without n1 * n2 memory.
 
     Raises NotEnoughData for an empty arm.
 
@@ -56,7 +56,7 @@ def dominance(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Dominance:
 
 
 def cles(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """Common-language effect size P(candidate > baseline) + P(equal) / 2 of independent arms, Newcombe's interval.
+    """Return P(candidate > baseline) + P(equal) / 2 of independent arms (the CLES), with Newcombe's interval.
 
     >>> effect = cles([0.9, 0.8, 0.95, 0.85], [0.1, 0.2, 0.3, 0.15, 0.05])
     >>> effect.value, round(effect.interval.low, 4), effect.interval.high
@@ -68,7 +68,7 @@ def cles(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.
 
 
 def cles_interval(value: float, first: int, second: int, *, level: float = 0.95) -> Interval:
-    """Newcombe's interval for a common-language effect size from arms of `first` and `second` values.
+    """Return Newcombe's interval for a common-language effect size; `first` and `second` are the arms' sizes.
 
     Newcombe 2006 (SiM 25:559), method 5: the t with |value - t| = z sqrt(t (1 - t) [1 + N (1 - t) / (2 - t) +
     N t / (1 + t)] / (first second)), N = (first + second) / 2 - 1. Separated arms (value 0 or 1) have one end at the
@@ -80,7 +80,9 @@ def cles_interval(value: float, first: int, second: int, *, level: float = 0.95)
     """
     check_share(level, "level")
     if min(first, second) < 1 or not 0.0 <= value <= 1.0:
-        raise ValueError(f"wanted a share between 0 and 1 of two arms with values, not {value!r} of {first}, {second}")
+        raise ValueError(
+            f"expected a share between 0 and 1 of two arms with values, not {value!r} of {first}, {second}"
+        )
     z = float(ndtri(0.5 + level / 2))
     # The lower end is the upper end of the swapped arms: swapping mirrors the interval to the last bit.
     low, high = 1 - _upper_root(1 - value, first, second, z), _upper_root(value, first, second, z)
@@ -94,7 +96,7 @@ def cliffs_delta(
     level: float = 0.95,
     interval: Literal["newcombe", "feng-cliff", "fisher"] = "newcombe",
 ) -> CliffsDelta:
-    """Cliff's delta P(candidate > baseline) - P(candidate < baseline) of independent arms, with an interval.
+    """Return Cliff's delta P(candidate > baseline) - P(candidate < baseline) of independent arms.
 
     newcombe: that of 2 * cles - 1, the only one that stays an interval for separated arms. feng-cliff: asymmetric
     (Feng & Cliff 2004), t with n1 + n2 - 2 degrees; R: effsize::cliff.delta. fisher: tanh(atanh(delta) -+ z sqrt((n1 +
@@ -109,16 +111,17 @@ def cliffs_delta(
         raise ValueError(f"the interval must be newcombe, feng-cliff or fisher, not {interval!r}")
     first, second = arms_by_level(candidate, baseline, fewest=2)
     counts, n1, n2 = _dominance(first, second), int(first.sum()), int(second.sum())
+    # A variance of 0 means separated or equal arms: no standard error, and no interval from it.
     se = math.sqrt(_delta_variance(first, second, counts)) or None
-    found: Interval | None
+    limits: Interval | None
     if interval == "newcombe":
-        found = doubled(cles_interval(counts.cles, n1, n2, level=level))
+        limits = double_interval(cles_interval(counts.cles, n1, n2, level=level))
     elif interval == "fisher":
-        found = fisher_interval(counts.delta, math.sqrt((n1 + n2 + 1) / (3 * n1 * n2)), level=level, method="fisher")
+        limits = fisher_interval(counts.delta, math.sqrt((n1 + n2 + 1) / (3 * n1 * n2)), level=level, method="fisher")
     else:
-        found = None if se is None else _feng_cliff(counts.delta, se, n1 + n2 - 2, level)
-    note = "" if found else f"the {interval} interval would be a single point: ask for newcombe"
-    return CliffsDelta(name="cliffs delta", value=counts.delta, interval=found, se=se, note=note)
+        limits = None if se is None else _feng_cliff(counts.delta, se, n1 + n2 - 2, level)
+    note = "" if limits else f"the {interval} interval would be a single point: use newcombe"
+    return CliffsDelta(name="cliffs delta", value=counts.delta, interval=limits, se=se, note=note)
 
 
 def paired_superiority(
@@ -128,12 +131,12 @@ def paired_superiority(
     level: float = 0.95,
     alternative: Alternative = "two-sided",
 ) -> Significance:
-    """P(candidate > baseline) + P(equal) / 2 over pairs, for ordinal scores of the same samples.
+    """Return P(candidate > baseline) + P(equal) / 2 over pairs, for ordinal scores of the same samples.
 
-    It is (1 + P(greater) - P(less)) / 2, so interval and p-value are Tango's score ones for those two rates and can
-    never contradict each other; the interval is two-sided under each alternative. The statistic is (greater - less) /
-    sqrt(greater + less). All pairs equal is degenerate: p is 1, and the interval still says what n equal pairs allow.
-    Raises NotEnoughData without pairs.
+    It is (1 + P(greater) - P(less)) / 2, so Tango's score interval and p-value for those two rates apply and never
+    contradict each other; the interval is two-sided under each alternative. The statistic is (greater - less) /
+    sqrt(greater + less). All pairs equal is degenerate: p is 1, and the interval shows how far n equal pairs may be from
+    1/2. Raises NotEnoughData without pairs.
 
     >>> result = paired_superiority([4, 5, 3, 4, 5], [3, 3, 3, 4, 2])
     >>> result.estimate, round(result.interval.low, 4), round(result.interval.high, 4), round(result.p_value, 4)
@@ -158,8 +161,8 @@ def paired_superiority(
     )
 
 
-def doubled(interval: Interval) -> Interval:
-    """From an interval for a common-language effect size to that for a rank-biserial correlation or Cliff's delta."""
+def double_interval(interval: Interval) -> Interval:
+    """Return the interval of a common-language effect size on the scale of Cliff's delta, 2 x - 1."""
     return Interval(low=2 * interval.low - 1, high=2 * interval.high - 1, level=interval.level, method=interval.method)
 
 
@@ -170,7 +173,7 @@ def _dominance(first: Counts, second: Counts) -> Dominance:
 
 
 def _upper_root(value: float, first: int, second: int, z: float) -> float:
-    """Where the distance to `value` outgrows z standard errors: bisection down to neighbouring floats."""
+    """Return the share at which the distance to `value` exceeds z standard errors, by bisection to neighbouring floats."""
     scale, n = z * z / (first * second), (first + second) / 2 - 1
     low, high = value, 1.0
     while low < (t := (low + high) / 2) < high:
@@ -182,7 +185,7 @@ def _upper_root(value: float, first: int, second: int, z: float) -> float:
 
 
 def _delta_variance(first: Counts, second: Counts, counts: Dominance) -> float:
-    """Consistent variance of delta: [(n2 - 1) S_i + (n1 - 1) S_j + S_ij] / (n1 n2), Cliff 1996."""
+    """Return the consistent variance of delta, [(n2 - 1) S_i + (n1 - 1) S_j + S_ij] / (n1 n2), Cliff 1996."""
     n1, n2, delta = int(first.sum()), int(second.sum()), counts.delta
     rows = placements(first, second) / n2 - 1 - delta
     columns = 1 - placements(second, first) / n1 - delta
@@ -193,6 +196,7 @@ def _delta_variance(first: Counts, second: Counts, counts: Dominance) -> float:
 
 def _feng_cliff(delta: float, se: float, dof: int, level: float) -> Interval:
     t = -float(stdtrit(dof, (1 - level) / 2))
+    # Feng & Cliff 2004: the asymmetric interval stays inside [-1, 1].
     rest = 1 - delta * delta
     half, share = t * se * math.sqrt(rest * rest + (t * se) ** 2), rest + (t * se) ** 2
     low, high = (delta * rest - half) / share, (delta * rest + half) / share

@@ -1,4 +1,4 @@
-"""The Mann-Whitney test: are the values of one independent arm stochastically larger than those of the other?"""
+"""The Mann-Whitney test: one independent arm is stochastically larger than the other."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.observations import Alternative
+from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.ranks.exact import WINS, Method, is_exact, wins_tail
 from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins
 from pytest_crucible.stats.ranks.shifts import hodges_lehmann
-from pytest_crucible.stats.ranks.superiority import cles_interval, doubled
+from pytest_crucible.stats.ranks.superiority import cles_interval, double_interval
+from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import normal_p_value
 
 
@@ -34,13 +34,13 @@ def mann_whitney(
     alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> RankSum:
-    """Mann-Whitney U test (Wilcoxon rank sum) with ties; effects: "cles" and "rank biserial", Newcombe's intervals.
+    """Return the Mann-Whitney U test (Wilcoxon rank sum) with ties; effects: "cles" and "rank biserial".
 
-    exact: the law given the ties; R: wilcox.test(exact = TRUE), coin::wilcox_test(distribution = "exact"). Two-sided is
-    the probability of a U at least as far from its mean. asymptotic: normal with the tie-corrected variance and, unless
-    `correction` is False, a continuity correction of 1/2; R: wilcox.test(exact = FALSE). auto: exact up to n1 * n2 =
-    10,000, whatever the values. For the interval see `hodges_lehmann`. All values equal is degenerate: p is 1 and the
-    effects are exactly none. Raises NotEnoughData for an empty arm.
+    exact: the distribution given the ties; R: wilcox.test(exact = TRUE), coin::wilcox_test(distribution = "exact"). The
+    two-sided p-value is the probability of a U at least as far from its mean. asymptotic: normal with the tie-corrected
+    variance and, unless `correction` is False, a continuity correction of 1/2; R: wilcox.test(exact = FALSE). auto: exact
+    up to n1 * n2 = 10,000, whatever the values. For the interval see `hodges_lehmann`; the effects have Newcombe's. All
+    values equal is degenerate: p is 1, "cles" 0.5 and "rank biserial" 0. Raises NotEnoughData for an empty arm.
 
     >>> result = mann_whitney([0.9, 0.8, 0.95, 0.85], [0.1, 0.2, 0.3, 0.15])
     >>> result.statistic, round(result.p_value, 6), round(result.estimate, 6), result.effects[1].value
@@ -50,7 +50,7 @@ def mann_whitney(
     n1, n2 = int(first.sum()), int(second.sum())
     wins, variance = doubled_wins(first, second), _variance(first + second, n1, n2)
     exact = is_exact(method, n1 * n2, WINS)
-    law = "exact" if exact else "asymptotic" + (", continuity corrected" if correction else "")
+    procedure = "exact" if exact else "asymptotic" + (", continuity corrected" if correction else "")
     shift = hodges_lehmann(
         candidate, baseline, level=level, method=method, correction=correction, alternative=alternative
     )
@@ -63,7 +63,7 @@ def mann_whitney(
     else:
         p_value = corrected_p_value(deviation, math.sqrt(variance), correction, alternative)
     return RankSum(
-        method=f"mann-whitney, {law}",
+        method=f"mann-whitney, {procedure}",
         statistic=wins / 2,
         z=deviation / math.sqrt(variance) if variance else None,
         p_value=p_value,
@@ -72,7 +72,7 @@ def mann_whitney(
         n=(n1, n2),
         effects=(
             Effect(name="cles", value=wins / (2 * n1 * n2), interval=share),
-            Effect(name="rank biserial", value=(wins - n1 * n2) / (n1 * n2), interval=doubled(share)),
+            Effect(name="rank biserial", value=(wins - n1 * n2) / (n1 * n2), interval=double_interval(share)),
         ),
         status="ok" if variance else "degenerate",
         note=shift.note if variance else "all values are equal",
@@ -80,7 +80,10 @@ def mann_whitney(
 
 
 def corrected_p_value(deviation: float, deviation_sd: float, correction: bool, alternative: Alternative) -> float:
-    """P-value of a rank sum's distance from its mean; the correction of 1/2 never crosses the mean when two-sided."""
+    """Return the p-value of a rank sum's deviation from its mean.
+
+    The two-sided continuity correction of 1/2 never crosses the mean.
+    """
     half = 0.5 if correction else 0.0
     if alternative == "two-sided":
         return normal_p_value(max(0.0, abs(deviation) - half) / deviation_sd)
@@ -89,6 +92,7 @@ def corrected_p_value(deviation: float, deviation_sd: float, correction: bool, a
 
 
 def _variance(sizes: Counts, n1: int, n2: int) -> float:
+    # The tie-corrected variance of U; floats, because the cubes of ties overflow 64-bit integers.
     n, ties = n1 + n2, sizes.astype(np.float64)
     if sizes.size == 1:
         return 0.0
@@ -102,6 +106,7 @@ def _exact_p_value(sizes: list[int], n1: int, n2: int, wins: int, alternative: A
     if alternative == "less":
         return wins_tail(sizes, n1, wins)
     reach = min(wins, losses)
+    # U at its mean: everything is at least as extreme.
     if reach == n1 * n2:
         return 1.0
     below = wins_tail(sizes, n1, reach)

@@ -1,1 +1,1 @@
-"""Bootstrap and permutation: exact laws where the scores lie on a grid, seeded resampling elsewhere."""
+"""Bootstrap and permutation tests: exact distributions where the scores lie on a grid, seeded resampling elsewhere."""

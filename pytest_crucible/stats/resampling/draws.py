@@ -1,4 +1,4 @@
-"""Random resamples, a bounded piece at a time: what is drawn depends on the seed and the data's size, nothing else."""
+"""Random resamples in blocks of bounded memory; they depend on the seed and the data's size, nothing else."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.arrays import Array
 
 Seed = int | np.random.Generator
-"""A number that is recorded with the answer, or a generator whose state is the caller's."""
+"""A number that is recorded with the result, or a generator that the caller owns."""
 
+# Indices drawn at once: they and the values they pick stay in the processor's cache, which is four times faster.
 CELLS = 20_000
-"""Indices that are drawn at once: they and what they pick stay in the processor's cache, which is four times faster."""
 
 
 def generator(rng: Seed) -> tuple[np.random.Generator, int | None]:
-    """The generator of a seed, and the seed where there is one to record. Raises ValueError for a negative one.
+    """Return the generator of a seed, and the seed itself when it can be recorded.
+
+    Raises ValueError for a negative seed.
 
     >>> generator(7)[1]
     7
@@ -30,7 +32,9 @@ def generator(rng: Seed) -> tuple[np.random.Generator, int | None]:
 
 
 def check_draws(draws: int, name: str) -> None:
-    """Raise ValueError unless there are at least 100 draws: fewer have no tail to read a 95 % interval from.
+    """Raise ValueError unless there are at least 100 draws.
+
+    Fewer have no tail from which a 95 % interval could be read.
 
     >>> check_draws(10_000, "resamples")
     """
@@ -39,17 +43,18 @@ def check_draws(draws: int, name: str) -> None:
 
 
 def index_blocks(n: int, resamples: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.unsignedinteger]]:
-    """Rows of n picks from 0 ... n - 1 with replacement, in blocks of bounded memory: `resamples` rows altogether."""
+    """Yield rows of n random indices below n, with replacement, `resamples` rows in total."""
     rows = max(1, CELLS // n)
-    kind = np.uint16 if n <= 2**16 else np.uint32
+    # Small integers halve the traffic between memory and processor.
+    dtype = np.uint16 if n <= 2**16 else np.uint32
     for start in range(0, resamples, rows):
-        yield rng.integers(0, n, size=(min(rows, resamples - start), n), dtype=kind)
+        yield rng.integers(0, n, size=(min(rows, resamples - start), n), dtype=dtype)
 
 
-def resampled_sums(columns: Array, resamples: int, rng: np.random.Generator) -> Array:
-    """Sums of each column over `resamples` bootstrap resamples of the rows: columns (k, n) -> (k, resamples).
+def draw_resampled_sums(columns: Array, resamples: int, rng: np.random.Generator) -> Array:
+    """Return sums of each column over bootstrap resamples of the rows: (k, n) -> (k, resamples).
 
-    >>> resampled_sums(np.ones((1, 5)), 3, np.random.default_rng(0))
+    >>> draw_resampled_sums(np.ones((1, 5)), 3, np.random.default_rng(0))
     array([[5., 5., 5.]])
     """
     pieces = [

@@ -1,5 +1,6 @@
-"""Scores on a grid: two-decimal scores, Likert levels, shares of five checks. Their sums take few values, so that the
-law of a resampled mean can be computed instead of drawn.
+"""Scores on a grid: two-decimal scores, Likert levels, shares of five checks.
+
+Their sums take few values, so the distribution of a resampled mean can be computed instead of drawn.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Array, finite
+from pytest_crucible.stats.arrays import Array, finite
 
 Cells = npt.NDArray[np.int64]
 
+# Candidate steps are 1/k for these k: decimals, shares of up to sixty checks, powers of two.
 PARTS = (*range(1, 61), 64, 72, 80, 90, 96, 100, 120, 125, 128, 200, 250, 256, 500, 512, 1000, 1024, 10_000, 100_000)
-"""Candidate steps are 1/k for these k: decimals, shares of up to sixty checks, powers of two."""
+# The part of a step that a value may lie off its grid point: the noise of arithmetic, and no more.
 OFF_GRID = 1e-6
-"""Share of a step that a value may lie off its grid point: the noise of arithmetic, and of nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,10 @@ class Grid:
 
 
 def find_grid(values: npt.ArrayLike, *, origin: float | None = None) -> Grid | None:
-    """The coarsest grid that holds all values, or None. By default it starts at the smallest of them.
+    """Return the coarsest grid that holds all values, or None.
 
-    With `origin=0.0` the grid is one of differences, and cells may be negative.
+    By default it starts at the smallest value. With `origin=0.0` the grid is one of differences, and cells may be
+    negative.
 
     >>> grid = find_grid([0.25, 0.75, 1.0])
     >>> grid.step, grid.cells.tolist()
@@ -44,13 +46,17 @@ def find_grid(values: npt.ArrayLike, *, origin: float | None = None) -> Grid | N
     distances = array - start
     distinct = np.unique(np.abs(distances))
     for step in _candidates(distinct):
+        # The first values reject nearly every wrong step, so that all values are rarely checked.
         if _fits(distinct[:16], step) and _fits(distinct, step):
             return _coarsest(start, step, distances, np.rint(distances / step).astype(np.int64))
     return None
 
 
 def _candidates(distinct: Array) -> list[float]:
-    """The distance between neighbours first: any two values lie on a grid of their own."""
+    """Return the steps to try, the distance between neighbours first.
+
+    Any two values lie on a grid of their own.
+    """
     gaps = np.diff(distinct, prepend=0.0)
     wide = gaps[gaps > OFF_GRID * distinct[-1]]
     nearest = [float(wide.min())] if wide.size else []
@@ -59,12 +65,13 @@ def _candidates(distinct: Array) -> list[float]:
 
 def _fits(distances: Array, step: float) -> bool:
     cells = distances / step
+    # Above 2^52 a double has no fraction left, and every value would fit.
     return bool(cells[-1] < 2**52 and np.all(np.abs(cells - np.rint(cells)) <= OFF_GRID))
 
 
 def _coarsest(start: float, step: float, distances: Array, cells: Cells) -> Grid:
     reduced = cells // (int(np.gcd.reduce(cells)) or 1)
     farthest = int(np.abs(distances).argmax())
-    # The longest distance says best how long a step is: no rounding of a single gap is multiplied.
+    # The longest distance gives the most precise step: no rounding error of a single gap is multiplied.
     longest = abs(int(reduced[farthest]))
     return Grid(origin=start, step=abs(float(distances[farthest])) / longest if longest else step, cells=reduced)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted, p_value
-from pytest_crucible.stats.observations import (
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import p_value, quantity
+from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     Labels,
@@ -25,12 +25,12 @@ from pytest_crucible.stats.observations import (
     finite_matrix,
 )
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
-from pytest_crucible.stats.resampling.sign_flips import drawn_sums, every_sum
+from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
 
+# Sums (patterns x metrics) up to which every sign pattern is taken: 16 MB.
 MOST_LISTED = 2_000_000
-"""Sums (patterns x metrics) up to which every sign pattern is taken: 16 MB."""
+# Statistics closer than this are ties, and ties count as extreme.
 TIE = 1e-10
-"""Statistics closer than this are ties, and ties are as extreme as what was observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,10 @@ def step_down_max_t(
     flips: int = 10_000,
     rng: Seed = 0,
 ) -> MaxT:
-    """Westfall & Young's step-down max-T over the columns (metrics) of samples x metrics differences.
+    """Return Westfall & Young's step-down max-T over the columns of samples x metrics differences.
 
     Westfall & Young (1993), algorithm 2.8 with |t| under joint sign flips of the rows: the j-th largest statistic is
-    held against the largest of those that are not larger, and adjusted p-values are made to ascend. All 2^n patterns
+    compared with the largest of those that are not larger, and adjusted p-values are made to ascend. All 2^n patterns
     where they are few enough, else `flips` random ones and p = (1 + #) / (1 + flips). Clusters flip whole, and t is
     that of their totals. A metric without any difference has p = 1. Raises NotEnoughData below two rows or clusters.
 
@@ -81,12 +81,12 @@ def step_down_max_t(
         units = np.stack([cluster_totals(codes, column) for column in matrix.T], axis=1)
     if len(units) < 2:
         raise NotEnoughData(
-            f"{counted(len(units), 'row' if count is None else 'cluster')}: t statistics need at least 2"
+            f"{quantity(len(units), 'row' if count is None else 'cluster')}: t statistics need at least 2"
         )
     scaled = _unit_length(units)
     exact = len(units) < 30 and 2 ** len(units) * units.shape[1] <= MOST_LISTED
     generate, seed = generator(rng)
-    sums = every_sum(scaled) if exact else drawn_sums(scaled, flips, generate)
+    sums = list_sums(scaled) if exact else draw_sums(scaled, flips, generate)
     raw, adjusted = _p_values(_towards(sums, alternative), _towards(scaled.sum(axis=0), alternative), exact)
     return MaxT(
         statistics=tuple(_t(column) for column in scaled.T),
@@ -102,18 +102,21 @@ def step_down_max_t(
 
 
 def _unit_length(units: Array) -> Array:
-    """Columns of length 1: no flip changes that, so that t ascends with the sum, t^2 = (n - 1) r^2 / (n - r^2)."""
-    size = np.abs(units).max(axis=0)
-    scaled = units / np.where(size > 0, size, 1.0)
+    """Return the columns scaled to length 1.
+
+    No flip changes the length, so t ascends with the sum: t^2 = (n - 1) r^2 / (n - r^2).
+    """
+    largest = np.abs(units).max(axis=0)
+    scaled = units / np.where(largest > 0, largest, 1.0)
     length = np.sqrt(np.sum(scaled**2, axis=0))
     return np.asarray(scaled / np.where(length > 0, length, 1.0), dtype=np.float64)
 
 
 def _t(column: Array) -> float | None:
-    """t of a column of length 1; None when it is constant."""
+    """Return t of a column of length 1; None when it is constant."""
     n, total = column.size, float(column.sum())
-    left = n - total * total
-    return total * math.sqrt((n - 1) / left) if column.any() and left > 1e-12 * n else None
+    rest = n - total * total
+    return total * math.sqrt((n - 1) / rest) if column.any() and rest > 1e-12 * n else None
 
 
 def _towards(sums: Array, alternative: Alternative) -> Array:
@@ -121,7 +124,10 @@ def _towards(sums: Array, alternative: Alternative) -> Array:
 
 
 def _p_values(sums: Array, observed: Array, exact: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Raw and adjusted p-values; the observed pattern is one of all, and is added to random ones."""
+    """Return raw and adjusted p-values.
+
+    The observed pattern is one of all exact ones, and is added to random ones.
+    """
     order = np.argsort(-observed, kind="stable")
     # From the smallest statistic upwards: the largest among those that are not larger than each.
     successive = np.maximum.accumulate(sums[:, order[::-1]], axis=1)[:, ::-1]

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import noted, number, p_equals
-from pytest_crucible.stats.answers import Status
-from pytest_crucible.stats.observations import (
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import number, p_equals, with_note
+from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     Labels,
@@ -26,32 +25,38 @@ from pytest_crucible.stats.observations import (
     is_constant,
 )
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
-from pytest_crucible.stats.resampling.sign_flips import MOST_SPLIT, count_at_least, drawn_sums, sign_flip_law
-from pytest_crucible.stats.resampling.subsets import can_count, count_subsets_at_least, drawn_subset_sums
+from pytest_crucible.stats.resampling.sign_flips import (
+    MOST_SPLIT,
+    compute_sign_flip_distribution,
+    count_sums_at_least,
+    draw_sums,
+)
+from pytest_crucible.stats.resampling.subsets import can_count, count_subsets_at_least, draw_subset_sums
+from pytest_crucible.stats.results import Status
 
+# Sums closer than this share of all absolute values are ties, and ties count as extreme.
 TIE = 1e-10
-"""Sums closer than this share of all absolute values are ties, and ties are as extreme as what was observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermutationTest:
-    """A permutation test of a mean difference."""
+    """The result of a permutation test of a mean difference."""
 
     method: str
     statistic: float
-    """The mean difference, first arm minus second."""
+    """The mean difference, candidate minus baseline."""
     p_value: float
     alternative: Alternative
     exact: bool
-    """All arrangements are accounted for: there is no Monte Carlo error and no seed."""
+    """True when all arrangements are counted: no Monte Carlo error and no seed."""
     arrangements: float
-    """How many arrangements the p-value stands for: all of them (possibly inf), or as many as were drawn."""
+    """The number of arrangements behind the p-value: all of them (possibly inf), or those drawn."""
     smallest: float
-    """The smallest p-value that this computation can tell from smaller ones; `p_value` is never below it."""
+    """The smallest p-value that this computation resolves; `p_value` is never below it."""
     p_error: float
     """Monte Carlo standard error of the p-value; 0 when exact."""
     seed: int | None = None
-    """None when exact, or when the generator was the caller's."""
+    """None when exact, or when the caller passed a generator."""
     n: tuple[int, ...]
     """Pairs, or observations of each arm."""
     clusters: int | None = None
@@ -60,8 +65,10 @@ class PermutationTest:
 
     def __str__(self) -> str:
         n = " + ".join(f"{n:,}" for n in self.n)
-        shown = f"mean difference {number(self.statistic, sign=True)}, {p_equals(self.p_value)}, n={n} ({self.method})"
-        return noted(shown, self.note)
+        summary = (
+            f"mean difference {number(self.statistic, sign=True)}, {p_equals(self.p_value)}, n={n} ({self.method})"
+        )
+        return with_note(summary, self.note)
 
 
 def sign_flip(
@@ -72,11 +79,12 @@ def sign_flip(
     flips: int = 10_000,
     rng: Seed = 0,
 ) -> PermutationTest:
-    """Sign-flip test of paired differences, with the mean as statistic; R: coin::oneway_test of pairs, exact.
+    """Return the sign-flip test of paired differences, with the mean as statistic.
 
-    It tests whether the arms are exchangeable within each pair. Exact up to 34 non-zero differences, and for those on a
-    grid (0.01, thirds, ...) up to some thousands; else `flips` random ones. Clusters flip whole. Take differences with
-    `observations.difference`, so that 0.3 - 0.2 ties 0.2 - 0.1. Raises NotEnoughData without differences.
+    R: coin::oneway_test of pairs, exact. It tests whether the arms are exchangeable within each pair. Exact up to 34
+    non-zero differences, and for those on a grid (0.01, thirds, ...) up to some thousands; else `flips` random ones.
+    Clusters flip whole. Take differences with `arrays.difference`, so that 0.3 - 0.2 ties 0.2 - 0.1. Raises
+    NotEnoughData without differences.
 
     >>> result = sign_flip([0.2, 0.5, 0.1, 0.4, 0.3, 0.6])
     >>> round(result.statistic, 3), result.p_value, result.arrangements
@@ -111,47 +119,53 @@ def sign_flip(
 
 
 def permute_two_samples(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
     *,
     alternative: Alternative = "two-sided",
     permutations: int = 10_000,
     rng: Seed = 0,
 ) -> PermutationTest:
-    """Permutation test of two independent samples, statistic mean(x) - mean(y); R: coin::oneway_test(exact).
+    """Return the permutation test of two independent samples by mean(candidate) - mean(baseline).
 
-    It tests whether both arms have one distribution; two-sided by |T*| >= |T|. Exact up to 34 values altogether or
-    200,000 ways of choosing the smaller arm, else `permutations` random ones. Raises NotEnoughData for an empty arm.
+    R: coin::oneway_test(exact). It tests whether both arms have one distribution; two-sided by |T*| >= |T|. Exact up to
+    34 values in total or 200,000 ways of choosing the smaller arm, else `permutations` random ones. Raises
+    NotEnoughData for an empty arm.
 
     >>> permute_two_samples([1, 1, 0, 1, 1], [0, 0, 1, 0, 0]).p_value
     0.20634920634920634
     """
     check_alternative(alternative)
-    first, second = finite(x, name="x"), finite(y, name="y")
+    candidate_values, baseline_values = (
+        finite(candidate, name="values of the candidate"),
+        finite(baseline, name="values of the baseline"),
+    )
     check_draws(permutations, "permutations")
-    if not first.size or not second.size:
-        raise NotEnoughData(f"{first.size} and {second.size} values: both arms need at least 1")
-    tail = _two_sample_tail(first, second, alternative, permutations, rng)
-    constant = is_constant(np.concatenate((first, second)))
+    if not candidate_values.size or not baseline_values.size:
+        raise NotEnoughData(f"{candidate_values.size} and {baseline_values.size} values: both arms need at least 1")
+    tail = _two_sample_tail(candidate_values, baseline_values, alternative, permutations, rng)
+    constant = is_constant(np.concatenate((candidate_values, baseline_values)))
     return PermutationTest(
         method=f"permutation of two samples, {tail.source}",
-        statistic=float(first.mean() - second.mean()),
+        statistic=float(candidate_values.mean() - baseline_values.mean()),
         p_value=tail.p_value,
         alternative=alternative,
         exact=tail.exact,
-        arrangements=float(math.comb(first.size + second.size, first.size)) if tail.exact else float(permutations),
+        arrangements=float(math.comb(candidate_values.size + baseline_values.size, candidate_values.size))
+        if tail.exact
+        else float(permutations),
         smallest=tail.smallest,
         p_error=tail.error,
         seed=tail.seed,
-        n=(first.size, second.size),
-        status="degenerate" if constant or (is_constant(first) and is_constant(second)) else "ok",
+        n=(candidate_values.size, baseline_values.size),
+        status="degenerate" if constant or (is_constant(candidate_values) and is_constant(baseline_values)) else "ok",
         note="all values are equal" if constant else "",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tail:
-    """A p-value and how it was found."""
+    """A p-value and how it was computed."""
 
     p_value: float
     source: str
@@ -162,49 +176,50 @@ class _Tail:
 
 
 def _sign_flip_tail(units: Array, alternative: Alternative, flips: int, rng: Seed) -> _Tail:
-    moving = units[units != 0]  # a difference of 0 is the same with either sign
-    total, slack = float(moving.sum()), TIE * float(np.abs(moving).sum())
+    # A difference of 0 is the same with either sign.
+    nonzero = units[units != 0]
+    total, slack = float(nonzero.sum()), TIE * float(np.abs(nonzero).sum())
     threshold = {"two-sided": abs(total), "greater": total, "less": -total}[alternative]
     sides = 2 if alternative == "two-sided" else 1
     if sides == 2 and threshold <= slack:
         return _Tail(p_value=1.0, source="exact by counting", smallest=0.0)
-    if moving.size <= MOST_SPLIT:
-        found = sides * count_at_least(moving, threshold - slack)
-        return _Tail(p_value=found / 2**moving.size, source="exact by counting", smallest=2.0**-moving.size)
-    law = sign_flip_law(moving)
-    if law is not None:
-        half_step = float(np.diff(law.values).min()) / 2
-        above = float(law.weights[np.searchsorted(law.values, threshold - half_step) :].sum())
-        smallest = max(law.resolution, _share_of_one(moving.size))
+    if nonzero.size <= MOST_SPLIT:
+        count = sides * count_sums_at_least(nonzero, threshold - slack)
+        return _Tail(p_value=count / 2**nonzero.size, source="exact by counting", smallest=2.0**-nonzero.size)
+    distribution = compute_sign_flip_distribution(nonzero)
+    if distribution is not None:
+        half_step = float(np.diff(distribution.values).min()) / 2
+        above = float(distribution.weights[np.searchsorted(distribution.values, threshold - half_step) :].sum())
+        smallest = max(distribution.resolution, _inverse_power_of_two(nonzero.size))
         return _Tail(p_value=min(1.0, max(sides * above, smallest)), source="exact on a grid", smallest=smallest)
     generate, seed = generator(rng)
-    sums = drawn_sums(moving, flips, generate)
-    return _drawn_tail(sums, threshold - slack, alternative, seed)
+    sums = draw_sums(nonzero, flips, generate)
+    return _monte_carlo_tail(sums, threshold - slack, alternative, seed)
 
 
-def _two_sample_tail(first: Array, second: Array, alternative: Alternative, draws: int, rng: Seed) -> _Tail:
-    """Of the sum of the smaller arm, centred: mean(x) - mean(y) is proportional to it."""
-    smaller, sign = (first, 1.0) if first.size <= second.size else (second, -1.0)
-    pooled = np.concatenate((first, second))
+def _two_sample_tail(candidate: Array, baseline: Array, alternative: Alternative, draws: int, rng: Seed) -> _Tail:
+    """Return the tail of the sum of the smaller arm, centred; the mean difference is proportional to it."""
+    smaller, sign = (candidate, 1.0) if candidate.size <= baseline.size else (baseline, -1.0)
+    pooled = np.concatenate((candidate, baseline))
     centred, size = sign * (pooled - pooled.mean()), smaller.size
     total, slack = float(sign * (smaller - pooled.mean()).sum()), TIE * float(np.abs(centred).sum())
     if can_count(pooled.size, size):
         # Sums at least as large, and for the other side those at least as small, by turning all signs.
         large = {"two-sided": abs(total), "greater": total, "less": -total}[alternative]
         sides = {"two-sided": (1.0, -1.0), "greater": (1.0,), "less": (-1.0,)}[alternative]
-        found = sum(count_subsets_at_least(side * centred, size, large - slack) for side in sides)
-        every = math.comb(pooled.size, size)
-        p_value = 1.0 if alternative == "two-sided" and large <= slack else found / every
-        return _Tail(p_value=p_value, source="exact by counting", smallest=1 / every)
+        count = sum(count_subsets_at_least(side * centred, size, large - slack) for side in sides)
+        arrangements = math.comb(pooled.size, size)
+        p_value = 1.0 if alternative == "two-sided" and large <= slack else count / arrangements
+        return _Tail(p_value=p_value, source="exact by counting", smallest=1 / arrangements)
     generate, seed = generator(rng)
-    sums = drawn_subset_sums(centred, size, draws, generate)
+    sums = draw_subset_sums(centred, size, draws, generate)
     sums, total = (-sums, -total) if alternative == "less" else (sums, total)
-    return _drawn_tail(sums, (abs(total) if alternative == "two-sided" else total) - slack, alternative, seed)
+    return _monte_carlo_tail(sums, (abs(total) if alternative == "two-sided" else total) - slack, alternative, seed)
 
 
-def _drawn_tail(sums: Array, threshold: float, alternative: Alternative, seed: int | None) -> _Tail:
-    reached = np.abs(sums) if alternative == "two-sided" else sums
-    p_value = (1 + int(np.sum(reached >= threshold))) / (1 + sums.size)
+def _monte_carlo_tail(sums: Array, threshold: float, alternative: Alternative, seed: int | None) -> _Tail:
+    compared = np.abs(sums) if alternative == "two-sided" else sums
+    p_value = (1 + int(np.sum(compared >= threshold))) / (1 + sums.size)
     return _Tail(
         p_value=p_value,
         source="monte carlo",
@@ -216,8 +231,10 @@ def _drawn_tail(sums: Array, threshold: float, alternative: Alternative, seed: i
 
 
 def _power_of_two(n: int) -> float:
+    # 2.0**1024 raises OverflowError.
     return 2.0**n if n < 1024 else math.inf
 
 
-def _share_of_one(n: int) -> float:
+def _inverse_power_of_two(n: int) -> float:
+    # Below 2^-1022 doubles lose digits.
     return 2.0**-n if n < 1022 else 2.0**-1022

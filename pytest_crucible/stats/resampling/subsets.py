@@ -1,4 +1,4 @@
-"""The sums that arise when the members of two groups are exchanged: how many subsets, or a random sample of them."""
+"""The sums that arise when the members of two groups are exchanged: counts of subsets, or a random sample of them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import math
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.arrays import Array
 
+# Up to this many values all subsets of a size are counted, from two lists of at most 2^17 sums.
 MOST_SPLIT = 34
-"""Up to this many values all subsets of a size are counted, from two lists of at most 2^17 sums."""
+# Up to this many subsets they are listed, however many values there are.
 MOST_LISTED = 200_000
-"""Up to this many subsets they are listed, however many values there are."""
+# Random keys drawn at once: they stay in the processor's cache.
 CELLS = 20_000
-"""Random keys that are drawn at once: they stay in the processor's cache."""
 
 
 def can_count(n: int, size: int) -> bool:
-    """True when `count_subsets_at_least` is quick.
+    """Return True when `count_subsets_at_least` is quick.
 
     >>> can_count(30, 15), can_count(500, 2), can_count(60, 30)
     (True, True, False)
     """
-    few = min(size, n - size) <= 17  # more leave at least 2^18 subsets, and a large number to compute
-    return n <= MOST_SPLIT or (few and math.comb(n, size) <= MOST_LISTED)
+    # A larger smaller arm means at least 2^18 subsets; checking it first avoids a huge binomial coefficient.
+    is_small = min(size, n - size) <= 17
+    return n <= MOST_SPLIT or (is_small and math.comb(n, size) <= MOST_LISTED)
 
 
 def count_subsets_at_least(values: Array, size: int, threshold: float) -> int:
-    """How many subsets of that size have a sum >= threshold, out of n choose size.
+    """Return how many subsets of this size have a sum >= threshold, out of n choose size.
 
     >>> count_subsets_at_least(np.array([1.0, 2.0, 3.0, 4.0]), 2, 5.0)
     4
@@ -39,29 +40,30 @@ def count_subsets_at_least(values: Array, size: int, threshold: float) -> int:
         return int(np.sum(values[picks].sum(axis=1) >= threshold))
     # Every subset is one of the first half and one of the second: two short lists instead of one long one.
     first, second = _sums_by_size(values[: values.size // 2]), _sums_by_size(values[values.size // 2 :])
-    found = 0
-    for taken, sums in enumerate(first):
-        if 0 <= size - taken < len(second):
-            others = second[size - taken]
-            found += int(np.sum(others.size - np.searchsorted(others, threshold - sums, side="left")))
-    return found
+    count = 0
+    for taken_from_first, sums in enumerate(first):
+        if 0 <= size - taken_from_first < len(second):
+            others = second[size - taken_from_first]
+            count += int(np.sum(others.size - np.searchsorted(others, threshold - sums, side="left")))
+    return count
 
 
-def drawn_subset_sums(values: Array, size: int, draws: int, rng: np.random.Generator) -> Array:
-    """Sums of random subsets of that size, without replacement inside a subset.
+def draw_subset_sums(values: Array, size: int, draws: int, rng: np.random.Generator) -> Array:
+    """Return sums of random subsets of this size, without replacement inside a subset.
 
-    >>> drawn_subset_sums(np.array([1.0, 1.0, 1.0]), 2, 3, np.random.default_rng(0)).tolist()
+    >>> draw_subset_sums(np.array([1.0, 1.0, 1.0]), 2, 3, np.random.default_rng(0)).tolist()
     [2.0, 2.0, 2.0]
     """
     rows, pieces = max(1, CELLS // values.size), []
     for start in range(0, draws, rows):
+        # The smallest keys of a row mark a random subset: partitioning is faster than shuffling.
         keys = rng.random((min(rows, draws - start), values.size))
         pieces.append(values[np.argpartition(keys, size - 1, axis=1)[:, :size]].sum(axis=1))
     return np.concatenate(pieces)
 
 
 def _sums_by_size(values: Array) -> list[Array]:
-    """Ascending sums of all subsets, by how many members they have."""
+    """Return ascending sums of all subsets, by their number of members."""
     sums, sizes = np.zeros(1), np.zeros(1, dtype=np.int8)
     for value in values.tolist():
         sums, sizes = np.concatenate((sums, sums + value)), np.concatenate((sizes, sizes + np.int8(1)))

@@ -1,1 +1,1 @@
-"""Looking early: confidence sequences and e-values that hold at every look."""
+"""Confidence sequences, e-values and group-sequential plans: statistics that stay valid under early looks."""

@@ -1,7 +1,7 @@
 """Confidence sequences for a proportion by the beta-binomial mixture: sharper than bounded methods for 0/1 values.
 
-Against the proportion p a Beta(k p, k (1 - p)) prior bets on all others. Howard et al. 2021 (Annals of Statistics
-49:1055), Proposition 7; Robbins 1970 (Annals of Mathematical Statistics 41:1397).
+The mixture over alternatives to a proportion p is a Beta(k p, k (1 - p)) prior. Howard et al. 2021 (Annals of
+Statistics 49:1055), Proposition 7; Robbins 1970 (Annals of Mathematical Statistics 41:1397).
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import numpy.typing as npt
 from scipy.special import gammaln, xlog1py, xlogy
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import Array, check_counts, check_share
+from pytest_crucible.stats.arrays import Array, check_counts, check_share
+from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, running_mean, unit_values
 from pytest_crucible.stats.sequential.mixtures import mixing_variance
-from pytest_crucible.stats.sequential.record import ConfidenceSequence, running_mean, unit_values
 
 
 def bernoulli_sequence(
     values: npt.ArrayLike, *, planned: float, alpha: float = 0.05, intersect: bool = True
 ) -> ConfidenceSequence:
-    """Two-sided sequence for a proportion in the order of arrival, tightest after `planned` values.
+    """Return the two-sided sequence for a proportion, tightest after `planned` values.
 
-    Raises ValueError for values other than 0 and 1.
+    Values count in their order. Raises ValueError for values other than 0 and 1.
 
     >>> print(bernoulli_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5, planned=50))
     beta-binomial mixture: 0.800 [0.605, 0.934] after 50 values, holds at every n with 95 %
     """
     unit = unit_values(values, (0.0, 1.0))
-    other = int(((unit != 0) & (unit != 1)).sum())
-    if other:
-        raise ValueError(f"{other} of {unit.size} values are neither 0 nor 1")
+    graded = int(((unit != 0) & (unit != 1)).sum())
+    if graded:
+        raise ValueError(f"{graded} of {unit.size} values are neither 0 nor 1")
     lower, upper = _ends(np.cumsum(unit), np.arange(1.0, unit.size + 1), planned, alpha, alpha)
     if intersect:
         lower, upper = np.maximum.accumulate(lower), np.minimum.accumulate(upper)
@@ -41,9 +41,9 @@ def bernoulli_sequence(
 def bernoulli_interval(
     successes: int, n: int, *, planned: float, alpha: float = 0.05, tuned_alpha: float | None = None
 ) -> Interval:
-    """The interval of that sequence after n values, from the counts alone; (0, 1) without values.
+    """Return the interval of `bernoulli_sequence` after n values, from the counts alone.
 
-    `tuned_alpha` is the alpha for which `planned` is best, by default `alpha`. Python:
+    It is (0, 1) without values. `tuned_alpha` is the alpha for which `planned` is best, by default `alpha`. Python:
     confseq.boundaries.bernoulli_confidence_interval (whose `alpha_opt` is 0.05 by default).
 
     >>> interval = bernoulli_interval(35, 50, planned=50)
@@ -61,14 +61,16 @@ def _ends(successes: Array, n: Array, planned: float, alpha: float, tuned: float
     check_share(tuned, "the tuned alpha")
     if not planned > 0:
         raise ValueError(f"the planned number of values must be positive, not {planned!r}")
-    # As many pseudo-observations as make the mixture tightest at `planned`, less one; but some, to have a prior at all.
+    # The prior needs mixing_variance - 1 pseudo-observations to be tightest at `planned`, and more than none in any
+    # case.
     pseudo, threshold = max(mixing_variance(planned, tuned) - 1, 1e-3), -np.log(alpha)
     return _low(successes, n, pseudo, threshold), 1 - _low(n - successes, n, pseudo, threshold)
 
 
 def _low(successes: Array, n: Array, pseudo: float, threshold: float) -> Array:
-    """Smallest proportion not refuted, by halving between 0 and the rate; 0 without a success."""
+    """Return the smallest proportion that is not refuted, by bisection below the rate; 0 without a success."""
     low, high = np.zeros(n.size), successes / np.maximum(n, 1)
+    # 55 halvings of an interval of at most 1 reach the last bit of a double.
     for _ in range(55):
         middle = (low + high) / 2
         refuted = _log_mixture(successes, n, middle, pseudo) > threshold
@@ -77,8 +79,11 @@ def _low(successes: Array, n: Array, pseudo: float, threshold: float) -> Array:
 
 
 def _log_mixture(successes: Array, n: Array, p: Array, pseudo: float) -> Array:
+    # A proportion of exactly 0 or 1 would give a beta prior without a parameter.
     p = np.clip(p, 1e-300, 1 - 1e-16)
-    failures, one, other = n - successes, pseudo * p, pseudo * (1 - p)
-    mixed = gammaln(one + successes) - gammaln(one) + gammaln(other + failures) - gammaln(other)
-    known = gammaln(pseudo + n) - gammaln(pseudo) + xlogy(successes, p) + xlog1py(failures, -p)
-    return np.asarray(mixed - known)
+    failures, prior_hits, prior_misses = n - successes, pseudo * p, pseudo * (1 - p)
+    mixed = (
+        gammaln(prior_hits + successes) - gammaln(prior_hits) + gammaln(prior_misses + failures) - gammaln(prior_misses)
+    )
+    null_log = gammaln(pseudo + n) - gammaln(pseudo) + xlogy(successes, p) + xlog1py(failures, -p)
+    return np.asarray(mixed - null_log)

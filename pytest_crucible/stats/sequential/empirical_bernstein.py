@@ -1,6 +1,6 @@
-"""Confidence sequences for bounded means in closed form, by predictable mixtures: empirical Bernstein and Hoeffding.
+"""Confidence sequences for bounded means in closed form: predictable mixtures, empirical Bernstein and Hoeffding.
 
-Wider than betting, and computed in microseconds. Waudby-Smith & Ramdas 2024 (JRSS B 86:1), Theorems 1 and 2.
+They are wider than betting, and take microseconds. Waudby-Smith & Ramdas 2024 (JRSS B 86:1), Theorems 1 and 2.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.observations import Alternative, Array, Range
-from pytest_crucible.stats.sequential.record import ConfidenceSequence, both_ends, running_mean
+from pytest_crucible.stats.arrays import Alternative, Array, Range
+from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, both_ends, running_mean
 from pytest_crucible.stats.sequential.wealth import stakes
 
 
@@ -23,7 +23,7 @@ def empirical_bernstein_sequence(
     alternative: Alternative = "two-sided",
     intersect: bool = True,
 ) -> ConfidenceSequence:
-    """Predictable-mixture empirical Bernstein sequence: its width follows the spread of the values.
+    """Return the predictable-mixture empirical Bernstein sequence: its width follows the spread of the values.
 
     Python: confseq.predmix.predmix_empbern_twosided_cs (with `intersect=False`). The interval is centred on the mean
     weighted by the stakes, so that a trend may carry the running mean out of it.
@@ -50,7 +50,7 @@ def hoeffding_sequence(
     alternative: Alternative = "two-sided",
     intersect: bool = True,
 ) -> ConfidenceSequence:
-    """Predictable-mixture Hoeffding sequence: its width knows only the bounds and n.
+    """Return the predictable-mixture Hoeffding sequence: its width depends on the bounds and n only.
 
     Python: confseq.predmix.predmix_hoeffding_cs (with `intersect=False`).
 
@@ -69,18 +69,21 @@ def hoeffding_sequence(
 
 
 def _bernstein_ends(unit: Array, tail: float) -> Array:
-    staked = np.minimum(stakes(unit, tail), 0.5)
+    # Cut at c = 1/2, which the paper suggests: the cost below grows without bound as a stake nears 1.
+    stake_sizes = np.minimum(stakes(unit, tail), 0.5)
     before = np.concatenate(([0.0], running_mean(unit)[:-1]))
-    spent = (unit - before) ** 2 * (-np.log1p(-staked) - staked)
-    return _weighted(unit, staked, spent, tail)
+    # v_i psi_E(lambda_i) of Theorem 2, around the mean predicted before the value.
+    cost = (unit - before) ** 2 * (-np.log1p(-stake_sizes) - stake_sizes)
+    return _mixture_ends(unit, stake_sizes, cost, tail)
 
 
 def _hoeffding_ends(unit: Array, tail: float) -> Array:
     count = np.arange(1, unit.size + 1)
-    staked = np.minimum(np.sqrt(8 * math.log(1 / tail) / (count * np.log1p(count))), 1.0)
-    return _weighted(unit, staked, staked**2 / 8, tail)
+    # The predictable stakes of Theorem 1; psi_H(lambda) = lambda^2 / 8.
+    stake_sizes = np.minimum(np.sqrt(8 * math.log(1 / tail) / (count * np.log1p(count))), 1.0)
+    return _mixture_ends(unit, stake_sizes, stake_sizes**2 / 8, tail)
 
 
-def _weighted(unit: Array, staked: Array, spent: Array, tail: float) -> Array:
-    """Weighted mean less (log(1 / tail) + what the mixture spent) / the sum of the weights."""
-    return np.asarray((np.cumsum(staked * unit - spent) - math.log(1 / tail)) / np.cumsum(staked))
+def _mixture_ends(unit: Array, weights: Array, cost: Array, tail: float) -> Array:
+    """Return the weighted mean less (log(1 / tail) + the mixture's cost) / the sum of the weights."""
+    return np.asarray((np.cumsum(weights * unit - cost) - math.log(1 / tail)) / np.cumsum(weights))

@@ -1,8 +1,8 @@
-"""The wealth of one who bets against a mean: fair bets, so that large wealth is evidence that the mean is larger.
+"""The wealth of a bettor against a mean: bets are fair, so large wealth is evidence that the mean is larger.
 
-Values lie in [0, 1]. Against the mean m the stake before value i is min(b_i, c / m), and the wealth is the product of
-1 + stake * (x_i - m). It cannot rise with m: that is why the means not yet refuted are an interval, exactly.
-Waudby-Smith & Ramdas 2024 (JRSS B 86:1), section 4.
+Values lie in [0, 1]. Against the mean m the stake before value i is min(b_i, c / m), and the wealth is the product of 1
++ stake * (x_i - m). It cannot rise with m, so the means not yet refuted form an interval exactly. Waudby-Smith & Ramdas
+2024 (JRSS B 86:1), section 4.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import math
 
 import numpy as np
 
-from pytest_crucible.stats.observations import Array
+from pytest_crucible.stats.arrays import Array
 
+# Share of the wealth that may be lost on one value; the paper suggests 1/2 or 3/4.
 LARGEST_BET = 0.5
-"""Share of the wealth that may be lost on one value."""
 
 
 def stakes(unit: Array, tail: float, *, planned: int | None = None) -> Array:
-    """Stake before each value, from the values before it: sqrt(2 log(1 / tail) / (i log(1 + i) * variance)).
+    """Return the stake before each value: sqrt(2 log(1 / tail) / (i log(1 + i) * variance)).
 
-    With `planned` values in all, i log(1 + i) is `planned`: the best constant stake for a bound after exactly so many.
-    The variance starts at 1/4 and the mean at 1/2, both as one observation. Equation 26 of the paper.
+    Each stake depends on the earlier values only. With `planned` values in all, i log(1 + i) becomes `planned`: the
+    best constant stake for a bound after exactly that many. The variance starts at 1/4 and the mean at 1/2, each
+    counted as one observation. Equation 26 of the paper.
     """
     count = np.arange(1, unit.size + 1)
     mean = (0.5 + np.cumsum(unit)) / (count + 1)
@@ -31,21 +32,21 @@ def stakes(unit: Array, tail: float, *, planned: int | None = None) -> Array:
     return np.asarray(np.sqrt(2 * math.log(1 / tail) / (horizon * before)))
 
 
-def log_gains(unit: Array, staked: Array, mean: float, largest_bet: float = LARGEST_BET) -> Array:
-    """What each value adds to the log of the wealth that bets on means above this one."""
-    return np.asarray(np.log1p(np.minimum(staked, largest(mean, largest_bet)) * (unit - mean)))
+def log_gains(unit: Array, stake_sizes: Array, mean: float, largest_bet: float = LARGEST_BET) -> Array:
+    """Return the log gain of each value for a bettor on means above this one."""
+    return np.asarray(np.log1p(np.minimum(stake_sizes, largest_stake(mean, largest_bet)) * (unit - mean)))
 
 
-def log_slopes(unit: Array, staked: Array, mean: float, largest_bet: float = LARGEST_BET) -> Array:
-    """Derivatives of `log_gains` by the mean; never positive."""
-    limit = largest(mean, largest_bet)
-    used = np.minimum(staked, limit)
-    pull = np.where(staked < limit, 1.0, unit / mean) if mean > 0 else np.ones(unit.size)
+def log_slopes(unit: Array, stake_sizes: Array, mean: float, largest_bet: float = LARGEST_BET) -> Array:
+    """Return the derivatives of `log_gains` by the mean; they are never positive."""
+    limit = largest_stake(mean, largest_bet)
+    used = np.minimum(stake_sizes, limit)
+    pull = np.where(stake_sizes < limit, 1.0, unit / mean) if mean > 0 else np.ones(unit.size)
     return np.asarray(-used * pull / (1 + used * (unit - mean)))
 
 
-def largest(mean: float, largest_bet: float) -> float:
-    """Largest stake against this mean."""
+def largest_stake(mean: float, largest_bet: float) -> float:
+    """Return the largest stake against this mean."""
     return largest_bet / mean if mean > 0 else math.inf
 
 

@@ -1,1 +1,1 @@
-"""Many results into one: meta-analysis over suites, ratings from pairwise judgements."""
+"""Combining results: meta-analysis over suites, and ratings from pairwise judgements."""

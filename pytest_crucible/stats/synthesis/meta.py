@@ -1,4 +1,4 @@
-"""Meta-analysis: the results of several suites, languages or model versions as one, with how much they differ."""
+"""Meta-analysis: the results of several suites, languages or model versions combined, with their heterogeneity."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import noted, p_equals, with_interval
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import ROUNDING, Array, check_share, finite
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import p_equals, with_interval, with_note
+from pytest_crucible.stats.arrays import ROUNDING, Array, check_share, finite
 from pytest_crucible.stats.synthesis.heterogeneity import (
     Estimator,
     between_variance,
@@ -28,7 +28,7 @@ from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_inter
 Model = Literal["fixed", "reml", "paule-mandel", "dersimonian-laird"]
 """One true effect for all studies, or effects that differ, with their variance estimated in one of three ways."""
 Adjustment = Literal["hartung-knapp", "modified", "none"]
-"""The standard error of a random-effects mean: from the spread seen, t; the same but never less than the usual one
+"""The standard error of a random-effects mean: from the observed spread, t; the same but never below the usual one
 (Knapp & Hartung's ad hoc correction); the usual one, normal, which errs too often with few studies."""
 _ESTIMATORS: dict[Model, Estimator] = {
     "reml": "reml",
@@ -45,12 +45,12 @@ class Study:
     estimate: float
     interval: Interval
     weight: float
-    """Its share in the mean; the shares add up to 1."""
+    """Its weight in the mean; the weights of all studies sum to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaAnalysis:
-    """The mean over studies and how far their true effects differ."""
+    """The mean over studies and the heterogeneity of their true effects."""
 
     estimate: float
     interval: Interval | None
@@ -69,14 +69,14 @@ class MetaAnalysis:
     """Cochran's Q against "all studies have one effect"."""
     q_p_value: float
     prediction: Interval | None
-    """Where the true effect of one more study would lie; None in the fixed model."""
+    """Interval for the true effect of one more study; None in the fixed model."""
     studies: tuple[Study, ...]
     method: str
     note: str = ""
 
     def __str__(self) -> str:
-        shown = f"{with_interval(self.estimate, self.interval, sign=True)}, {p_equals(self.p_value)}, I2 {100 * self.i2:.0f} %"
-        return noted(f"{shown}, studies={len(self.studies)} ({self.method})", self.note)
+        summary = f"{with_interval(self.estimate, self.interval, sign=True)}, {p_equals(self.p_value)}, I2 {100 * self.i2:.0f} %"
+        return with_note(f"{summary}, studies={len(self.studies)} ({self.method})", self.note)
 
 
 def meta_analysis(
@@ -88,7 +88,7 @@ def meta_analysis(
     labels: Sequence[str] | None = None,
     level: float = 0.95,
 ) -> MetaAnalysis:
-    """Mean of the estimates of independent studies, with the heterogeneity between them.
+    """Return the mean of the estimates of independent studies, with the heterogeneity between them.
 
     R: metafor::rma(yi, sei=, method="REML", test="knha"; "adhoc" for the modified one), I^2 and tau^2 intervals by
     confint, prediction interval by predict (its quantile is that of the interval). Hartung & Knapp 2001, Sidik &
@@ -101,6 +101,7 @@ def meta_analysis(
     """
     effects, errors = _studies(estimates, standard_errors, labels)
     _check_options(model, adjustment, level)
+    # Weights are inverse variances.
     variances = errors**2
     tau2 = 0.0 if model == "fixed" else between_variance(effects, variances, _ESTIMATORS[model])
     weights = 1 / (variances + tau2)
@@ -134,7 +135,7 @@ class _Mean:
     method: str
 
     def interval(self, se: float) -> Interval | None:
-        """Around the mean with any standard error: the prediction interval has its own."""
+        """Return the interval around the mean for a standard error; the prediction interval has its own."""
         if not se:
             return None
         if self.dof is None:
@@ -149,20 +150,25 @@ class _Mean:
 
 
 def _mean(effects: Array, weights: Array, model: Model, adjustment: Adjustment, level: float) -> _Mean:
-    estimate, usual, dof = weighted_mean(effects, weights), 1 / math.sqrt(float(weights.sum())), effects.size - 1
+    estimate, plain_se, dof = weighted_mean(effects, weights), 1 / math.sqrt(float(weights.sum())), effects.size - 1
     if model == "fixed" or adjustment == "none":
-        return _Mean(estimate, usual, None, level, "fixed effect" if model == "fixed" else f"random effects, {model}")
+        return _Mean(
+            estimate, plain_se, None, level, "fixed effect" if model == "fixed" else f"random effects, {model}"
+        )
     spread = float(weights @ (effects - estimate) ** 2) / dof
     if adjustment == "modified":
+        # Knapp & Hartung's ad hoc correction: few agreeing studies must not shrink the standard error.
         spread = max(1.0, spread)
+    # Equal effects differ by rounding only, and would get a tiny standard error.
     elif np.ptp(effects) <= ROUNDING * float(np.abs(effects).max()):
         spread = 0.0
-    return _Mean(estimate, math.sqrt(spread) * usual, dof, level, f"random effects, {model}, {adjustment}")
+    return _Mean(estimate, math.sqrt(spread) * plain_se, dof, level, f"random effects, {model}, {adjustment}")
 
 
 def _i2(tau2: float, q: float, variances: Array, model: Model) -> float:
     if model == "fixed":
         return max(0.0, 1 - (variances.size - 1) / q) if q else 0.0
+    # Higgins & Thompson 2002, with the estimated tau^2 as metafor does; the fixed model uses Q.
     return tau2 / (tau2 + typical_variance(variances))
 
 
@@ -190,8 +196,8 @@ def _forest(
 
 def _note(studies: int, se: float) -> str:
     if not se:
-        return "all studies agree to the last digit: their spread gives no standard error, the modified one does"
-    return f"{studies} studies say little about how much effects differ" if studies < 5 else ""
+        return "all studies agree exactly: their spread gives no standard error, use adjustment='modified'"
+    return f"{studies} studies: heterogeneity is poorly estimated below 5" if studies < 5 else ""
 
 
 def _studies(
@@ -200,18 +206,22 @@ def _studies(
     effects, errors = finite(estimates, name="estimates"), finite(standard_errors, name="standard errors")
     lengths = {effects.size, errors.size} | (set() if labels is None else {len(labels)})
     if len(lengths) > 1:
-        raise ValueError(f"every estimate needs a standard error and a label: given {sorted(lengths)} of them")
+        raise ValueError(
+            f"estimates, standard errors and labels differ in length, {sorted(lengths)}: give one of each per study"
+        )
     if effects.size < 2:
         raise NotEnoughData(f"{effects.size} study: a meta-analysis needs at least 2")
-    flat = int((errors <= 0).sum())
-    if flat:
-        raise ValueError(f"{flat} of {errors.size} standard errors are not above 0: such a study would have all weight")
+    not_positive = int((errors <= 0).sum())
+    if not_positive:
+        raise ValueError(
+            f"{not_positive} of {errors.size} standard errors are not above 0: such a study would take all the weight"
+        )
     return effects, errors
 
 
 def _check_options(model: Model, adjustment: Adjustment, level: float) -> None:
     check_share(level, "level")
     if model != "fixed" and model not in _ESTIMATORS:
-        raise ValueError(f"the model is fixed or one of the {len(_ESTIMATORS)} {', '.join(_ESTIMATORS)}, not {model!r}")
+        raise ValueError(f"model must be one of fixed, {', '.join(_ESTIMATORS)}, not {model!r}")
     if adjustment not in ("hartung-knapp", "modified", "none"):
-        raise ValueError(f'the adjustment is one of 3, "hartung-knapp", "modified" or "none", not {adjustment!r}')
+        raise ValueError(f'adjustment must be "hartung-knapp", "modified" or "none", not {adjustment!r}')

@@ -1,4 +1,4 @@
-"""Pairwise judgements: who was preferred over whom, as a table of wins, and whether that table can be rated at all."""
+"""Pairwise judgements as a table of wins, and the check that such a table can be rated."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted
-from pytest_crucible.stats.observations import Array, Codes
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import Array, Codes
 
 Judgement = tuple[Hashable, Hashable] | tuple[Hashable, Hashable, float]
 """(winner, loser), or (first, second, score of the first): 1 won, 0.5 tie, 0 lost, or anything between."""
@@ -26,7 +26,7 @@ class Pairs:
     scores: Array
 
     def wins(self) -> Array:
-        """Items x items: how often the row won against the column, a tie being half a win of each."""
+        """Return items x items: how often the row won against the column, a tie being half a win of each."""
         size = len(self.items)
         forwards = np.bincount(self.first * size + self.second, weights=self.scores, minlength=size * size)
         backwards = np.bincount(self.second * size + self.first, weights=1 - self.scores, minlength=size * size)
@@ -34,9 +34,9 @@ class Pairs:
 
 
 def count_wins(judgements: Iterable[Judgement]) -> tuple[Array, tuple[Hashable, ...]]:
-    """Table of wins, row over column, and the items in order of appearance; a tie is half a win of each.
+    """Return the table of wins, row over column, and the items in order of appearance.
 
-    Raises ValueError for an item against itself and for scores outside [0, 1].
+    A tie is half a win of each. Raises ValueError for an item against itself and for scores outside [0, 1].
 
     >>> wins, items = count_wins([("a", "b"), ("b", "a"), ("a", "b", 0.5), ("a", "c")])
     >>> items, wins.tolist()
@@ -47,35 +47,42 @@ def count_wins(judgements: Iterable[Judgement]) -> tuple[Array, tuple[Hashable, 
 
 
 def read_judgements(judgements: Iterable[Judgement]) -> Pairs:
-    """Judgements as arrays. Raises ValueError for an item against itself and for scores outside [0, 1]."""
-    seen: dict[Hashable, int] = {}
-    rows = [
-        (seen.setdefault(one[0], len(seen)), seen.setdefault(one[1], len(seen)), one[2] if len(one) == 3 else 1.0)
-        for one in judgements
-    ]
+    """Return judgements as arrays.
+
+    Raises ValueError for an item against itself and for scores outside [0, 1].
+    """
+    positions: dict[Hashable, int] = {}
+    rows = []
+    for winner, loser, *score in judgements:
+        codes = positions.setdefault(winner, len(positions)), positions.setdefault(loser, len(positions))
+        rows.append((*codes, score[0] if score else 1.0))
     first, second, scores = (np.array(column) for column in (zip(*rows, strict=True) if rows else ((), (), ())))
-    alone, strange = int(np.sum(first == second)), int(np.sum(~((scores >= 0) & (scores <= 1))))
-    if alone or strange:
+    against_itself, invalid = int(np.sum(first == second)), int(np.sum(~((scores >= 0) & (scores <= 1))))
+    if against_itself or invalid:
         raise ValueError(
-            f"of {len(rows)} judgements {alone} set an item against itself and {strange} have a score outside [0, 1]"
+            f"of {len(rows)} judgements {against_itself} set an item against itself and {invalid} have a score outside [0, 1]"
         )
-    return Pairs(tuple(seen), first.astype(np.intp), second.astype(np.intp), scores.astype(np.float64))
+    return Pairs(tuple(positions), first.astype(np.intp), second.astype(np.intp), scores.astype(np.float64))
 
 
 def check_wins(wins: npt.ArrayLike, items: Sequence[Hashable] | None) -> tuple[Array, tuple[Hashable, ...]]:
-    """A table of wins with its item names, by default 0, 1, ... Raises ValueError for one that cannot be."""
+    """Return a table of wins with its item names, by default 0, 1, ...
+
+    Raises ValueError for an invalid table, NotEnoughData for one without wins.
+    """
+    # Ties make halves, so wins need not be whole numbers.
     table = np.asarray(wins, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] != table.shape[1]:
-        raise ValueError(f"wanted a table of items x items, not the shape {table.shape}")
+        raise ValueError(f"expected a table of items x items, not the shape {table.shape}")
     names = tuple(range(len(table))) if items is None else tuple(items)
     if len(names) != len(table):
-        raise ValueError(f"every row needs an item: {len(names)} items, {len(table)} rows")
-    strange = int(np.sum(~(np.isfinite(table) & (table >= 0)))) + int(np.sum(np.diag(table) != 0))
-    if strange:
-        raise ValueError(f"{strange} of {table.size} entries are negative, not finite, or wins over oneself")
+        raise ValueError(f"{len(names)} items for {len(table)} rows: every row needs an item")
+    invalid = int(np.sum(~(np.isfinite(table) & (table >= 0)))) + int(np.sum(np.diag(table) != 0))
+    if invalid:
+        raise ValueError(f"{invalid} of {table.size} entries are negative, not finite, or wins over oneself")
     if len(table) < 2 or not table.any():
         raise NotEnoughData(
-            f"{counted(len(table), 'item')} and {table.sum():g} wins: ratings need 2 items and a comparison"
+            f"{quantity(len(table), 'item')} and {table.sum():g} wins: ratings need 2 items and a comparison"
         )
     return table, names
 
@@ -83,10 +90,10 @@ def check_wins(wins: npt.ArrayLike, items: Sequence[Hashable] | None) -> tuple[A
 def check_connected(wins: Array, items: tuple[Hashable, ...]) -> None:
     """Raise ValueError, naming the items, unless a chain of wins leads from every item to every other one.
 
-    Ford 1957: otherwise the likelihood grows without end as some ratings drift away from the others.
+    Otherwise the likelihood grows without end as some ratings drift away from the others (Ford 1957).
     """
     for table, lacks in ((wins, "lost to"), (wins.T, "won against")):
-        reached = _reached(table > 0)
+        reached = _reachable(table > 0)
         if not reached.all():
             named, others = _names(items, ~reached), _names(items, reached)
             raise ValueError(
@@ -95,8 +102,8 @@ def check_connected(wins: Array, items: tuple[Hashable, ...]) -> None:
             )
 
 
-def _reached(edges: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which items a chain of edges from the first one leads to."""
+def _reachable(edges: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which items a chain of edges from the first one leads to."""
     reached = np.zeros(len(edges), dtype=bool)
     reached[0] = True
     newly = reached

@@ -1,4 +1,4 @@
-"""What ratings say about items: on the Elo scale, against each other, and the ranks that each item may have."""
+"""Ratings on the Elo scale, differences between two items, and the possible ranks of each item."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr, stdtr
 
-from pytest_crucible.numerals import with_interval
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.answers import Effect, Significance
-from pytest_crucible.stats.families.adjust import holm
-from pytest_crucible.stats.observations import Array, check_share
-from pytest_crucible.stats.synthesis.ratings import Ratings, interval_of
+from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.stats.arrays import Array, check_share
+from pytest_crucible.stats.multiplicity.adjust import holm
+from pytest_crucible.stats.results import Effect, Significance
+from pytest_crucible.stats.synthesis.ratings import Ratings, make_interval
 from pytest_crucible.stats.tails import normal_p_value, t_p_value
 
+# Elo points of one unit of log-odds: 400 points are odds of ten to one.
 ELO = 400 / math.log(10)
-"""Elo points of one unit of log-odds: 400 points are odds of ten to one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class EloRating:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankInterval:
-    """The ranks, from `best` to `worst`, that an item may have; 1 is the strongest."""
+    """The possible ranks of an item, from `best` to `worst`; 1 is the strongest."""
 
     item: Hashable
     rank: int
@@ -47,10 +47,10 @@ class RankInterval:
 
 
 def elo_ratings(ratings: Ratings, *, mean: float = 1500.0) -> tuple[EloRating, ...]:
-    """Each item's rating with its interval on the Elo scale; the items' mean is `mean`.
+    """Return each item's rating with its interval on the Elo scale; the items' mean is `mean`.
 
     >>> from pytest_crucible.stats.synthesis.ratings import bradley_terry
-    >>> [round(one.rating) for one in elo_ratings(bradley_terry([[0, 10], [1, 0]]))]
+    >>> [round(elo.rating) for elo in elo_ratings(bradley_terry([[0, 10], [1, 0]]))]
     [1700, 1300]
     """
     return tuple(
@@ -69,9 +69,9 @@ def elo_ratings(ratings: Ratings, *, mean: float = 1500.0) -> tuple[EloRating, .
 
 
 def compare_ratings(ratings: Ratings, first: Hashable, second: Hashable) -> Significance:
-    """Difference of two strengths (log-odds that `first` beats `second`), its test, and the chance of a win.
+    """Return the difference of two strengths (log-odds that `first` beats `second`), tested.
 
-    Raises ValueError for an item that was not rated.
+    The result includes the probability of a win. Raises ValueError for an item that was not rated.
 
     >>> from pytest_crucible.stats.synthesis.ratings import bradley_terry
     >>> result = compare_ratings(bradley_terry([[0, 30], [10, 0]], items=["a", "b"]), "a", "b")
@@ -80,15 +80,16 @@ def compare_ratings(ratings: Ratings, first: Hashable, second: Hashable) -> Sign
     """
     unknown = [item for item in (first, second) if item not in ratings.items]
     if unknown or first == second:
-        raise ValueError(f"wanted two of the {len(ratings.items)} rated items, not {first!r} and {second!r}")
+        raise ValueError(f"expected two of the {len(ratings.items)} rated items, not {first!r} and {second!r}")
     i, j = ratings.items.index(first), ratings.items.index(second)
     difference, variance = ratings.strengths[i] - ratings.strengths[j], float(_variances(ratings)[i, j])
+    # A cluster-robust covariance may be singular in the direction of these two items.
     if variance <= 0:
         note = "the clusters do not differ in these two items: no cluster-robust error"
         return Significance(
             method=ratings.method, statistic=None, p_value=None, estimate=difference, status="degenerate", note=note
         )
-    interval = interval_of(difference, variance, ratings.dof, ratings.level, ratings.method)
+    interval = make_interval(difference, variance, ratings.dof, ratings.level, ratings.method)
     z = difference / math.sqrt(variance)
     chance = Interval(
         low=float(expit(interval.low)), high=float(expit(interval.high)), level=interval.level, method=interval.method
@@ -106,15 +107,16 @@ def compare_ratings(ratings: Ratings, first: Hashable, second: Hashable) -> Sign
 
 
 def rank_intervals(ratings: Ratings, *, level: float | None = None) -> tuple[RankInterval, ...]:
-    """The ranks that each item may have, for all items at once, by default at the level of the ratings.
+    """Return the possible ranks of each item, for all items at once.
 
-    An item ranks below those that are significantly stronger and above those that are significantly weaker, with all
-    pairwise tests adjusted by Holm: all true ranks lie inside in at least `level` of experiments (Al Mohamad,
-    Goeman & van Zwet 2022, Biometrics 78:238, with Tukey's instead of Holm's adjustment). `rank` alone would call chance an order.
+    The level is by default that of the ratings. An item ranks below those that are significantly stronger and above
+    those that are significantly weaker, with all pairwise tests adjusted by Holm: all true ranks lie inside in at least
+    `level` of experiments (Al Mohamad, Goeman & van Zwet 2022, Biometrics 78:238, with Tukey's instead of Holm's
+    adjustment). `rank` alone would mistake chance for an order.
 
     >>> from pytest_crucible.stats.synthesis.ratings import bradley_terry
     >>> ratings = bradley_terry([[0, 11, 30], [9, 0, 28], [2, 4, 0]], items=["a", "b", "c"])
-    >>> [(one.item, one.rank, one.best, one.worst) for one in rank_intervals(ratings)]
+    >>> [(place.item, place.rank, place.best, place.worst) for place in rank_intervals(ratings)]
     [('a', 1, 1, 2), ('b', 2, 1, 2), ('c', 3, 3, 3)]
     """
     alpha = 1 - (ratings.level if level is None else level)
@@ -134,7 +136,8 @@ def rank_intervals(ratings: Ratings, *, level: float | None = None) -> tuple[Ran
 
 
 def _significantly_stronger(ratings: Ratings, strengths: Array, alpha: float) -> Array:
-    """Items x items: 1 where the row is stronger than the column, all pairs tested together."""
+    """Return items x items: 1 where the row is stronger than the column, all pairs tested together."""
+    # Each pair once: Holm's correction counts k (k - 1) / 2 comparisons.
     rows, columns = np.triu_indices(len(strengths), 1)
     errors = np.sqrt(np.maximum(_variances(ratings)[rows, columns], 0.0))
     z = np.divide(strengths[rows] - strengths[columns], errors, out=np.zeros_like(errors), where=errors > 0)
@@ -147,6 +150,6 @@ def _significantly_stronger(ratings: Ratings, strengths: Array, alpha: float) ->
 
 
 def _variances(ratings: Ratings) -> Array:
-    """Of the difference of each pair of strengths."""
+    """Return the variance of the difference of each pair of strengths."""
     own = np.diag(ratings.covariance)
     return np.asarray(np.add.outer(own, own) - 2 * ratings.covariance, dtype=np.float64)

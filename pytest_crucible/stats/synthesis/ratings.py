@@ -1,8 +1,8 @@
 """Bradley-Terry ratings from pairwise judgements, by maximum likelihood.
 
 P(i beats j) = 1 / (1 + exp(strength j - strength i)). All judgements are used at once. Elo's running updates are not
-offered: their result depends on the order in which the same games are read, and they carry no standard error; the
-Elo scale is that of `elo_ratings`.
+offered: their result depends on the order in which the same games are read, and they carry no standard error.
+`elo_ratings` puts these strengths on the Elo scale.
 """
 
 from __future__ import annotations
@@ -14,28 +14,31 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.numerals import counted, noted, with_interval
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.observations import ROUNDING, Array, Labels, check_share, cluster_codes
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity, with_interval, with_note
+from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, check_share, cluster_codes
 from pytest_crucible.stats.synthesis.pairwise import Judgement, Pairs, check_connected, check_wins, read_judgements
 from pytest_crucible.stats.tails import normal_interval, t_interval
 
+# Fewer clusters leave cluster-robust errors far too small.
 FEWEST_CLUSTERS = 5
+# A limit against endless loops.
 _STEPS = 200
+# Largest Newton step, in log-odds, at which the fit ends.
 _CLOSE = 1e-11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratings:
-    """Strengths on the log-odds scale, which add up to 0."""
+    """Strengths on the log-odds scale, which sum to 0."""
 
     items: tuple[Hashable, ...]
     strengths: tuple[float, ...]
     intervals: tuple[Interval, ...]
-    """Of each strength against the mean of all; differences have smaller errors: see `compare_ratings`."""
+    """Intervals of each strength against the mean of all. For differences see `compare_ratings`."""
     covariance: Array
-    """Of the strengths, items x items; its rows add up to 0."""
+    """Covariance of the strengths, items x items; its rows sum to 0."""
     comparisons: float
     dof: int | None
     """Degrees of freedom of intervals: clusters - 1, None for the normal distribution."""
@@ -48,18 +51,18 @@ class Ratings:
             f"{item}: {with_interval(strength, interval, sign=True)}"
             for item, strength, interval in zip(self.items, self.strengths, self.intervals, strict=True)
         )
-        return noted(f"{'; '.join(shown)}, comparisons={self.comparisons:,.6g} ({self.method})", self.note)
+        return with_note(f"{'; '.join(shown)}, comparisons={self.comparisons:,.6g} ({self.method})", self.note)
 
 
 def bradley_terry(
     wins: npt.ArrayLike, *, items: Sequence[Hashable] | None = None, ridge: float = 0.0, level: float = 0.95
 ) -> Ratings:
-    """Bradley-Terry strengths from a table of wins, row over column (a tie is half a win of each).
+    """Return Bradley-Terry strengths from a table of wins, row over column.
 
-    Bradley & Terry 1952; R: BradleyTerry2::BTm, with the strengths centred. Covariance from the Fisher information:
-    judgements count as independent (`rate_judgements` takes clusters). Raises ValueError, naming the items, when no
-    chain of wins connects all of them (Ford 1957), unless `ridge` pulls the strengths to 0, as a normal prior with
-    variance 1 / ridge does. NotEnoughData below 2 items or without a win.
+    A tie is half a win of each. Bradley & Terry 1952; R: BradleyTerry2::BTm, with the strengths centred. Covariance
+    from the Fisher information: judgements count as independent (`rate_judgements` takes clusters). Raises ValueError,
+    naming the items, when no chain of wins connects all of them (Ford 1957), unless `ridge` pulls the strengths to 0,
+    as a normal prior with variance 1 / ridge does. Raises NotEnoughData below 2 items or without a win.
 
     >>> ratings = bradley_terry([[0, 3], [1, 0]], items=["a", "b"])
     >>> [round(strength, 4) for strength in ratings.strengths]
@@ -74,7 +77,7 @@ def bradley_terry(
 def rate_judgements(
     judgements: Iterable[Judgement], *, clusters: Labels | None = None, ridge: float = 0.0, level: float = 0.95
 ) -> Ratings:
-    """Bradley-Terry strengths from judgements (winner, loser) or (first, second, score of the first).
+    """Return Bradley-Terry strengths from judgements (winner, loser) or (first, second, score of the first).
 
     With `clusters`, one label per judgement such as its question, errors are cluster-robust: information^-1 *
     sum(score score') * information^-1 * G / (G - 1) (Liang & Zeger 1986; R: sandwich::vcovCL, type "HC0") and t with
@@ -92,16 +95,23 @@ def rate_judgements(
         return _ratings(names, strengths, covariance, float(table.sum()), None, level, "bradley-terry", ridge)
     codes, count = cluster_codes(clusters, pairs.scores.size)
     if count < FEWEST_CLUSTERS:
-        raise NotEnoughData(f"{counted(count, 'cluster')}: cluster-robust ratings need at least {FEWEST_CLUSTERS}")
+        raise NotEnoughData(f"{quantity(count, 'cluster')}: cluster-robust ratings need at least {FEWEST_CLUSTERS}")
+    # The sandwich: bread on both sides of the observed spread of the scores.
     robust = covariance @ _spread_of_scores(pairs, strengths, codes, count) @ covariance
+    # Clusters with equal judgements leave an error of 0 for some item, which would be certainty.
     if np.diag(robust).min() <= ROUNDING * np.diag(covariance).max():
-        raise NotEnoughData(f"{count} clusters that do not differ in their judgements: no cluster-robust error")
+        raise NotEnoughData(
+            f"{count} clusters with equal judgements: a cluster-robust error needs clusters that differ"
+        )
     name = "bradley-terry, cluster-robust"
     return _ratings(names, strengths, robust, float(table.sum()), count - 1, level, name, ridge)
 
 
 def _fit(wins: Array, items: tuple[Hashable, ...], ridge: float) -> tuple[Array, Array]:
-    """Strengths and the inverse of the (penalised) information, by Newton's steps, halved while the likelihood falls."""
+    """Return strengths and the inverse of the (penalised) information, by damped Newton steps.
+
+    A step is halved while the likelihood falls.
+    """
     if ridge < 0:
         raise ValueError(f"ridge is a penalty of 0 or more, not {ridge!r}")
     if not ridge:
@@ -114,16 +124,18 @@ def _fit(wins: Array, items: tuple[Hashable, ...], ridge: float) -> tuple[Array,
         if np.abs(step).max() <= _CLOSE:
             return strengths + step, covariance
         now = _log_likelihood(wins, strengths, ridge)
+        # Far from the peak a full step may overshoot; the slack ignores rounding at the peak.
         while _log_likelihood(wins, strengths + step, ridge) < now - abs(now) * _CLOSE:
             step = step / 2
         strengths = strengths + step
-    raise ValueError(f"the ratings of {len(wins)} items did not settle in {_STEPS} steps: set ridge=")
+    raise ValueError(f"the ratings of {len(wins)} items did not converge in {_STEPS} steps: set ridge=")
 
 
 def _inverse(information: Array, ridge: float) -> Array:
-    """Inverse of the information among strengths that add up to 0; `information` holds its negative off-diagonals.
+    """Return the inverse of the information among strengths that sum to 0.
 
-    Strengths that all move together have no information: there a number is put in before inverting, and taken out.
+    `information` holds its negative off-diagonals. Strengths that all move together have no information: a number is
+    put in for them before inverting, and taken out after.
     """
     size, rows = len(information), information.sum(axis=1)
     together = float(rows.mean()) + ridge
@@ -136,12 +148,12 @@ def _log_likelihood(wins: Array, strengths: Array, ridge: float) -> float:
 
 
 def _spread_of_scores(pairs: Pairs, strengths: Array, codes: npt.NDArray[np.intp], count: int) -> Array:
-    """Sum over clusters of the outer products of their scores, with the factor for few clusters."""
+    """Return the sum over clusters of the outer products of their scores, corrected for few clusters."""
     size = len(strengths)
     surprise = pairs.scores - expit(strengths[pairs.first] - strengths[pairs.second])
-    gained = np.bincount(codes * size + pairs.first, weights=surprise, minlength=count * size)
-    lost = np.bincount(codes * size + pairs.second, weights=surprise, minlength=count * size)
-    scores = (gained - lost).reshape(count, size)
+    of_first = np.bincount(codes * size + pairs.first, weights=surprise, minlength=count * size)
+    of_second = np.bincount(codes * size + pairs.second, weights=surprise, minlength=count * size)
+    scores = (of_first - of_second).reshape(count, size)
     return np.asarray(scores.T @ scores * (count / (count - 1)), dtype=np.float64)
 
 
@@ -155,15 +167,16 @@ def _ratings(
     method: str,
     ridge: float,
 ) -> Ratings:
-    covariance = (covariance + covariance.T) / 2  # symmetric to the last bit
+    # Inversion leaves a matrix that is symmetric except for its last bits.
+    covariance = (covariance + covariance.T) / 2
     covariance.setflags(write=False)
     name = f"{method}, ridge {ridge:g}" if ridge else method
-    few = dof is not None and dof < 2 * len(items)
+    few_clusters = dof is not None and dof < 2 * len(items)
     return Ratings(
         items=items,
         strengths=tuple(strengths.tolist()),
         intervals=tuple(
-            interval_of(float(strength), float(variance), dof, level, name)
+            make_interval(float(strength), float(variance), dof, level, name)
             for strength, variance in zip(strengths, np.diag(covariance), strict=True)
         ),
         covariance=covariance,
@@ -171,12 +184,14 @@ def _ratings(
         dof=dof,
         level=level,
         method=name,
-        note=f"{(dof or 0) + 1} clusters are few for {len(items)} items: errors may be too small" if few else "",
+        note=f"{(dof or 0) + 1} clusters for {len(items)} items: with so few, errors may be too small"
+        if few_clusters
+        else "",
     )
 
 
-def interval_of(estimate: float, variance: float, dof: int | None, level: float, method: str) -> Interval:
-    """Normal or t interval of one strength or difference."""
+def make_interval(estimate: float, variance: float, dof: int | None, level: float, method: str) -> Interval:
+    """Return the normal or t interval of one strength or difference."""
     se = max(variance, 0.0) ** 0.5
     if dof is None:
         return normal_interval(estimate, se, level=level, method=method)

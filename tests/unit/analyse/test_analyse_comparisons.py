@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import nct, norm, t
 
-from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.records import Contrast, MetricFacts
 
@@ -34,10 +34,10 @@ def column(values, facts) -> Scores:
     return Scores(given, np.where(lost, facts.low, given), np.where(lost, facts.high, given), lost, absent)
 
 
-def compared(ours, theirs, facts=BINARY, contrast=PLAIN, clusters=None, *, questions=1, alpha=0.05):
+def compared(ours, theirs, facts=BINARY, contrast=PLAIN, clusters=None, *, family_size=1, alpha=0.05):
     pair = column(ours, facts), column(theirs, facts)
     codes = None if clusters is None else np.array(clusters)
-    return compare(contrast, facts, "v2", pair, codes, alpha=alpha, questions=questions)
+    return compare_means(contrast, facts, "v2", pair, codes, alpha=alpha, family_size=family_size)
 
 
 def table(both, gained, lost, neither):
@@ -134,7 +134,7 @@ def test_clusters_are_what_varies():
     statistic = d.mean() / (d.std(ddof=1) / math.sqrt(10))
     assert (one.clusters, one.pairs, one.method) == (10, 40, "cr2")
     assert one.p_value == pytest.approx(2 * t.sf(abs(statistic), 9))
-    assert one.note == "only 10 clusters: below 20 the interval leans on its small-sample correction"
+    assert one.note == "only 10 clusters: below 20 the interval depends on its small-sample correction"
 
 
 def test_too_few_clusters_give_a_difference_and_a_reason():
@@ -223,19 +223,19 @@ def connor(n, discordance, alpha):
     return brentq(excess, 1e-9, discordance)
 
 
-@pytest.mark.parametrize("questions", [1, 6])
-def test_the_difference_that_these_bits_can_show(questions):
-    one = compared(*table(120, 30, 14, 36), questions=questions)
+@pytest.mark.parametrize("family_size", [1, 6])
+def test_the_difference_that_these_bits_can_show(family_size):
+    one = compared(*table(120, 30, 14, 36), family_size=family_size)
 
-    assert one.detectable == pytest.approx(connor(200, 44 / 200, 0.05 / questions))
+    assert one.detectable == pytest.approx(connor(200, 44 / 200, 0.05 / family_size))
 
 
-@pytest.mark.parametrize("questions", [1, 6])
-def test_the_difference_that_these_scores_can_show(questions):
+@pytest.mark.parametrize("family_size", [1, 6])
+def test_the_difference_that_these_scores_can_show(family_size):
     ours, theirs = np.random.default_rng(1).random((2, 40))
-    one = compared(ours.tolist(), theirs.tolist(), SHARE, questions=questions)
+    one = compared(ours.tolist(), theirs.tolist(), SHARE, family_size=family_size)
 
-    spread, critical = (ours - theirs).std(ddof=1), t.ppf(1 - 0.05 / questions / 2, 39)
+    spread, critical = (ours - theirs).std(ddof=1), t.ppf(1 - 0.05 / family_size / 2, 39)
 
     def power(shift):
         return nct.sf(critical, 39, shift) + nct.cdf(-critical, 39, shift)
@@ -243,13 +243,13 @@ def test_the_difference_that_these_scores_can_show(questions):
     assert one.detectable == pytest.approx(brentq(lambda x: power(x) - 0.8, 0.1, 5) / math.sqrt(40) * spread)
 
 
-@pytest.mark.parametrize("questions", [1, 6])
-def test_the_n_that_would_decide_at_this_difference(questions):
+@pytest.mark.parametrize("family_size", [1, 6])
+def test_the_n_that_would_decide_at_this_difference(family_size):
     ours, theirs = np.array(table(120, 30, 14, 36))
     d, spread = 16 / 200, (ours - theirs).std(ddof=1)
-    z = norm.ppf(1 - 0.05 / questions / 2) + norm.ppf(0.8)
+    z = norm.ppf(1 - 0.05 / family_size / 2) + norm.ppf(0.8)
 
-    assert compared(ours.tolist(), theirs.tolist(), questions=questions).needed == math.ceil((z * spread / d) ** 2)
+    assert compared(ours.tolist(), theirs.tolist(), family_size=family_size).needed == math.ceil((z * spread / d) ** 2)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_the_n_that_would_decide_at_a_margin(alternative, distance):
     contrast = Contrast(metric="m", baseline="v1", alternative=alternative, margin=0.1)
     spread, z = (ours - theirs).std(ddof=1), norm.ppf(0.95) + norm.ppf(0.8)
 
-    one = compared(ours.tolist(), theirs.tolist(), contrast=contrast, questions=6)
+    one = compared(ours.tolist(), theirs.tolist(), contrast=contrast, family_size=6)
     assert one.needed == math.ceil((z * spread / distance) ** 2)
 
 

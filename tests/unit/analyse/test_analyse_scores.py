@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.analyse.scores import resolve, scores
-from pytest_crucible.records import Answers, Lost, MetricFacts, ScoreColumns
+from pytest_crucible.records import ArmOutcomes, Lost, MetricFacts, ScoreColumns, Unit
 
 INF = math.inf
 FACTS = {
@@ -26,7 +26,7 @@ FACTS = {
 
 
 @dataclass(frozen=True)
-class Unit:
+class Repeat:
     """What became of one repeat of one sample, as seen by one metric."""
 
     status: str
@@ -35,7 +35,7 @@ class Unit:
     """A number, "n/a" for None with a reason, or None where nothing was said."""
 
 
-def answers(units: list[list[Unit]]) -> Answers:
+def answers(units: list[list[Repeat]]) -> ArmOutcomes:
     replied = [
         (k, epoch, one)
         for k, sample in enumerate(units)
@@ -45,7 +45,7 @@ def answers(units: list[list[Unit]]) -> Answers:
     scored = [(k, epoch, one.score) for k, epoch, one in replied if one.score is not None]
     values = [None if score == "n/a" else score for _, _, score in scored]
     lost = [
-        Lost(0, k, epoch, None if one.status == "lost" else "m", "error" if one.status == "lost" else "scorer")
+        Lost(Unit(k, 0, 0, epoch), None if one.status == "lost" else "m", "error" if one.status == "lost" else "scorer")
         for k, sample in enumerate(units)
         for epoch, one in enumerate(sample)
         if one.status in ("lost", "broken")
@@ -56,17 +56,17 @@ def answers(units: list[list[Unit]]) -> Answers:
         values=values,
         is_bool=[False] * len(scored),
     )
-    return Answers(
+    return ArmOutcomes(
         positions=[k for k, _, _ in replied],
         epochs=[epoch for _, epoch, _ in replied],
         failures=["timeout" if one.status == "failed" else None for _, _, one in replied],
         skipped=[one.status == "skipped" for _, _, one in replied],
         scores={"m": column} if scored else {},
-        lost=[*lost, Lost(0, 0, 0, "another metric", "scorer")],
+        lost=[*lost, Lost(Unit(0, 0, 0, 0), "another metric", "scorer")],
     )
 
 
-def one_unit(unit: Unit, facts: MetricFacts) -> float | str:
+def one_unit(unit: Repeat, facts: MetricFacts) -> float | str:
     """A number, "lost" or "n/a", by the rules as they are written."""
     if isinstance(unit.score, float):
         return unit.score
@@ -78,7 +78,7 @@ def one_unit(unit: Unit, facts: MetricFacts) -> float | str:
     return "lost" if unit.status in ("lost", "never", "broken") else "n/a"
 
 
-def one_sample(sample: list[Unit], facts: MetricFacts) -> tuple[float, float, float, bool, bool]:
+def one_sample(sample: list[Repeat], facts: MetricFacts) -> tuple[float, float, float, bool, bool]:
     """(value, low, high, lost, inapplicable)"""
     seen = [one_unit(unit, facts) for unit in sample]
     numbers = [one for one in seen if isinstance(one, float)]
@@ -90,14 +90,14 @@ def one_sample(sample: list[Unit], facts: MetricFacts) -> tuple[float, float, fl
     return value, *ends, lost > 0, False
 
 
-def units_of(facts: MetricFacts) -> st.SearchStrategy[Unit]:
+def units_of(facts: MetricFacts) -> st.SearchStrategy[Repeat]:
     low, high = max(facts.low, -50.0), min(facts.high, 50.0)
     number = st.sampled_from([0.0, 1.0]) if facts.kind == "binary" else st.floats(low, high)
     said = st.one_of(number, st.just("n/a"))
     return st.one_of(
-        st.builds(Unit, st.just("answered"), said),
-        st.builds(Unit, st.sampled_from(["failed", "skipped"]), st.one_of(st.none(), said)),
-        st.builds(Unit, st.sampled_from(["answered", "lost", "never", "broken"])),
+        st.builds(Repeat, st.just("answered"), said),
+        st.builds(Repeat, st.sampled_from(["failed", "skipped"]), st.one_of(st.none(), said)),
+        st.builds(Repeat, st.sampled_from(["answered", "lost", "never", "broken"])),
     )
 
 
@@ -149,20 +149,20 @@ def test_every_sample_is_seen_or_lost_or_inapplicable(arm):
 
 @pytest.mark.parametrize(("name", "worst"), [("binary", 0.0), ("bounded", -1.0), ("bounded, lower", 3.0)])
 def test_a_failure_is_the_worst_value(name, worst):
-    got = scores(FACTS[name], answers([[Unit("failed")]]), samples=1, epochs=1)
+    got = scores(FACTS[name], answers([[Repeat("failed")]]), samples=1, epochs=1)
 
     assert (got.values.tolist(), got.lost.tolist()) == ([worst], [False])
 
 
 @pytest.mark.parametrize("name", ["unbounded", "unbounded, lower", "seconds"])
 def test_a_failure_is_lost_where_no_worst_value_exists(name):
-    got = scores(FACTS[name], answers([[Unit("failed")]]), samples=1, epochs=1)
+    got = scores(FACTS[name], answers([[Repeat("failed")]]), samples=1, epochs=1)
 
     assert (got.seen.tolist(), got.lost.tolist()) == ([False], [True])
 
 
 def test_a_failure_keeps_what_it_scored():
-    units = [[Unit("failed", 0.5)], [Unit("failed", "n/a")]]
+    units = [[Repeat("failed", 0.5)], [Repeat("failed", "n/a")]]
     got = scores(FACTS["bounded"], answers(units), samples=2, epochs=1)
 
     assert got.values[0] == 0.5
@@ -170,7 +170,7 @@ def test_a_failure_keeps_what_it_scored():
 
 
 def test_a_sample_with_one_lost_repeat_is_seen_and_lost():
-    units = [[Unit("answered", 1.0), Unit("answered", 0.0), Unit("lost"), Unit("answered", "n/a")]]
+    units = [[Repeat("answered", 1.0), Repeat("answered", 0.0), Repeat("lost"), Repeat("answered", "n/a")]]
     got = scores(FACTS["binary"], answers(units), samples=1, epochs=4)
 
     assert (got.values[0], got.low[0], got.high[0]) == (0.5, 1 / 3, 2 / 3)
@@ -180,14 +180,14 @@ def test_a_sample_with_one_lost_repeat_is_seen_and_lost():
 # -- kinds --------------------------------------------------------------------------------------------------------
 
 
-def seen(*values: bool | float | None, label: bool = False) -> Answers:
+def seen(*values: bool | float | None, label: bool = False) -> ArmOutcomes:
     column = ScoreColumns(
         positions=range(len(values)),
         epochs=[0] * len(values),
         values=[None if one is None else float(one) for one in values],
         is_bool=[isinstance(one, bool) for one in values],
     )
-    return Answers(
+    return ArmOutcomes(
         positions=range(len(values)), epochs=[0] * len(values), failures=[None] * len(values),
         skipped=[False] * len(values), scores={"m": column} if values else {}, lost=[],
         labels=frozenset({"m"} if label else ()),

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, t
 
-from pytest_crucible.analyse.questions import mean_of, question_of
 from pytest_crucible.analyse.scores import Scores
-from pytest_crucible.analyse.targets import estimate, judge_target
-from pytest_crucible.gate import target_ruling
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.analyse.targets import estimate_mean, evaluate_target
+from pytest_crucible.gate import decide_target
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 
@@ -38,7 +38,8 @@ def column(values, facts, inapplicable=()) -> Scores:
 
 def result(text, values, facts=BINARY, clusters=None, inapplicable=()):
     codes = None if clusters is None else np.array(clusters)
-    return judge_target(parse_target(text), facts, "v2", column(values, facts, inapplicable), codes, alpha=ALPHA)
+    metrics = [ScoredMetric(facts, column(values, facts, inapplicable))]
+    return evaluate_target(parse_target(text), metrics, "v2", SampleAttributes(codes), alpha=ALPHA)
 
 
 # -- statistics ---------------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def test_nothing_seen_is_no_number():
 @pytest.mark.parametrize(("facts", "worst"), [(RATING, 1.0), (SHARE, 0.0)], ids=["rating", "share"])
 def test_the_unconditional_mean_has_the_worst_value_where_the_metric_does_not_apply(facts, worst):
     scores = column([1.0, 1.0, None], facts, inapplicable=[2])
-    one = estimate(mean_of(facts), facts, "v2", scores, None, level=0.95)
+    one = estimate_mean(facts, "v2", scores, None, level=0.95)
 
     assert (one.value, one.n, one.inapplicable, one.lost) == (1.0, 2, 1, 0)
     assert one.unconditional == pytest.approx((2 + worst) / 3)
@@ -169,7 +170,7 @@ def test_the_unconditional_mean_has_the_worst_value_where_the_metric_does_not_ap
 def test_the_unconditional_mean_of_what_has_no_worst_value_is_unknown():
     scores = column([1.0, None], NUMBER, inapplicable=[1])
 
-    assert estimate(mean_of(NUMBER), NUMBER, "v2", scores, None, level=0.95).unconditional is None
+    assert estimate_mean(NUMBER, "v2", scores, None, level=0.95).unconditional is None
 
 
 # -- lost samples -------------------------------------------------------------------------------------------------
@@ -287,14 +288,16 @@ def test_no_n_is_named_where_none_can_be(text):
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=30), st.floats(0, 1))
 def test_proof_and_disproof_exclude_each_other(values, limit):
     target = parse_target(f"m >= {limit:.3f}", decide="bound")
-    reading = judge_target(target, SHARE, "v2", column(values, SHARE), None, alpha=ALPHA).evidence.observed
+    reading = evaluate_target(
+        target, [ScoredMetric(SHARE, column(values, SHARE))], "v2", SampleAttributes(), alpha=ALPHA
+    ).evidence.observed
 
-    state, proven = target_ruling(target, reading, strict=False)
+    state, proven = decide_target(target, reading, strict=False)
     assert proven == (state != "undecided")
     assert not (reading.lower > reading.upper)
 
 
-def test_the_question_of_a_target_says_what_is_estimated():
-    labels = [question_of(parse_target(text), NUMBER).label for text in ("m > 1", "count(m) < 3", "p99(m) < 3")]
+def test_the_label_of_a_target_names_its_statistic():
+    labels = [parse_target(text).label for text in ("m > 1", "count(m) < 3", "p99(m) < 3")]
 
     assert labels == ["mean", "count", "p99"]

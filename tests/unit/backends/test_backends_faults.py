@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from openai_server import OpenAIServer
 
-from pytest_crucible.backends import breaker, retried
+from pytest_crucible.backends import circuit_breaker, retried
+from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.openai.backend import open_openai
-from pytest_crucible.backends.sharing import Shared
-from pytest_crucible.backends.stack import stacked
+from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
 FAULTS = "429,500,502,503,504,reset,close,half,stall,hang,garbage,no_choices,error_200"
@@ -24,7 +24,7 @@ MANY = 600
 def test_what_a_retry_can_save_is_saved_and_every_request_is_told_once(retry_after, monkeypatch):
     monkeypatch.setattr(retried, "FIRST_S", 0.02)
     # A busy machine can look like a server in doubt; a probe that fails is sent again without being a retry.
-    monkeypatch.setattr(breaker, "DOUBTFUL", 100)
+    monkeypatch.setattr(circuit_breaker, "DOUBT_AFTER", 100)
     events: list[Event] = []
 
     with OpenAIServer.start(fault=FAULTS, fault_share=0.1, retry_after=retry_after, quiet=True) as server:
@@ -47,8 +47,11 @@ async def ask_all(server: OpenAIServer, events: list[Event]) -> list[Reply]:
     asking = {"timeout_s": 0.8, "retries": 8}
     options = {"base_url": server.url, "model": "m"}
     adapter = Adapter(name="v2", backend="openai", options=options, parameters={}, asking=asking)
-    backend, shared = open_openai(adapter, Path.cwd()), Shared(emit=events.append, limiters=Limiters(ordinary=64))
-    top = stacked(backend, adapter, shared)
+    backend, shared = (
+        open_openai(adapter, Path.cwd()),
+        BackendContext(emit=events.append, limiters=Limiters(ordinary=64)),
+    )
+    top = wrap_backend(backend, adapter, shared)
     try:
         return await asyncio.gather(
             *(top.generate(Request(input=f"question {number}", sample=f"{number}", epoch=0)) for number in range(MANY))

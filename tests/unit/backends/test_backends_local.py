@@ -8,17 +8,18 @@ import threading
 from pathlib import Path
 
 import pytest
+from adapter_contexts import context_in
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
+from pytest_crucible.adapters.local import open_local
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.engine_thread import EngineThread
-from pytest_crucible.backends.local import LocalBackend, local, open_engine, sampling_params
-from pytest_crucible.backends.opening import BUILT_IN
-from pytest_crucible.embedded.engine import Engine
-from pytest_crucible.embedded.lora import LoraSpec
+from pytest_crucible.backends.local import LocalBackend, load_local, open_engine, sampling_params
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records import Adapter
-from pytest_crucible.training.embedded import EmbeddedTrainer
+from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 QUESTIONS = [f"What is the sum of {'two and ' * (k % 4)}{k}?" for k in range(40)]
 
@@ -44,7 +45,7 @@ def checkpoint(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def backend(engine: Engine, checkpoint: Path) -> LocalBackend:
-    return local(engine, checkpoint, name="v2")
+    return load_local(engine, checkpoint, name="v2")
 
 
 def request(question="What?", sample: str = "a", epoch: int = 0, **parameters) -> Request:
@@ -111,7 +112,7 @@ def test_a_reply_is_drawn_by_seed_sample_and_repeat(backend):
 
 
 def test_two_adapters_are_asked_with_the_same_chance(engine, checkpoint):
-    same = [local(engine, checkpoint, name=name) for name in ("v1", "v2")]
+    same = [load_local(engine, checkpoint, name=name) for name in ("v1", "v2")]
 
     assert texts(same[0], request()) == texts(same[1], request())
 
@@ -147,19 +148,19 @@ def test_the_last_place_of_the_context_is_used(backend):
     [
         (
             request(7),
-            "adapter 'v2' cannot be asked sample 'a': its input is a int, wanted a text or a list of messages",
+            "adapter 'v2' cannot answer sample 'a': its input is a int, expected a text or a list of messages",
         ),
         (
             request([]),
-            "adapter 'v2' cannot be asked sample 'a': its input is a list, wanted a text or a list of messages",
+            "adapter 'v2' cannot answer sample 'a': its input is a list, expected a text or a list of messages",
         ),
         (
             request([{"role": "user"}]),
-            "adapter 'v2' cannot be asked sample 'a': a message has no text: write",
+            "adapter 'v2' cannot answer sample 'a': a message has no text: write",
         ),
-        (request(["Why?"]), "adapter 'v2' cannot be asked sample 'a': a message has no text: write"),
-        (request(temprature=0), "adapter 'v2' cannot be asked like this: there is no parameter 'temprature', it takes"),
-        (request(top_p=0), "adapter 'v2' cannot be asked like this: top_p must be above 0 and at most 1, not 0"),
+        (request(["Why?"]), "adapter 'v2' cannot answer sample 'a': a message has no text: write"),
+        (request(temprature=0), "adapter 'v2' has invalid parameters: unknown parameter 'temprature', expected"),
+        (request(top_p=0), "adapter 'v2' has invalid parameters: top_p must be above 0 and at most 1, not 0"),
     ],
 )
 def test_what_means_nothing_stops_the_experiment(backend, asked, sentence):
@@ -209,10 +210,14 @@ def test_its_identity_is_the_base_and_the_adapter_alone(base, engine, checkpoint
     other = open_engine(write_tiny_base(tmp_path / "other", seed=1))
     copied = Path(shutil.copy(checkpoint, tmp_path / "copy.safetensors"))
 
-    assert local(open_engine(moved), copied, name="x").identity == local(engine, checkpoint, name="v2").identity
-    assert local(engine, checkpoint.parent, name="x").identity == local(engine, checkpoint, name="v2").identity
-    assert len({local(engine, checkpoint, name="").identity, engine.base_sha256, other.base_sha256}) == 3
-    assert local(engine, None, name="").identity == engine.base_sha256
+    assert (
+        load_local(open_engine(moved), copied, name="x").identity == load_local(engine, checkpoint, name="v2").identity
+    )
+    assert (
+        load_local(engine, checkpoint.parent, name="x").identity == load_local(engine, checkpoint, name="v2").identity
+    )
+    assert len({load_local(engine, checkpoint, name="").identity, engine.base_sha256, other.base_sha256}) == 3
+    assert load_local(engine, None, name="").identity == engine.base_sha256
 
 
 def test_a_base_is_read_once_while_it_does_not_change(base):
@@ -227,7 +232,8 @@ def test_a_base_is_read_once_while_it_does_not_change(base):
 
 
 def opened(root: Path, parameters=None, **options) -> LocalBackend:
-    return BUILT_IN["local"](Adapter(name="v2", backend="local", options=options, parameters=parameters or {}), root)
+    adapter = Adapter(name="v2", backend="local", options=options, parameters=parameters or {})
+    return open_local(adapter, context_in(root))
 
 
 def test_paths_count_from_the_configuration(base, checkpoint, tmp_path):
@@ -247,14 +253,14 @@ def test_paths_count_from_the_configuration(base, checkpoint, tmp_path):
         ({"recipe": "a:b", "checkpoint": "x"}, "adapter 'v2' has a recipe and a checkpoint: it is made by one of them"),
         ({"seed": 1}, "adapter 'v2' has 'seed' but no recipe, which alone is trained with it"),
         ({"checkpoint": 1}, "adapter 'v2' has backend 'local' but no 'checkpoint': add"),
-        ({"checkpoint": "gone.safetensors"}, "adapter 'v2' cannot be opened: there is no "),
+        ({"checkpoint": "gone.safetensors"}, "adapter 'v2' cannot be opened: {root}/gone.safetensors does not exist"),
         ({"checkpoint": "junk"}, "adapter 'v2' cannot be opened: "),
         ({"checkpoint": "other.safetensors"}, "adapter 'v2' cannot be opened: "),
         ({"base": "gone"}, "base model '"),
         ({"base": "junk"}, "base model '"),
         (
             {"parameters": {"heat": 1}},
-            "adapter 'v2' has parameters that mean nothing: there is no parameter 'heat', it takes",
+            "adapter 'v2' has invalid parameters: unknown parameter 'heat', expected",
         ),
     ],
 )
@@ -267,7 +273,7 @@ def test_what_cannot_be_opened(base, tmp_path, options, sentence):
     with pytest.raises(SpecError) as caught:
         opened(tmp_path, **{"base": "base", **options})
 
-    assert str(caught.value).startswith(sentence)
+    assert str(caught.value).startswith(sentence.replace("{root}", str(tmp_path)))
     if options.get("checkpoint") == "other.safetensors":
         assert "belongs to base model" in str(caught.value)
 

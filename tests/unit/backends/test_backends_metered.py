@@ -8,8 +8,8 @@ import pytest
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.metered import Metered
-from pytest_crucible.errors import BackendError, Retryable
 from pytest_crucible.records import Event, Reply, Request
+from pytest_crucible.records.errors import BackendError, Retryable
 
 REQUEST = Request(input="2 + 2", sample="a", epoch=1, experiment="test_sums.py::test_sums", arm="v2")
 
@@ -49,14 +49,17 @@ def test_its_end_has_time_and_tokens():
 @pytest.mark.parametrize(
     ("reply", "sentence"),
     [
-        (Reply(text=4), "a Reply that has text 4: wanted a text"),
-        (Reply(text="4", finish=None), "a Reply that has finish None: wanted a text"),
-        (Reply(text="4", input_tokens="5"), "a Reply that has input_tokens '5': wanted a whole number from 0, or None"),
+        (Reply(text=4), "a Reply that has text 4: expected a text"),
+        (Reply(text="4", finish=None), "a Reply that has finish None: expected a text"),
+        (
+            Reply(text="4", input_tokens="5"),
+            "a Reply that has input_tokens '5': expected a whole number from 0, or None",
+        ),
         (Reply(text="4", output_tokens=-1), "has output_tokens -1"),
         (Reply(text="4", output_tokens=2**63), f"has output_tokens {2**63}"),
-        (Reply(text="4", latency_s=float("nan")), "has latency_s nan: wanted a number from 0, or None"),
+        (Reply(text="4", latency_s=float("nan")), "has latency_s nan: expected a number from 0, or None"),
         (Reply(text="4", cost_usd=-1), "has cost_usd -1"),
-        (4, "the backend answered a int: it must be a Reply"),
+        (4, "the backend returned a int: generate() must return a Reply"),
     ],
     ids=lambda one: "" if isinstance(one, str) else None,
 )

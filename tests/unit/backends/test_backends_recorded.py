@@ -8,10 +8,11 @@ import json
 from pathlib import Path
 
 import pytest
+from adapter_contexts import context_in
 
 from pytest_crucible import BackendError, DatasetError, Reply, Request
-from pytest_crucible.backends import recorded, recorded_rows
-from pytest_crucible.backends.opening import open_recorded
+from pytest_crucible.adapters.recorded import open_recorded
+from pytest_crucible.backends import load_recorded, recorded_rows
 from pytest_crucible.records import Adapter
 
 ROWS = [
@@ -48,18 +49,18 @@ def complaint(load, *arguments, **options) -> str:
     ids=["first", "repeat", "cut"],
 )
 def test_an_answer_is_read_with_all_that_is_known_of_it(path, sample, epoch, reply):
-    assert ask(recorded(path), sample, epoch) == reply
+    assert ask(load_recorded(path), sample, epoch) == reply
 
 
 def test_a_gzipped_file_is_unpacked(path):
     packed = path.with_name("v2.jsonl.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
 
-    assert ask(recorded(packed), "b").text == "cut of"
+    assert ask(load_recorded(packed), "b").text == "cut of"
 
 
 def test_rows_in_memory_are_the_same_backend_as_their_file(path):
-    assert recorded_rows(iter(ROWS), name="v2").identity == recorded(path).identity
+    assert recorded_rows(iter(ROWS), name="v2").identity == load_recorded(path).identity
 
 
 def test_a_sample_id_may_be_a_number():
@@ -67,14 +68,14 @@ def test_a_sample_id_may_be_a_number():
 
 
 def test_it_knows_which_samples_it_can_answer(path):
-    assert recorded(path).samples() == {"a", "b"}
+    assert load_recorded(path).samples() == {"a", "b"}
 
 
 def test_the_name_of_the_file_is_no_part_of_its_identity(path):
     copy = path.with_name("copy.jsonl")
     copy.write_bytes(path.read_bytes())
 
-    assert recorded(copy).identity == recorded(path).identity
+    assert load_recorded(copy).identity == load_recorded(path).identity
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_the_name_of_the_file_is_no_part_of_its_identity(path):
 )
 def test_an_answer_that_is_not_there(path, sample, epoch, sentence):
     with pytest.raises(BackendError) as caught:
-        ask(recorded(path), sample, epoch)
+        ask(load_recorded(path), sample, epoch)
 
     assert str(caught.value) == sentence
 
@@ -95,7 +96,7 @@ def test_an_answer_that_is_not_there(path, sample, epoch, sentence):
 def test_a_missing_file(tmp_path):
     path = tmp_path / "v3.jsonl"
 
-    assert complaint(recorded, path) == (
+    assert complaint(load_recorded, path) == (
         f"recorded answers {str(path)!r} does not exist: give the path of a .jsonl file"
     )
 
@@ -104,7 +105,7 @@ def test_an_empty_file(tmp_path):
     path = tmp_path / "v3.jsonl"
     path.touch()
 
-    assert complaint(recorded, path) == f"recorded answers {str(path)!r} is empty: write one JSON object a line"
+    assert complaint(load_recorded, path) == f"recorded answers {str(path)!r} is empty: write one JSON object per line"
 
 
 @pytest.mark.parametrize(
@@ -116,9 +117,9 @@ def test_an_empty_file(tmp_path):
         ({"sample_id": "c", "text": 4}, "has a 'text' of type int: it must be a string"),
         (
             {"sample_id": "c", "text": "4", "input_tokens": 2**63},
-            f"has input_tokens {2**63}: wanted a whole number from 0, or None",
+            f"has input_tokens {2**63}: expected a whole number from 0, or None",
         ),
-        ({"sample_id": "c", "text": "4", "latency_s": "1 s"}, "has latency_s '1 s': wanted a number from 0, or None"),
+        ({"sample_id": "c", "text": "4", "latency_s": "1 s"}, "has latency_s '1 s': expected a number from 0, or None"),
         (
             {"sample_id": "c", "text": "4", "logprobs": [float("nan")]},
             "has logprobs [nan]: write a list of numbers, one a token, or leave it out",
@@ -130,11 +131,11 @@ def test_a_row_that_is_no_answer_is_named(path, row, said):
     with path.open("a") as file:
         file.write(f"{json.dumps(row)}\n")
 
-    assert complaint(recorded, path) == f"line 4 of {path} {said}"
+    assert complaint(load_recorded, path) == f"line 4 of {path} {said}"
     assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {said}"
 
 
 def test_the_path_of_an_adapter_is_relative_to_its_configuration(path):
     adapter = Adapter(name="v2", backend="recorded", options={"path": path.name})
 
-    assert ask(open_recorded(adapter, path.parent), "a").text == "4"
+    assert ask(open_recorded(adapter, context_in(path.parent)), "a").text == "4"

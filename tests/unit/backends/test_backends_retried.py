@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.retried import FIRST_S, LONGEST_S, RETRIES, Retried, retries_of
-from pytest_crucible.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.backends.retried import FIRST_S, LONGEST_S, RETRIES, Retried, read_retries
 from pytest_crucible.records import Event, Request
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
 Answer = str | Exception
 
@@ -130,7 +130,9 @@ def test_nobody_waits_for_a_day():
 
     assert len(script.asked) == 1
     assert isinstance(came, Refused)
-    assert str(came) == ("too much is asked: the server asks to come back in 24 hours; --crucible-resume goes on then")
+    assert str(came) == (
+        "too much is asked: the server asks for a pause of 24 hours; resume with --crucible-resume after it"
+    )
 
 
 def test_to_wait_can_be_ended():
@@ -160,11 +162,11 @@ def test_it_draws_from_nobody_elses_numbers():
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, "3", True, None, [3]])
 def test_retries_are_a_count(wrong):
-    with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: write how often"):
-        retries_of(adapter(retries=wrong))
+    with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: expected how often"):
+        read_retries(adapter(retries=wrong))
 
 
 def test_retries_are_as_they_were_set():
-    found: list[Callable[[], int] | int] = [retries_of(adapter()), retries_of(adapter(retries=0))]
+    found: list[Callable[[], int] | int] = [read_retries(adapter()), read_retries(adapter(retries=0))]
 
     assert found == [RETRIES, 0]

@@ -6,9 +6,11 @@ import asyncio
 import time
 
 import pytest
+from adapter_contexts import context_in
 
 from pytest_crucible import BackendError, Reply, Request, ScriptedBackend, SpecError
-from pytest_crucible.backends.opening import open_recorded, open_scripted
+from pytest_crucible.adapters.recorded import open_recorded
+from pytest_crucible.adapters.scripted import open_scripted
 from pytest_crucible.records import Adapter
 
 REQUEST = Request(input="2 + 2", sample="a", epoch=0)
@@ -53,7 +55,7 @@ def test_a_script_that_answers_something_else_is_told_so(answer, kind):
     with pytest.raises(BackendError) as caught:
         ask(ScriptedBackend(lambda request: answer))
 
-    assert str(caught.value) == f"the script answered a {kind}: return a str or a Reply"
+    assert str(caught.value) == f"the script returned a {kind}: return a str or a Reply"
 
 
 def test_latency_is_waited_without_blocking():
@@ -95,7 +97,7 @@ def scripts(tmp_path, monkeypatch):
 
 
 def test_a_script_is_named_by_module_and_function(scripts):
-    assert ask(open_scripted(adapter(script="scripts_of_v2:answer"), scripts)).text == "4"
+    assert ask(open_scripted(adapter(script="scripts_of_v2:answer"), context_in(scripts))).text == "4"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_a_script_is_named_by_module_and_function(scripts):
 )
 def test_a_script_that_is_not_there(scripts, script, reason):
     with pytest.raises(SpecError) as caught:
-        open_scripted(adapter(script=script), scripts)
+        open_scripted(adapter(script=script), context_in(scripts))
 
     assert str(caught.value) == (
         f"adapter 'v2' has script {script!r}, which cannot be imported ({reason}): "
@@ -126,6 +128,6 @@ def test_an_adapter_without_its_option(tmp_path, opener, backend, option, value)
     options = {} if value is None else {option: value}
 
     with pytest.raises(SpecError) as caught:
-        opener(adapter(backend, **options), tmp_path)
+        opener(adapter(backend, **options), context_in(tmp_path))
 
     assert str(caught.value) == (f"adapter 'v2' has backend {backend!r} but no {option!r}: add {option} = \"...\"")

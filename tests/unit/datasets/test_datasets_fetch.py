@@ -120,8 +120,8 @@ def test_a_download_that_fails_says_what_to_do(server, tmp_path, page, reason):
         download(f"{server}/{page}", tmp_path / "new" / "sums.jsonl", sha256=SHA256)
 
     assert str(caught.value) == (
-        f"sums.jsonl is not here and cannot be downloaded from {server}/{page} ({reason}): "
-        "connect this machine, or set CRUCIBLE_DATA to a directory that has it"
+        f"sums.jsonl is not on this machine and cannot be downloaded from {server}/{page} ({reason}): "
+        "connect to the network, or set CRUCIBLE_DATA to a folder that contains it"
     )
     assert not list((tmp_path / "new").iterdir())
 
@@ -138,7 +138,7 @@ def test_a_server_that_is_not_there(tmp_path):
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/good"
 
-        with pytest.raises(DatasetError, match=r"cannot be downloaded from .*refused.*: connect this machine"):
+        with pytest.raises(DatasetError, match=r"cannot be downloaded from .*refused.*: connect to the network"):
             download(url, tmp_path / "sums.jsonl", sha256=SHA256)
 
 
@@ -179,7 +179,7 @@ def test_a_file_that_the_data_directory_lacks_is_not_downloaded(server, tmp_path
 
     assert str(caught.value) == (
         f"CRUCIBLE_DATA is {str(tmp_path)!r}, which has no 'sums/test.jsonl': "
-        "put the file there, or unset it to download"
+        "put the file there, or unset CRUCIBLE_DATA to download it"
     )
     assert not cache.exists()
 
@@ -195,8 +195,8 @@ def test_one_file_of_an_archive_is_kept(server, cache):
     ("path", "member", "said"),
     [
         ("/archive", "data/other.jsonl", "other.jsonl"),
-        ("/archive", "data", "is no file"),
-        ("/good", "data/test.jsonl", "no tar archive"),
+        ("/archive", "data", "is not a file"),
+        ("/good", "data/test.jsonl", "not a tar archive"),
     ],
 )
 def test_an_archive_that_lacks_the_file_says_what_to_do(server, cache, path, member, said):
@@ -229,7 +229,7 @@ def test_one_download_brings_all_that_is_wanted_of_an_archive(server, cache):
     [
         ("0" * 64, MEMBERS, "has checksum .*, not 000000000000...: the file has changed"),
         (OF_ARCHIVE, {"sums/test.jsonl": "data/none.jsonl"}, "none.jsonl' not found"),
-        (OF_ARCHIVE, {"sums/test.jsonl": "data"}, "data in it is no file"),
+        (OF_ARCHIVE, {"sums/test.jsonl": "data"}, "data in the archive is not a file"),
     ],
     ids=["another", "without it", "a directory"],  # the archive's hash has the time in it
 )

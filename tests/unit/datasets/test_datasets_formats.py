@@ -141,7 +141,7 @@ def test_columns_that_are_no_fields_are_metadata(tmp_path):
 @pytest.mark.parametrize("ending", WRITE)
 def test_an_empty_file_of_any_format(tmp_path, ending):
     assert complaint(written(tmp_path, ending, b"")).startswith(
-        (f"dataset {str(tmp_path / f'sums{ending}')!r} is empty", f"{tmp_path}/sums.parquet is no Parquet file")
+        (f"dataset {str(tmp_path / f'sums{ending}')!r} is empty", f"{tmp_path}/sums.parquet cannot be read as Parquet")
     )
 
 
@@ -151,7 +151,7 @@ def test_a_file_that_ends_early(tmp_path, ending):
     said = complaint(written(tmp_path, ending, content[: len(content) - 12]))
 
     place = {
-        ".parquet": "sums.parquet is no Parquet file that can be read",
+        ".parquet": "sums.parquet cannot be read as Parquet",
         ".jsonl": "line 2 of ",
         ".json": "line 8 of ",
     }
@@ -196,14 +196,14 @@ def test_an_id_that_occurs_twice(tmp_path, ending):
         (".csv", b"id,inputs\na,x\n", "line 2 of {path} has no 'input' (it has 'id', 'inputs'): name the field with "
          "fields={{'input': 'inputs'}}"),
         (".csv", b"id,input\na,\n", "line 2 of {path} has no 'input' (it has 'id'): name the field with "),
-        (".json", b'{"id": "a"}', "line 1 of {path} is no JSON array: write [{{...}}, {{...}}]"),
+        (".json", b'{"id": "a"}', "line 1 of {path} is not a JSON array: write [{{...}}, {{...}}]"),
         (".json", b'[{"input": 1}\n {"input": 2}]', "line 2 of {path} lacks a comma or the closing bracket: write ["),
         (".json", b'[{"input": 1},\n 7]', "line 2 of {path} has a JSON int: write objects"),
         (".json", b'[{"input": 1},\n]', "line 2 of {path} is not JSON (Expecting value)"),
-        (".json", b'[{"input": 1}]\n[]', "line 2 of {path} goes on after the array: write one array a file"),
+        (".json", b'[{"input": 1}]\n[]', "line 2 of {path} has text after the array: write one array per file"),
         (".json", b"[]", "dataset '{path}' is empty: an experiment needs at least one sample"),
         (".json", b"[" * 100_000, "line 1 of {path} is not JSON (maximum recursion depth exceeded"),
-        (".txt", b"x", "dataset '{path}' is of no format that is read: its name must end in one of .jsonl, .json, .csv"),
+        (".txt", b"x", "dataset '{path}' has an unknown format: its name must end in one of .jsonl, .json, .csv"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_a_sentence(tmp_path, ending, content, sentence):

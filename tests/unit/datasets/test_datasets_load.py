@@ -122,7 +122,7 @@ def test_a_missing_file(path):
 def test_an_empty_file(path, content):
     path.write_text(content)
 
-    assert complaint(load_file, path) == f"dataset {str(path)!r} is empty: write one JSON object a line"
+    assert complaint(load_file, path) == f"dataset {str(path)!r} is empty: write one JSON object per line"
 
 
 def test_a_line_that_is_not_json_is_named(path):
@@ -141,7 +141,7 @@ def test_a_line_nested_deeper_than_python_reads_is_not_json(path):
 def test_a_line_that_is_no_object(path, text, kind):
     path.write_text(f'{{"input": 1}}\n{text}\n')
 
-    assert complaint(load_file, path) == f"line 2 of {path} is a JSON {kind}: write one object a line"
+    assert complaint(load_file, path) == f"line 2 of {path} is a JSON {kind}: write one object per line"
 
 
 def test_a_line_in_another_encoding_is_named(path):
@@ -224,7 +224,7 @@ def test_a_name_that_ends_within_a_character(path, field):
     path.write_text(json.dumps({"id": "1", "group": "g", "input": 1, field: "a\ud83d"}))
 
     assert complaint(load_file, path) == (
-        f"line 1 of {path} has the id or group 'a\\ud83d': half of a character is no text, write it anew"
+        f"line 1 of {path} has the id or group 'a\\ud83d', which contains half of a character: correct it"
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible import DatasetError, Reply, Sample
-from pytest_crucible.builtin import DATASETS, release
+from pytest_crucible.builtin import DATASETS, find_release
 from pytest_crucible.datasets import load_rows, mmlu
 from pytest_crucible.metrics.choice import choice_match
 from pytest_crucible.metrics.numbers import final_number_matches
@@ -27,7 +27,7 @@ HERE = ("abstract_algebra", "anatomy", "college_computer_science", "computer_sec
 
 
 def loaded(name: str) -> list[Sample]:
-    found = release(name)
+    found = find_release(name)
     assert found is not None
     return list(load_rows(found, name=name))
 
@@ -42,7 +42,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @needs_data
 @pytest.mark.parametrize("name", ["gsm8k", "humaneval", "scifact-dev", "scifact-train"])
 def test_a_dataset_has_as_many_samples_as_it_says_and_is_the_official_one(name):
-    found = release(name)
+    found = find_release(name)
 
     assert len(loaded(name)) == found.samples
     assert found.origin().official is True
@@ -82,14 +82,14 @@ def test_fever_loads(data):
     assert len(samples) == 1000
     assert Counter(sample.expected for sample in samples) == {"REFUTES": 339, "SUPPORTS": 331, "NOT ENOUGH INFO": 330}
     assert all(sample.metadata["evidence"] for sample in samples if sample.expected != "NOT ENOUGH INFO")
-    assert release("fever").origin().official is False  # these are its first lines
+    assert find_release("fever").origin().official is False  # these are its first lines
 
 
 def test_the_origin_has_the_checksum_of_what_was_read(data):
     (data / "gsm8k").mkdir()
     content = b'{"question": "1 + 1?", "answer": "#### 2"}\n'
     (data / "gsm8k" / "test.jsonl.gz").write_bytes(gzip.compress(content))
-    origin = release("gsm8k").origin()
+    origin = find_release("gsm8k").origin()
 
     assert origin.files == {"gsm8k/test.jsonl": hashlib.sha256(content).hexdigest()}
     assert origin.official is False
@@ -116,29 +116,29 @@ def test_a_wrong_row_of_mmlu(data, row):
     (data / "mmlu" / "test").mkdir(parents=True)
     (data / "mmlu" / "test" / "virology_test.csv").write_text(f'"a ""b"", c",1,2,3,4,D\n{row}\n')
 
-    with pytest.raises(DatasetError, match=r"line 2 of .*virology_test.csv is no question of MMLU"):
+    with pytest.raises(DatasetError, match=r"line 2 of .*virology_test.csv is not an MMLU question"):
         loaded("mmlu:virology")
 
 
 def test_a_misspelt_subject():
     with pytest.raises(DatasetError, match=r"MMLU has no subject .astro.: did you mean .astronomy.\?"):
-        release("mmlu:astro")
+        find_release("mmlu:astro")
 
 
 def test_a_file_with_a_colon_in_its_name_is_no_dataset():
-    assert release("gsm8k:algebra") is None
-    assert release("humaneval:x") is None
-    assert release("sums.jsonl") is None
+    assert find_release("gsm8k:algebra") is None
+    assert find_release("humaneval:x") is None
+    assert find_release("sums.jsonl") is None
 
 
 def test_all_subjects_of_mmlu_have_their_file():
     assert len(mmlu.SUBJECTS) == 57
-    assert len(release("mmlu").files) == 57
+    assert len(find_release("mmlu").files) == 57
 
 
 def test_every_dataset_says_what_it_is():
     for name in DATASETS:
-        found = release(name)
+        found = find_release(name)
         assert found.name == name
         assert found.says
         assert found.licence

@@ -58,7 +58,7 @@ def test_hugging_face():
     assert load_rows(whole, name="sums") == SAMPLES
     assert load_rows(whole.to_iterable_dataset(), name="sums") == SAMPLES
     with pytest.raises(
-        DatasetError, match="a DatasetDict with 'train', 'test' is not one dataset: give one of its parts"
+        DatasetError, match="a DatasetDict with 'train', 'test' is not a single dataset: pass one of its parts"
     ):
         load_rows(datasets.DatasetDict({"train": whole, "test": whole}), name="sums")
 
@@ -86,11 +86,13 @@ def test_inspect():
 
 
 def test_a_mapping_is_not_one_dataset():
-    with pytest.raises(DatasetError, match="a dict with 'train' is not one dataset: give one of its parts"):
+    with pytest.raises(DatasetError, match="a dict with 'train' is not a single dataset: pass one of its parts"):
         load_rows({"train": ROWS}, name="sums")
 
 
 @pytest.mark.parametrize("given_rows", [5, None, lambda: None])
 def test_what_has_no_rows_is_no_dataset(given_rows):
-    with pytest.raises(DatasetError, match="is no dataset: give a list of samples, or a function that returns one"):
+    with pytest.raises(
+        DatasetError, match="cannot be used as a dataset: pass a list of samples, or a function that returns one"
+    ):
         load_rows(given_rows, name="sums")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from strategies import record
 
 from pytest_crucible.datasets import identify, load_rows, subset
-from pytest_crucible.datasets.packed import MANY, PackedSamples, kept
-from pytest_crucible.errors import DatasetError
+from pytest_crucible.datasets.packed import MANY, PackedSamples, pack_if_many
 from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import DatasetError
 
 
 def samples(count: int) -> list[Sample]:
@@ -34,7 +34,7 @@ def test_it_is_a_sequence():
     assert packed[-1].id == "q9"
     assert [one.id for one in packed[2:8:3]] == ["q2", "q5"]
     assert Sample(id="q3", input="3?", expected="3") in packed
-    with pytest.raises(IndexError, match="there is no sample 10 among 10"):
+    with pytest.raises(IndexError, match="sample 10 is out of range for 10 samples"):
         packed[10]
 
 
@@ -46,7 +46,7 @@ def test_inputs_keep_their_types_whatever_they_are(given_input):
 
 
 def test_only_many_are_packed():
-    few, many = kept(samples(MANY)), kept(samples(MANY + 1))
+    few, many = pack_if_many(samples(MANY)), pack_if_many(samples(MANY + 1))
 
     assert isinstance(few, list)
     assert isinstance(many, PackedSamples)

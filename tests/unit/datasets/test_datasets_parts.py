@@ -144,23 +144,23 @@ def test_a_split_a_fold_of_it_and_some_of_those():
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"fold": "6/5"}, "fold='6/5' is no fold: write '2/5' for the second of five"),
-        ({"fold": "0/5"}, "fold='0/5' is no fold: write '2/5' for the second of five"),
-        ({"fold": 2}, "fold=2 is no fold: write '2/5' for the second of five"),
+        ({"fold": "6/5"}, "fold='6/5' is not valid: write '2/5' for the second of five folds"),
+        ({"fold": "0/5"}, "fold='0/5' is not valid: write '2/5' for the second of five folds"),
+        ({"fold": 2}, "fold=2 is not valid: write '2/5' for the second of five folds"),
         (
             {"split": "dev 0.2"},
-            "split='dev 0.2' is no split: write 'test 0.2' for a fifth, and 'train 0.2' for the rest",
+            "split='dev 0.2' is not valid: write 'test 0.2' for a fifth, and 'train 0.2' for the rest",
         ),
         (
             {"split": "test 0.0"},
-            "split='test 0.0' is no split: write 'test 0.2' for a fifth, and 'train 0.2' for the r",
+            "split='test 0.0' is not valid: write 'test 0.2' for a fifth, and 'train 0.2' for the r",
         ),
         ({"limit": 2, "stratify": "lable"}, "sample 's0' has no field 'lable' to stratify by: did you mean 'label'?"),
         (
             {"limit": 2, "stratify": "xyz"},
             "sample 's0' has no field 'xyz' to stratify by (it has 'label', 'expected', 'group')",
         ),
-        ({"fold": "1/999"}, "no sample is left of 10 by fold='1/999': take larger parts"),
+        ({"fold": "1/999"}, "fold='1/999' selects none of 10 samples: select larger parts"),
     ],
 )
 def test_what_cannot_be_meant(given, complaint):

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import SpecError
-from pytest_crucible.exports.formats import FORMATS, write_file, writer
+from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
 from pytest_crucible.exports.parquet import write_parquet
 from pytest_crucible.exports.text import write_csv, write_jsonl
-from pytest_crucible.records import Table
+from pytest_crucible.records import ExportTable
+from pytest_crucible.records.errors import SpecError
 
 COLUMNS = {"sample": "text", "epoch": "integer", "value": "number", "skipped": "flag", "facts": "json"}
 TEXT = st.text(st.characters(codec="utf-8"))
@@ -42,7 +42,7 @@ ROWS = st.lists(
 
 def written(write: Any, rows: Any, columns: Any = COLUMNS) -> bytes:
     file = io.BytesIO()
-    count = write(Table(columns=columns, rows=rows), file)
+    count = write(ExportTable(columns=columns, rows=rows), file)
     assert not isinstance(rows, list) or count == len(rows)
     return file.getvalue()
 
@@ -114,7 +114,7 @@ def test_rows_are_written_as_they_are_read(write):
                 sizes.append(file.tell())
             yield f"sample-{k}", k, 0.5, True, None
 
-    write(Table(columns=COLUMNS, rows=rows()), file)
+    write(ExportTable(columns=COLUMNS, rows=rows()), file)
 
     assert all(later - earlier > 50_000 for earlier, later in itertools.pairwise(sizes))
 
@@ -129,7 +129,7 @@ def test_parquet_has_a_row_group_for_each_ten_thousand_rows():
 @pytest.mark.parametrize("extension", FORMATS)
 def test_a_table_without_rows_has_its_columns_all_the_same(extension, tmp_path):
     path = tmp_path / f"empty.{extension}"
-    count = write_file(Table(columns=COLUMNS, rows=[]), path)
+    count = write_file(ExportTable(columns=COLUMNS, rows=[]), path)
 
     assert count == 0
     if extension == "parquet":
@@ -143,7 +143,7 @@ def test_a_table_without_rows_has_its_columns_all_the_same(extension, tmp_path):
 )
 def test_a_format_that_nobody_writes_is_said(name, given):
     with pytest.raises(SpecError) as raised:
-        writer(Path(name).suffix.removeprefix("."))
+        find_writer(Path(name).suffix.removeprefix("."))
 
     assert str(raised.value) == f"the file {given}: write one of .csv, .jsonl, .parquet"
 
@@ -157,7 +157,7 @@ def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path):
         raise ValueError("the store is gone")
 
     with pytest.raises(ValueError, match="the store is gone"):
-        write_file(Table(columns=COLUMNS, rows=rows()), path)
+        write_file(ExportTable(columns=COLUMNS, rows=rows()), path)
 
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("runs.csv", "before")]
 
@@ -165,6 +165,6 @@ def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path):
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     path = tmp_path / "nowhere" / "runs.csv"
     with pytest.raises(SpecError) as raised:
-        write_file(Table(columns=COLUMNS, rows=[]), path)
+        write_file(ExportTable(columns=COLUMNS, rows=[]), path)
 
     assert str(raised.value) == f"{str(path)!r} cannot be written: No such file or directory"

@@ -48,7 +48,8 @@ def test_where_the_metric_does_not_apply_neither_does_it():
 
 def test_what_is_not_yes_or_no_is_refused():
     with pytest.raises(
-        SpecError, match=r"brier.sentence_bleu. judges what is not declared as binary: give a metric of yes and no"
+        SpecError,
+        match=r"brier.sentence_bleu. needs a binary metric: declare it with kind='binary', or give another one",
     ):
         brier(sentence_bleu)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import Reply
-from pytest_crucible.errors import NotEnoughData
 from pytest_crucible.metrics.confidence import calibration, confidence_of
+from pytest_crucible.records.errors import NotEnoughData
 
 
 def test_a_worked_example():

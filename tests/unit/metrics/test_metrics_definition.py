@@ -67,7 +67,7 @@ def test_bounds_and_kind_complete_each_other(declaration, kind, low, high):
         ({"kind": "ordinal"}, "metric 'score' is ordinal but has no bounds: add them, for example bounds=(0, 1)"),
         (
             {"kind": "count", "bounds": (-1, 5)},
-            "metric 'score' counts or measures amounts (kind 'count') but its bounds begin at -1: write 0 or more",
+            "metric 'score' has kind 'count' but bounds from -1: counts and amounts start at 0 or above",
         ),
         ({"kind": "bounded"}, "metric 'score' is bounded but has no bounds: add them, for example bounds=(0, 1)"),
     ],

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_crucible.metrics import NotApplicable, exact_match, latency_s, metric, output_tokens
-from pytest_crucible.metrics.members import facts_of_ensemble, member_score, observed
+from pytest_crucible.metrics.ensemble_members import ensemble_facts, ensemble_values, member_score
 from pytest_crucible.records import Reply, Sample
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
@@ -19,7 +19,7 @@ def errors(reply, sample):
 
 
 def test_there_is_a_fact_for_consensus_cost_each_answer_and_each_members_score():
-    facts = facts_of_ensemble([exact_match.facts, latency_s.facts], ["v1", "v2"])
+    facts = ensemble_facts([exact_match.facts, latency_s.facts], ["v1", "v2"])
 
     assert [one.name for one in facts] == [
         "consensus", "cost_usd", "answer[v1]", "answer[v2]", "exact_match[v1]", "exact_match[v2]", "latency_s[v1]",
@@ -35,18 +35,18 @@ def test_there_is_a_fact_for_consensus_cost_each_answer_and_each_members_score()
 def test_a_suites_own_metric_of_that_name_stays_what_it_is():
     own = metric(kind="binary", name="consensus")(lambda reply, sample: True)
 
-    assert "consensus" not in [one.name for one in facts_of_ensemble([own.facts], ["v1"])]
+    assert "consensus" not in [one.name for one in ensemble_facts([own.facts], ["v1"])]
 
 
 def test_without_members_there_is_nothing_to_observe():
-    assert facts_of_ensemble([exact_match.facts], []) == ()
+    assert ensemble_facts([exact_match.facts], []) == ()
 
 
 def test_a_reply_says_consensus_cost_and_what_each_member_answered():
     members = {"v1": Reply(text="It is 4", value="4"), "v2": Reply(text="?", value=None)}
     reply = Reply(text="It is 4", consensus=1.0, cost_usd=0.5, members=members)
 
-    assert list(observed(reply)) == [
+    assert list(ensemble_values(reply)) == [
         ("consensus", 1.0, ""),
         ("cost_usd", 0.5, ""),
         ("answer[v1]", "4", ""),
@@ -64,11 +64,11 @@ def test_a_reply_says_consensus_cost_and_what_each_member_answered():
     ],
 )
 def test_a_consensus_without_an_answer_says_why(finish, reason):
-    assert list(observed(Reply(text="", finish=finish, consensus=0.0))) == [("consensus", 0.0, reason)]
+    assert list(ensemble_values(Reply(text="", finish=finish, consensus=0.0))) == [("consensus", 0.0, reason)]
 
 
 def test_what_is_not_known_is_not_observed():
-    assert list(observed(Reply(text="4"))) == []
+    assert list(ensemble_values(Reply(text="4"))) == []
 
 
 def test_a_members_reply_is_scored_like_any_other():

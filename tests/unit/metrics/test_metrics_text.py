@@ -166,7 +166,7 @@ def test_another_schema_is_another_version_of_the_metric():
         (latency_s, Reply(text=""), NotApplicable("the reply has no latency")),
         (output_tokens, Reply(text="", output_tokens=12), 12),
         (output_tokens, Reply(text="", output_tokens=0), 0),
-        (output_tokens, Reply(text=""), NotApplicable("the backend counts no tokens")),
+        (output_tokens, Reply(text=""), NotApplicable("the backend reports no token counts")),
     ],
     ids=["latency", "no-wait", "latency-unknown", "tokens", "no-token", "tokens-unknown"],
 )

@@ -8,14 +8,14 @@ from pytest_crucible import Reply, Sample
 from pytest_crucible.metrics import NotApplicable, cost_usd, first_token_s, input_tokens, total_tokens
 
 SAMPLE = Sample(id="a", input="2 + 2")
-UNCOUNTED = NotApplicable("the backend counts no tokens")
+UNCOUNTED = NotApplicable("the backend reports no token counts")
 
 
 @pytest.mark.parametrize(
     ("metric", "known", "value", "unknown"),
     [
         (first_token_s, {"first_token_s": 0.25}, 0.25, NotApplicable("the reply was not streamed")),
-        (cost_usd, {"cost_usd": 0.0}, 0.0, NotApplicable("the price is not known")),
+        (cost_usd, {"cost_usd": 0.0}, 0.0, NotApplicable("the price is unknown")),
         (input_tokens, {"input_tokens": 7}, 7, UNCOUNTED),
         (total_tokens, {"input_tokens": 7, "output_tokens": 0}, 7, UNCOUNTED),
     ],

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import SpecError
-from pytest_crucible.plan.arms import check_arms, interleaved
-from pytest_crucible.records import Arm
+from pytest_crucible.plan.arms import check_arms, interleave_units
+from pytest_crucible.records import Arm, Unit
 
 sizes = st.integers(1, 12)
 seeds = st.integers(0, 2**32)
@@ -40,11 +40,11 @@ def test_arms_that_differ_may_meet(arms):
     [
         (
             [arm("v2", "bbb"), arm("v2", "bbb")],
-            "'v2' is asked for twice: compare an adapter with another one",
+            "'v2' is named twice: compare an adapter with another one",
         ),
         (
             [arm("v2", "bbb"), arm("v1", "aaa"), arm("v1", "aaa")],
-            "'v1' is asked for twice: compare an adapter with another one",
+            "'v1' is named twice: compare an adapter with another one",
         ),
         (
             [arm("v2", "0123456789abcdef"), arm("new", "0123456789abcdef")],
@@ -66,35 +66,35 @@ def test_arms_that_are_one_may_not_meet(arms, sentence):
 
 @given(sizes, st.sets(st.integers(0, 5), min_size=1), st.integers(1, 3), seeds)
 def test_every_unit_is_asked_once(samples, arms, epochs, seed):
-    units = list(interleaved(samples, sorted(arms), epochs, seed=seed))
+    units = list(interleave_units(samples, sorted(arms), epochs, seed=seed))
 
-    assert Counter(units) == Counter(itertools.product(range(samples), arms, range(epochs)))
+    assert Counter(units) == Counter(map(Unit._make, itertools.product(range(samples), [0], arms, range(epochs))))
 
 
 @given(sizes, st.integers(1, 4), st.integers(1, 3), seeds)
 def test_all_arms_of_a_sample_stand_side_by_side(samples, arms, epochs, seed):
-    positions = [position for position, _, _ in interleaved(samples, range(arms), epochs, seed=seed)]
+    positions = [unit.position for unit in interleave_units(samples, range(arms), epochs, seed=seed)]
 
     assert positions == sorted(positions)
 
 
 @given(seeds)
 def test_the_same_seed_gives_the_same_order(seed):
-    assert list(interleaved(20, (0, 1), 2, seed=seed)) == list(interleaved(20, (0, 1), 2, seed=seed))
+    assert list(interleave_units(20, (0, 1), 2, seed=seed)) == list(interleave_units(20, (0, 1), 2, seed=seed))
 
 
 def test_another_seed_gives_another_order():
-    assert list(interleaved(20, (0, 1), 1, seed=0)) != list(interleaved(20, (0, 1), 1, seed=1))
+    assert list(interleave_units(20, (0, 1), 1, seed=0)) != list(interleave_units(20, (0, 1), 1, seed=1))
 
 
 def test_each_arm_is_first_about_as_often():
-    units = list(interleaved(1000, (0, 1), 1, seed=0))
-    first = Counter(arm_number for _, arm_number, _ in units[::2])
+    units = list(interleave_units(1000, (0, 1), 1, seed=0))
+    first = Counter(unit.arm for unit in units[::2])
 
     assert abs(first[0] - first[1]) < 130  # four standard deviations
 
 
 def test_units_are_drawn_as_they_are_needed():
-    endless = interleaved(10**12, (0, 1), 1, seed=0)
+    endless = interleave_units(10**12, (0, 1), 1, seed=0)
 
-    assert [position for position, _, _ in itertools.islice(endless, 4)] == [0, 0, 1, 1]
+    assert [unit.position for unit in itertools.islice(endless, 4)] == [0, 0, 1, 1]

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_crucible import Sample, SpecError
 from pytest_crucible.datasets import identify
-from pytest_crucible.plan.design import PASSED, contrasts, group_count, judged_facts
+from pytest_crucible.plan.design import PASSED, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Arm, Contrast, MetricFacts
 
@@ -15,7 +15,7 @@ TOPIC = MetricFacts(name="topic", kind="text")
 
 
 def judged(*facts, targets=(), compared=(), open_metrics=False):
-    return judged_facts(
+    return plan_metrics(
         facts,
         [parse_target(text) for text in targets],
         [Contrast(metric=name, baseline="") for name in compared],
@@ -108,7 +108,7 @@ def test_each_comparison_is_made_against_each_baseline():
         Contrast(metric="f1", baseline="", alternative="non-inferior", margin=0.05),
     ]
 
-    assert contrasts(iter(asked), arms) == (
+    assert contrasts_with_baselines(iter(asked), arms) == (
         Contrast(metric="accuracy", baseline="v2"),
         Contrast(metric="f1", baseline="v2", alternative="non-inferior", margin=0.05),
         Contrast(metric="accuracy", baseline="v1"),
@@ -119,4 +119,4 @@ def test_each_comparison_is_made_against_each_baseline():
 def test_without_a_baseline_nothing_is_compared():
     candidate = Arm(name="v3", role="candidate", adapter="v3", identity="c")
 
-    assert contrasts([Contrast(metric="accuracy", baseline="")], [candidate]) == ()
+    assert contrasts_with_baselines([Contrast(metric="accuracy", baseline="")], [candidate]) == ()

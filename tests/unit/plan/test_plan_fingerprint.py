@@ -18,7 +18,7 @@ import pytest
 from pytest_crucible import Metric, metric
 from pytest_crucible.plan.fingerprint import differences, fingerprint, metric_version
 from pytest_crucible.records import Fingerprint, Sample
-from pytest_crucible.sources import sources
+from pytest_crucible.records.function_source import sources
 
 SUITE = """
 PROMPT = "Answer in one word: "

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from strategies import names
 
 from pytest_crucible import SpecError
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_measure, parse_target
 from pytest_crucible.records import Target
 
 relations = st.sampled_from([">=", "<=", ">", "<", "=="])
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 blanks = st.sampled_from(["", " ", "  ", "\t"])
-UNREADABLE = "cannot be read: write a metric, one of >=, <=, >, <, == and a number, for example 'accuracy >= 0.80'"
 CONDITION = "cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
 
 
@@ -55,12 +54,76 @@ CONDITION = "cannot be read: a condition belongs in rate(...), as in 'rate(score
             {"statistic": "quantile", "metric": "score", "relation": ">", "value": -0.001, "quantile": 0.025},
         ),
         ("f1.macro-avg>=.5", {"statistic": "mean", "metric": "f1.macro-avg", "relation": ">=", "value": 0.5}),
+        ("auroc(score) >= 0.7", {"statistic": "auroc", "metric": "score", "relation": ">=", "value": 0.7}),
+        (
+            "ece(confidence, accuracy) <= 0.05",
+            {"statistic": "ece", "metric": "confidence", "further": ("accuracy",), "relation": "<=", "value": 0.05},
+        ),
+        ("accuracy[v1] > 0", {"statistic": "mean", "metric": "accuracy[v1]", "relation": ">", "value": 0.0}),
+        ("by >= 1", {"statistic": "mean", "metric": "by", "relation": ">=", "value": 1.0}),
         ("mean >= 1", {"statistic": "mean", "metric": "mean", "relation": ">=", "value": 1.0}),
         ("p95 <= +2.", {"statistic": "mean", "metric": "p95", "relation": "<=", "value": 2.0}),
     ],
 )
 def test_a_target_is_read(text, parts):
     assert parse_target(text) == Target(text=text, **parts)
+
+
+def refusal(text) -> str:
+    with pytest.raises(SpecError) as caught:
+        parse_target(text)
+    return str(caught.value)
+
+
+def measure_refusal(text) -> str:
+    with pytest.raises(SpecError) as caught:
+        parse_measure(text, f"ab_compare({text!r})")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("accuracy", "mean"),
+        ("rate(entailment >= 0.75)", "rate >= 0.75"),
+        ("auroc(score)", "auroc"),
+        ("ece(confidence, accuracy)", "ece vs accuracy"),
+    ],
+)
+def test_a_comparison_is_about_a_measure(text, label):
+    measure = parse_measure(text, "this")
+
+    assert (measure.expression, measure.label) == (text, label)
+
+
+def test_a_mean_is_named_by_its_metric_alone():
+    assert parse_measure("mean(accuracy)", "this") == parse_measure("accuracy", "this")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "count(errors)",
+            "compares a count, which has no paired test: compare the mean, as in ab_compare('errors'), or a rate",
+        ),
+        (
+            "p95(latency_s)",
+            "compares a percentile, which has no paired test: compare the mean, as in ab_compare('latency_s'), or a rate",
+        ),
+        (
+            "rate(grade == 3)",
+            "does not show which arm is better: write the condition with >= or <=, as in 'rate(grade >= 3)'",
+        ),
+        (
+            "accuracy >= 0.8",
+            "cannot be read at '>=' (character 10): a comparison has no limit: leave out the relation and the number",
+        ),
+        ("accuracy f1", "cannot be read at 'f1' (character 10): expected nothing more, for example 'accuracy >= 0.80'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(text, sentence):
+    assert measure_refusal(text) == f"ab_compare({text!r}) {sentence}"
 
 
 def test_a_target_is_shown_with_single_blanks():
@@ -101,53 +164,114 @@ def test_any_text_is_read_or_refused(text):
     assert " ".join(text.split()) in said or repr(text) in said
 
 
+RELATION = "expected one of >=, <=, >, <, =="
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "place", "expected"),
     [
-        "",
-        "accuracy",
-        "accuracy >= 80%",
-        "accuracy => 0.8",
-        "accuracy = 0.8",
-        "accuracy != 0.8",
-        "accuracy >= high",
-        "accuracy >= nan",
-        "accuracy >= inf",
-        "0.8 <= accuracy",
-        "accuracy >= 0.8 and f1 >= 0.5",
-        "median(accuracy) >= 0.5",
-        "mean(accuracy >= 0.5",
-        "accuracy) >= 0.5",
-        "rate(accuracy >= 0.5 >= 0.5",
-        "p(latency) <= 2",
-        "p-5(latency) <= 2",
-        "mean() >= 1",
-        "1st >= 1",
+        ("", "its end", "expected a metric"),
+        ("accuracy", "its end", RELATION),
+        ("accuracy >=", "its end", "expected a number"),
+        ("accuracy >= 80%", "'%' (character 15)", "expected nothing more"),
+        ("accuracy => 0.8", "'=' (character 10)", RELATION),
+        ("accuracy = 0.8", "'=' (character 10)", RELATION),
+        ("accuracy != 0.8", "'!' (character 10)", RELATION),
+        ("accuracy >= high", "'high' (character 13)", "expected a number"),
+        ("accuracy >= nan", "'nan' (character 13)", "expected a number"),
+        ("accuracy >= inf", "'inf' (character 13)", "expected a number"),
+        ("0.8 <= accuracy", "'0.8' (character 1)", "expected a metric"),
+        ("accuracy >= 0.8 and f1 >= 0.5", "'and' (character 17)", "expected nothing more"),
+        ("mean(accuracy >= 0.5", "its end", "expected ')'"),
+        ("accuracy) >= 0.5", "')' (character 9)", RELATION),
+        ("rate(accuracy >= 0.5 >= 0.5", "'>=' (character 22)", "expected ')'"),
+        ("p-5(latency) <= 2 2", "'2' (character 19)", "expected nothing more"),
+        ("mean() >= 1", "')' (character 6)", "expected a metric"),
+        ("1st >= 1", "'1' (character 1)", "expected a metric"),
+        ("accuracy[ ] >= 1", "'[ ]' (character 9)", "expected a name in the brackets"),
+        ("accuracy[v1 >= 1", "'[' (character 9)", RELATION),
+        ("accuracy by >= 1", "'>=' (character 13)", "expected a field of the samples"),
+        ("accuracy by topic within >= 1", "'>=' (character 26)", "expected a field of the samples"),
+        ("accuracy by length(1, >= 1", "'>=' (character 23)", "expected a number"),
+        ("ece(confidence,) <= 1", "')' (character 16)", "expected a metric"),
     ],
 )
-def test_a_target_outside_the_grammar_is_refused_with_an_example(text):
-    with pytest.raises(SpecError) as caught:
-        parse_target(text)
+def test_a_target_outside_the_grammar_is_refused_at_its_place(text, place, expected):
+    assert refusal(text) == f"target {text!r} cannot be read at {place}: {expected}, for example 'accuracy >= 0.80'"
 
-    assert str(caught.value) == f"target {text!r} {UNREADABLE}"
+
+STATISTICS = "the statistics are mean, rate, count, p95, auroc, ece"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "hint"),
+    [
+        ("median(accuracy) >= 0.5", "median", "did you mean 'mean'? "),
+        ("auc(score) >= 0.5", "auc", "did you mean 'auroc'? "),
+        ("p(latency) <= 2", "p", ""),
+        ("p-5(latency) <= 2", "p-5", "did you mean 'p95'? "),
+        ("quantile(latency) <= 2", "quantile", ""),
+        ("p1.2.3(latency) <= 2", "p1.2.3", ""),
+    ],
+)
+def test_a_statistic_that_does_not_exist_is_refused_with_the_nearest_one(text, name, hint):
+    assert refusal(text) == f"target {text!r} cannot be read: {name!r} is not a statistic: {hint}{STATISTICS}"
 
 
 def test_a_target_that_is_no_text_is_refused():
-    with pytest.raises(SpecError) as caught:
-        parse_target(0.8)
-
-    assert str(caught.value) == f"target 0.8 {UNREADABLE}"
+    assert refusal(0.8) == "target 0.8 is a float: write it as text, for example 'accuracy >= 0.80'"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["rate(accuracy) >= 0.5", "mean(accuracy >= 0.5) >= 0.5", "p95(latency > 1) <= 2", "accuracy >= 0.5 >= 0.5"],
+    ["rate(accuracy) >= 0.5", "mean(accuracy >= 0.5) >= 0.5", "p95(latency > 1) <= 2", "auroc(score > 1) >= 0.5"],
 )
 def test_a_condition_in_the_wrong_place_is_refused(text):
-    with pytest.raises(SpecError) as caught:
-        parse_target(text)
+    assert refusal(text) == f"target {text!r} {CONDITION}"
 
-    assert str(caught.value) == f"target {text!r} {CONDITION}"
+
+def test_a_second_relation_is_refused_as_a_condition():
+    assert refusal("accuracy >= 0.5 >= 0.5") == (
+        "target 'accuracy >= 0.5 >= 0.5' cannot be read at '>=' (character 17): "
+        "a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "ece(confidence) <= 0.1",
+            "gives ece(...) 1 metric, and it takes 2 metrics: write 'ece(confidence, accuracy) <= 0.05'",
+        ),
+        ("mean(a, b) >= 1", "gives mean(...) 2 metrics, and it takes 1 metric: write 'mean(accuracy) >= 0.80'"),
+    ],
+)
+def test_a_statistic_of_too_few_or_too_many_metrics_is_refused(text, sentence):
+    assert refusal(text) == f"target {text!r} {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "accuracy by topic >= 0.5",
+            "asks for values 'by topic': values by field are not available yet; leave it out",
+        ),
+        (
+            "mean(accuracy by topic & metadata.length(100, 200) within author) >= 0.5",
+            "asks for values 'by topic & metadata.length(100, 200) within author': "
+            "values by field are not available yet; leave it out",
+        ),
+        (
+            "accuracy[attack 3] >= 0.5",
+            "names 'accuracy[attack 3]': numbered variants are not available yet; "
+            "in brackets write the name of an ensemble's member, as in 'accuracy[v1]'",
+        ),
+    ],
+)
+def test_what_the_grammar_has_and_nothing_computes_yet_is_refused(text, sentence):
+    assert refusal(text) == f"target {text!r} {sentence}"
 
 
 @pytest.mark.parametrize("percent", ["0", "00", "0.0", "100", "100.5", "1000"])

@@ -10,17 +10,19 @@ import random
 
 import pytest
 
-from pytest_crucible.records import Exchange, MetricFacts, Said, SampleColumns
-from pytest_crucible.report.chapters import Chapter
-from pytest_crucible.report.page.archive import PART, ROOM, archived
+from pytest_crucible.records import ArmReply, Exchange, MetricFacts, SampleColumns
+from pytest_crucible.report.experiment_page import Chapter
+from pytest_crucible.report.page.archive import PART, ROOM, archive_samples
 
 SAMPLES = 5 * PART
 
 
 def exchange(position: int) -> Exchange:
     text = random.Random(position).randbytes(200).hex()  # does not get much smaller
-    said = Said(epoch=0, became="answered", text=f"{position} {text}", detail="", latency_s=None, output_tokens=None)
-    return Exchange(position=position, input=f"asked {position}", expected=None, said=((said,), (said,)))
+    said = ArmReply(
+        repeat=0, state="answered", text=f"{position} {text}", detail="", latency_s=None, output_tokens=None
+    )
+    return Exchange(position=position, input=f"asked {position}", expected=None, replies=((said,), (said,)))
 
 
 @pytest.fixture
@@ -31,10 +33,10 @@ def chapter(analysis):
     took[9] = 60.0
     columns = SampleColumns(
         ids=tuple(f"s{k}" for k in range(SAMPLES)), groups=(None,) * SAMPLES, latency_s=(took, took),
-        scores={"exact": (ours, [1.0] * SAMPLES)}, became=(("answered",) * SAMPLES,) * 2,
+        scores={"exact": (ours, [1.0] * SAMPLES)}, states=(("answered",) * SAMPLES,) * 2,
     )  # fmt: skip
     return Chapter(
-        analysis=analysis(), metric="exact", judged=("exact",), columns=columns, clusters=None, slices=(),
+        analysis=analysis(), metric="exact", judged=("exact",), columns=columns, clusters=None,
         facts={"exact": MetricFacts(name="exact", kind="binary")},
         read=lambda positions: [exchange(position) for position in positions],
     )  # fmt: skip
@@ -49,15 +51,15 @@ def texts(archive) -> list[str]:
 
 
 def test_all_texts_where_there_is_room(chapter):
-    whole = archived(chapter, room=ROOM, seed=7)
+    whole = archive_samples(chapter, room=ROOM, seed=7)
 
     assert (whole.note, unpacked(whole.columns)["kept"]) == ("", None)
     assert texts(whole) == [f"asked {k}" for k in range(SAMPLES)]
 
 
 def test_where_there_is_none_the_page_says_what_it_has(chapter):
-    room = 2 * len(archived(chapter, room=ROOM, seed=7).parts[0]) + 1000
-    some = archived(chapter, room=room, seed=7)
+    room = 2 * len(archive_samples(chapter, room=ROOM, seed=7).parts[0]) + 1000
+    some = archive_samples(chapter, room=room, seed=7)
 
     kept = unpacked(some.columns)["kept"]
     assert texts(some) == [f"asked {k}" for k in kept]
@@ -73,7 +75,7 @@ def test_where_there_is_none_the_page_says_what_it_has(chapter):
 
 
 def test_the_draw_is_that_of_the_seed(chapter):
-    one, same, other = (unpacked(archived(chapter, room=1, seed=seed).columns)["kept"] for seed in (1, 1, 2))
+    one, same, other = (unpacked(archive_samples(chapter, room=1, seed=seed).columns)["kept"] for seed in (1, 1, 2))
 
     assert one == same != other
     assert len(one) == PART  # a part at least
@@ -83,11 +85,11 @@ def test_a_lower_score_may_be_the_better_one(chapter):
     lower = {"exact": MetricFacts(name="exact", direction="lower")}
     turned = dataclasses.replace(chapter, facts=lower)
 
-    assert unpacked(archived(turned, room=1, seed=7).columns)["kept"][0] == 0
+    assert unpacked(archive_samples(turned, room=1, seed=7).columns)["kept"][0] == 0
 
 
 def test_what_nobody_knows_is_no_order(chapter):
     unknown = dataclasses.replace(chapter.columns, latency_s=([float("nan")] * SAMPLES,) * 2)
 
-    said = archived(dataclasses.replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
+    said = archive_samples(dataclasses.replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
     assert "in this page: a draw with seed 7" in said

@@ -8,13 +8,12 @@ import math
 
 import pytest
 
-from pytest_crucible.records import FromCache, Reused
+from pytest_crucible.records import CachedReplies, ReusedAnswers
 from pytest_crucible.report.json import render_json
-from pytest_crucible.training.results import result_of
 
 CONTRACT = {
     "": "format run experiments exit_status",
-    "run": "id started finished seed git environment alpha correction questions",
+    "run": "id started finished seed git environment alpha correction family_size",
     "experiments": "nodeid dataset arms estimates comparisons verdicts",
     "experiments.dataset": "name sha256 n",
     "experiments.arms": "name role adapter",
@@ -25,11 +24,11 @@ CONTRACT = {
 }
 MORE = {
     "run": "budgets",
-    "experiments": "finished epochs metrics diversity drifts findings judges judge_usage",
+    "experiments": "finished epochs metrics sections",
     "experiments.dataset": "groups selection origin",
-    "experiments.arms": "identity parameters simulated training members reused cached lost failures usage",
+    "experiments.arms": "identity parameters simulated members",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
-    "experiments.comparisons": "alternative level bounds needed effects note",
+    "experiments.comparisons": "alternative statistic level bounds needed effects note",
     "experiments.verdicts": "mistake",
 }
 """Keys beyond the contract: they may grow in number."""
@@ -63,7 +62,7 @@ def test_the_values_are_those_of_the_run(run):
     whole = document(run())
     [experiment] = whole["experiments"]
 
-    assert (whole["format"], whole["exit_status"], whole["run"]["seed"], whole["run"]["questions"]) == (1, 1, 7, 1)
+    assert (whole["format"], whole["exit_status"], whole["run"]["seed"], whole["run"]["family_size"]) == (2, 1, 7, 1)
     assert whole["run"]["git"] == {"commit": "c0ffee", "dirty": False}
     assert experiment["dataset"] == {
         "name": "sums",
@@ -86,31 +85,35 @@ def test_the_values_are_those_of_the_run(run):
     assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
 
 
+def section(run, name):
+    [experiment] = document(run)["experiments"]
+    return experiment["sections"].get(name)
+
+
 def test_answers_that_are_not_new_are_named_with_their_number(run, analysis):
-    reused = {"v1": Reused(run="f00", answers=150)}
-    arms = at(document(run(analysis(reused=reused))), "experiments.arms")
+    reused = {"v1": ReusedAnswers(run="f00", answers=150)}
 
-    assert [arm["reused"] for arm in arms] == [None, {"run": "f00", "answers": 150}]
-
-
-def test_how_an_arm_was_trained_is_told(run, analysis, plan):
-    result = result_of([2.0, 1.0, 1.0], [3.0, 1.0, 1.0])
-    v2, v1 = plan().arms
-    arms = at(document(run(analysis(plan(arms=(dataclasses.replace(v2, training=result), v1))))), "experiments.arms")
-
-    assert arms[1]["training"] is None
-    assert arms[0]["training"] == {
-        "training_steps": 3, "first_loss": 2.0, "final_loss": 1.0, "loss_reduction": 0.5, "convergence_steps": 2,
-        "largest_gradient_norm": 3.0, "gradient_norms_finite": True,
-    }  # fmt: skip
+    assert section(run(analysis(reused=reused)), "cache") == {
+        "reused": {"v1": {"run": "f00", "answers": 150}},
+        "cached": {},
+    }
 
 
 def test_replies_from_the_cache_are_told_with_their_age(run, analysis):
     since = "2026-07-01T08:00:00+00:00"
-    told = run(analysis(from_cache={"v2": FromCache(replies=3, requests=5, since=since)}))
+    cached = {"v2": CachedReplies(replies=3, requests=5, since=since)}
 
-    arms = at(document(told), "experiments.arms")
-    assert [arm["cached"] for arm in arms] == [{"replies": 3, "requests": 5, "since": since}, None]
+    assert section(run(analysis(from_cache=cached)), "cache") == {
+        "reused": {},
+        "cached": {"v2": {"replies": 3, "requests": 5, "since": since}},
+    }
+
+
+def test_losses_and_failures_are_counted_for_each_arm(run):
+    assert section(run(), "losses") == {
+        "lost": {"v2": {"error": 2}, "v1": {}},
+        "failures": {"v2": {"truncated": 1, "timeout": 3}, "v1": {}},
+    }
 
 
 def test_an_infinity_is_a_word(run):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from pytest_crucible.report.latex import escaped, render_bibtex, render_latex
+from pytest_crucible.report.latex import escape_latex, render_bibtex, render_latex
 
 HOSTILE = "50 % & #1 $x$ {a} ~ ^ \\input{/etc/passwd} a_b 你 😀 < > | \" ' ` --- \x1b[2J"
 
@@ -32,8 +32,8 @@ def test_what_is_cited_is_in_the_bibliography(run):
 
 
 def test_nothing_in_a_text_is_a_command():
-    assert escaped("\\input{x}") == "\\textbackslash{}input\\{x\\}"
-    assert escaped("$a_1$ & 5 %") == "\\$a\\_\\allowbreak{}1\\$ \\& 5 \\%"
+    assert escape_latex("\\input{x}") == "\\textbackslash{}input\\{x\\}"
+    assert escape_latex("$a_1$ & 5 %") == "\\$a\\_\\allowbreak{}1\\$ \\& 5 \\%"
 
 
 @pytest.mark.slow

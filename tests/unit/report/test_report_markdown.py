@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_crucible.records import Worst
 from pytest_crucible.report.markdown import code, plain, render_markdown
+from pytest_crucible.sections.worst_samples import WorstSample
 
 
 def test_the_ruling_comes_first_and_then_the_tables(run):
@@ -38,7 +38,7 @@ def test_of_several_experiments_each_row_names_its_own(run, analysis, plan):
 
 def test_what_was_not_judged_shows_its_estimates(run, analysis, plan):
     text = render_markdown(
-        run(analysis(plan(targets=(), contrasts=()), targets=(), comparisons=()), verdicts=(), questions=0)
+        run(analysis(plan(targets=(), contrasts=()), targets=(), comparisons=()), verdicts=(), family_size=0)
     )
 
     assert text.startswith("## nothing was judged\n")
@@ -47,7 +47,7 @@ def test_what_was_not_judged_shows_its_estimates(run, analysis, plan):
 
 def test_a_reply_stays_in_its_fence(run, analysis):
     reply = "```\n</details> @everyone\n````\x1b[2J"
-    worst = (Worst(metric="exact", value=0.0, baseline_value=None, sample="a`|b", reply=reply),)
+    worst = (WorstSample(metric="exact", value=0.0, baseline_value=None, sample="a`|b", reply=reply),)
 
     text = render_markdown(run(analysis(worst=worst)))
 
@@ -100,7 +100,9 @@ def test_what_stands_below_a_remark_goes_with_it(run, analysis):
 
 
 def test_what_is_too_long_for_a_comment_loses_its_longest_folded_parts_and_says_which(run, analysis):
-    worst = tuple(Worst(metric="exact", value=0.0, baseline_value=None, sample=f"q{k}", reply="no") for k in range(99))
+    worst = tuple(
+        WorstSample(metric="exact", value=0.0, baseline_value=None, sample=f"q{k}", reply="no") for k in range(99)
+    )
     whole, found = (render_markdown(run(analysis(worst=worst)), most=most) for most in (10**6, 4_000))
 
     assert len(found) <= 4_000 < len(whole)

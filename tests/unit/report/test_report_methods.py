@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.report.methods import METHODS, cited, methods
+from pytest_crucible.report.methods import METHODS, cited_keys, method_statements
 from pytest_crucible.report.references import known_references
 from pytest_crucible.stats import TABLE
 
@@ -46,11 +46,11 @@ def test_a_book_is_cited_with_its_edition():
 
 
 def test_a_run_says_how_its_numbers_were_got(run):
-    said = [one.text for one in methods(run())]
+    said = [one.text for one in method_statements(run())]
 
     assert said[0] == "Intervals are two-sided at 95 %; n counts samples, and lost ones are counted apart."
     assert "Estimates are by Wilson's score interval." in said
     assert any(text.startswith("A verdict is called proven only where") for text in said)  # v2 lost two
     assert not any("Holm" in text for text in said)
-    assert any("over the 3 comparisons" in one.text for one in methods(run(questions=3)))
-    assert cited(list(methods(run()))) == ("wilson1927", "tango1998", "clopper1934", "mcnemar1947")
+    assert any("over the 3 comparisons" in one.text for one in method_statements(run(family_size=3)))
+    assert cited_keys(list(method_statements(run()))) == ("wilson1927", "tango1998", "clopper1934", "mcnemar1947")

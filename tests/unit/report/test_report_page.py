@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.report.aligning import DIGIT, POINT, aligned
-from pytest_crucible.report.folding import MOST
-from pytest_crucible.report.grids import Grid, Row
-from pytest_crucible.report.model import report_of
-from pytest_crucible.report.page.archive import A_TEXT, packed, text_of
+from pytest_crucible.records import Row, Table
+from pytest_crucible.report.align_numbers import DIGIT, POINT, align_estimates
+from pytest_crucible.report.model import build_report
+from pytest_crucible.report.page.archive import A_TEXT, pack_json, text_of
 from pytest_crucible.report.page.forest import differences, levels
+from pytest_crucible.report.page.html_tables import blanks, laid_out
 from pytest_crucible.report.page.pictures import LEFT, RIGHT, WIDTH, distribution, pairs, waiting
 from pytest_crucible.report.page.svg import axis
-from pytest_crucible.report.page.tables import blanks, laid_out
+from pytest_crucible.report.truncate import MOST
 
 NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
@@ -44,14 +44,16 @@ def test_a_scale_of_nothing_and_of_infinity_is_still_one():
 
 @given(st.lists(st.decimals(-999, 999, places=3).map(str), min_size=1, max_size=5))
 def test_decimal_points_stand_under_each_other(numbers):
-    cells = aligned([f"{one} [{one}, {one}]" for one in numbers])
+    cells = align_estimates([f"{one} [{one}, {one}]" for one in numbers])
 
     assert len({(text.index("."), len(text)) for text, _ in cells}) == 1
 
 
 def test_cells_are_set_by_what_they_are():
     rows = (Row(experiment="a::b", cells=("x", "-0.5 [no interval]", "1,234", "met"), state="met"),)
-    layout = laid_out(Grid(heads=("target", "estimate", "n", "verdict"), rows=rows), many=True)
+    layout = laid_out(
+        Table(title="", heads=("target", "estimate", "n", "verdict"), rows=rows, numbers=("n",)), many=True
+    )
 
     (body,) = layout.bodies
     ((_, cells),) = body.rows
@@ -63,14 +65,14 @@ def test_cells_are_set_by_what_they_are():
 
 def test_a_column_of_numbers_with_intervals_is_one_of_estimates():
     rows = (Row(experiment="a::b", cells=("v2", "1.53 [1.49, 1.62]")),)
-    grid = Grid(heads=("arm", "p95"), rows=rows)
+    grid = Table(title="", heads=("arm", "p95"), rows=rows, numbers=("p95",))
 
     assert not grid.is_number(1)
     assert laid_out(grid).bodies[0].name == ""
 
 
 def test_blanks_that_only_align_can_be_left_out():
-    (short, _), (long, interval) = aligned(["8 [2, 14]", "0.25 [0.1, <b>]"])
+    (short, _), (long, interval) = align_estimates(["8 [2, 14]", "0.25 [0.1, <b>]"])
 
     assert str(blanks(short)) == f'8<span class="blank">{POINT}{DIGIT * 2}</span>'
     assert (long, str(blanks(interval)).count("&lt;b&gt;")) == ("0.25", 1)
@@ -122,9 +124,9 @@ def test_many_pairs_are_drawn_in_squares():
 def test_samples_are_packed_as_letters_and_the_same_ones_each_time():
     value = {"text": "</script>", "n": None}
 
-    assert packed(value) == packed(value)
-    assert "<" not in packed(value)
-    assert json.loads(gzip.decompress(base64.b64decode(packed(value)))) == value
+    assert pack_json(value) == pack_json(value)
+    assert "<" not in pack_json(value)
+    assert json.loads(gzip.decompress(base64.b64decode(pack_json(value)))) == value
 
 
 def test_a_text_is_cut_where_it_is_too_long_and_says_so():
@@ -147,6 +149,6 @@ def test_of_many_experiments_the_worst_stand_first_in_files_too(run, analysis, p
         dataclasses.replace(one, state="met" if one.nodeid < "t.py::test_09" else one.state) for one in many.verdicts
     ))  # fmt: skip
 
-    rows = report_of(bad).targets.rows
+    rows = build_report(bad).verdicts[0].rows
     assert [row.experiment[-2:] for row in rows[:8:2]] == ["09", "10", "11", "12"]
     assert len(rows) == 2 * (MOST + 1)

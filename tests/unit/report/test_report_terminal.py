@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from pytest_crucible.records import FromCache, Reused, Worst
+from pytest_crucible.records import CachedReplies, ReusedAnswers
 from pytest_crucible.report.terminal import summary
+from pytest_crucible.sections.worst_samples import WorstSample
 
 
 def lines(run, *, verbosity=0, width=120) -> list[str]:
@@ -136,7 +137,7 @@ def test_of_several_experiments_each_estimate_and_method_names_its_own(run, anal
 
 def test_questions_that_were_asked_and_not_answered_share_alpha_too(run):
     """An experiment that could not begin is not in the tables."""
-    assert "p (Holm, 3)" in "\n".join(lines(run(questions=3)))
+    assert "p (Holm, 3)" in "\n".join(lines(run(family_size=3)))
 
 
 def unjudged(analysis, plan, name="test_sums", **facts):
@@ -181,20 +182,20 @@ def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
 
 def test_stored_answers_are_counted_and_named(run, analysis, plan):
     twice = plan(epochs=6)
-    told = lines(run(analysis(twice, reused={"v1": Reused(run="f00", answers=1150)})))
+    told = lines(run(analysis(twice, reused={"v1": ReusedAnswers(run="f00", answers=1150)})))
 
     assert "test_sums: 1,150 of 1,200 answers of v1 are those of run f00; --crucible-fresh asks anew" in told
 
 
 def test_answers_of_a_candidate_that_was_resumed_are_named(run, analysis):
     """--crucible-fresh would not ask these anew."""
-    told = lines(run(analysis(reused={"v2": Reused(run="f00", answers=12)})))
+    told = lines(run(analysis(reused={"v2": ReusedAnswers(run="f00", answers=12)})))
 
     assert "test_sums: 12 of 200 answers of v2 are those of run f00" in told
 
 
 def test_replies_from_the_cache_are_counted_and_said_to_be_old(run, analysis):
-    cached = FromCache(replies=1150, requests=1200, since="2026-07-01T08:00:00+00:00")
+    cached = CachedReplies(replies=1150, requests=1200, since="2026-07-01T08:00:00+00:00")
     told = lines(run(analysis(from_cache={"v1": cached})))
 
     assert (
@@ -207,7 +208,7 @@ def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
     v2, v1 = plan().arms
     named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
 
-    assert lines(run(analysis(named, reused={"v1": Reused(run="f00", answers=200)}))) == TABLES
+    assert lines(run(analysis(named, reused={"v1": ReusedAnswers(run="f00", answers=200)}))) == TABLES
 
 
 @pytest.mark.parametrize(
@@ -260,11 +261,7 @@ def test_a_note_that_is_the_reason_of_the_verdict_is_not_told_again(run, analysi
 
 def test_what_was_said_of_the_first_lost_is_told(run, analysis):
     """A scorer that breaks must say so where its losses are counted."""
-    broken = dataclasses.replace(
-        analysis(),
-        lost={"v2": {"scorer": 3}, "v1": {}},
-        first_lost={"v2": {"scorer": "metric 'm' raised KeyError: 'x'"}},
-    )
+    broken = analysis(lost={"v2": {"scorer": 3}}, first_lost={"v2": {"scorer": "metric 'm' raised KeyError: 'x'"}})
 
     told = lines(run(broken))
 
@@ -287,7 +284,7 @@ HOSTILE = [
 )
 def test_a_hostile_reply_is_inert(run, analysis, text):
     """Nothing that moves a cursor, and not more than a screen."""
-    worst = Worst(metric="exact", value=0.0, baseline_value=None, sample=text[:50], reply=text)
+    worst = WorstSample(metric="exact", value=0.0, baseline_value=None, sample=text[:50], reply=text)
     ordinary = lines(run(analysis(worst=())), verbosity=2)
     told = lines(run(analysis(worst=(worst,))), verbosity=2)[len(ordinary) :]
 
@@ -297,6 +294,6 @@ def test_a_hostile_reply_is_inert(run, analysis, text):
 
 
 def test_hostile_characters_are_shown_as_escapes(run, analysis):
-    worst = Worst(metric="exact", value=0.0, baseline_value=None, sample="q", reply="\x1b[31mred\ttab\nnext")
+    worst = WorstSample(metric="exact", value=0.0, baseline_value=None, sample="q", reply="\x1b[31mred\ttab\nnext")
 
     assert lines(run(analysis(worst=(worst,))), verbosity=2)[-2:] == ["    \\x1b[31mred tab", "    next"]

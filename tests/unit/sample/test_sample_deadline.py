@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from pytest_crucible.records import Outcome, Reply
+from pytest_crucible.records import Outcome, Reply, Unit
 from pytest_crucible.sample.deadline import Deadline, ask_before
 from pytest_crucible.sample.engine import AllLost, Progress, run_units
 
-SENTENCE = "the deadline of this run (30 min) has passed: --crucible-resume goes on"
+SENTENCE = "the deadline of this run (30 min) has passed: continue with --crucible-resume"
 
 
 def deadline(seconds: float) -> Deadline:
@@ -31,28 +31,28 @@ async def never(outcome: Outcome) -> Outcome:
 
 @pytest.mark.parametrize("given", [None, deadline(3600)])
 def test_before_it_everything_is_asked(given):
-    outcome = asyncio.run(ask_before(given, Outcome(0, 3, 0), answer))
+    outcome = asyncio.run(ask_before(given, Outcome(Unit(3, 0, 0, 0)), answer))
 
     assert outcome.reply == Reply(text="4")
 
 
 def test_after_it_nothing_is():
-    outcome = asyncio.run(ask_before(deadline(-1), Outcome(1, 3, 2), never))
+    outcome = asyncio.run(ask_before(deadline(-1), Outcome(Unit(3, 0, 1, 2)), never))
 
-    assert outcome == Outcome(1, 3, 2, lost="deadline", detail=SENTENCE)
+    assert outcome == Outcome(Unit(3, 0, 1, 2), lost="deadline", detail=SENTENCE)
 
 
 def test_what_is_under_way_is_cut_off():
     started = time.monotonic()
-    outcome = asyncio.run(ask_before(deadline(0.02), Outcome(1, 3, 2), never))
+    outcome = asyncio.run(ask_before(deadline(0.02), Outcome(Unit(3, 0, 1, 2)), never))
 
-    assert outcome == Outcome(1, 3, 2, lost="deadline", detail=SENTENCE)
+    assert outcome == Outcome(Unit(3, 0, 1, 2), lost="deadline", detail=SENTENCE)
     assert time.monotonic() - started < 10
 
 
 def test_to_be_cancelled_is_no_deadline():
     async def work() -> None:
-        task = asyncio.create_task(ask_before(deadline(3600), Outcome(0, 0, 0), never))
+        task = asyncio.create_task(ask_before(deadline(3600), Outcome(Unit(0, 0, 0, 0)), never))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -65,11 +65,11 @@ def test_to_be_cancelled_is_no_deadline():
 def test_an_arm_that_was_not_asked_any_more_is_not_broken(lost, raises):
     progress = Progress(total=100)
 
-    async def ask(unit) -> Outcome:
-        return Outcome(unit[1], unit[0], unit[2], lost=lost, detail="gone")
+    async def ask(unit: Unit) -> Outcome:
+        return Outcome(unit, lost=lost, detail="gone")
 
     work = run_units(
-        ((position, 0, 0) for position in range(100)),
+        (Unit(position, 0, 0, 0) for position in range(100)),
         ask,
         lambda outcome: None,
         concurrency=8,

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.plan.arms import interleaved
-from pytest_crucible.records import Outcome, Reply
-from pytest_crucible.sample.engine import ALL_LOST_AFTER, BREATH_S, AllLost, Progress, Unit, run_units
+from pytest_crucible.plan.arms import interleave_units
+from pytest_crucible.records import Outcome, Reply, Unit
+from pytest_crucible.sample.engine import ALL_LOST_AFTER, YIELD_EVERY_S, AllLost, Progress, run_units
 
 
 def outcome(unit: Unit, **fields) -> Outcome:
-    position, arm, epoch = unit
-    return Outcome(arm, position, epoch, **fields)
+    return Outcome(unit, **fields)
 
 
 def answered(unit: Unit) -> Outcome:
@@ -47,7 +46,7 @@ class Experiment:
     cancelled: int = 0
 
     def units(self) -> Iterator[Unit]:
-        return interleaved(self.samples, range(len(self.arms)), 1, seed=0)
+        return interleave_units(self.samples, range(len(self.arms)), 1, seed=0)
 
     async def ask(self, unit: Unit) -> Outcome:
         self.asked.append(unit)
@@ -85,7 +84,7 @@ def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
     experiment.run()
 
     assert Counter(experiment.asked) == Counter(experiment.units())
-    assert Counter((one.position, one.arm, one.epoch) for one in experiment.kept) == Counter(experiment.units())
+    assert Counter(one.unit for one in experiment.kept) == Counter(experiment.units())
 
 
 @pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (7, 7), (50, 50), (64, 50)])
@@ -123,7 +122,7 @@ def test_units_are_pulled_only_when_they_can_be_asked():
         nonlocal pulled
         for position in range(100):
             pulled += 1
-            yield position, 0, 0
+            yield Unit(position, 0, 0, 0)
 
     async def ask(unit: Unit) -> Outcome:
         open_units.append(pulled - len(kept))
@@ -156,7 +155,7 @@ def test_an_arm_that_lost_its_first_twenty_is_not_asked_further():
         experiment.run()
 
     assert str(caught.value) == (
-        "adapter 'v2' lost each of its first 20 samples (connection refused): nothing more was asked"
+        "adapter 'v2' lost each of its first 20 samples (connection refused): the experiment was stopped"
     )
     assert len(experiment.asked) == ALL_LOST_AFTER
 
@@ -182,7 +181,7 @@ def test_an_arm_whose_every_sample_takes_too_long_is_broken_too():
 
 def test_the_broken_one_of_two_arms_is_named():
     with pytest.raises(AllLost, match="adapter 'v1' lost"):
-        Experiment(lambda unit: lost(unit) if unit[1] == 1 else answered(unit), arms=("v2", "v1")).run()
+        Experiment(lambda unit: lost(unit) if unit.arm == 1 else answered(unit), arms=("v2", "v1")).run()
 
 
 def test_an_arm_that_answered_before_is_not_broken():
@@ -194,7 +193,7 @@ def test_an_arm_that_answered_before_is_not_broken():
 
     def run(*before: bool) -> None:
         work = run_units(
-            iter([(0, 1, 0)]),
+            iter([Unit(0, 0, 1, 0)]),
             ask,
             kept.append,
             concurrency=1,
@@ -252,7 +251,7 @@ def test_what_keeping_raises_stops_the_run():
     async def ask(unit: Unit) -> Outcome:
         return answered(unit)
 
-    units = ((position, 0, 0) for position in range(10))
+    units = (Unit(position, 0, 0, 0) for position in range(10))
     with pytest.raises(Stop, match="disk full"):
         asyncio.run(run_units(units, ask, keep, concurrency=2, arms=("v2",), planned=[10], progress=Progress(total=10)))
 
@@ -269,7 +268,7 @@ def test_units_in_flight_are_cancelled_when_one_stops_the_run():
             ended.append(unit[0])
         return answered(unit)
 
-    units = ((position, 0, 0) for position in range(10))
+    units = (Unit(position, 0, 0, 0) for position in range(10))
     with pytest.raises(Stop):
         asyncio.run(
             run_units(units, ask, ended.append, concurrency=4, arms=("v2",), planned=[10], progress=Progress(total=10))
@@ -300,7 +299,7 @@ def test_cancelling_the_run_cancels_the_units_in_flight_and_keeps_what_finished(
 def test_a_model_that_never_waits_can_be_interrupted(concurrency):
     """The loop hears of it soon, however many workers there are."""
     kept: list[Outcome] = []
-    endless = ((position, 0, 0) for position in itertools.count())
+    endless = (Unit(position, 0, 0, 0) for position in itertools.count())
 
     async def ask(unit: Unit) -> Outcome:
         if unit[0] == 10**6:
@@ -320,7 +319,7 @@ def test_a_model_that_never_waits_can_be_interrupted(concurrency):
             progress=Progress(total=10**7),
         )
         running = asyncio.create_task(work)
-        asyncio.get_running_loop().call_later(3 * BREATH_S, running.cancel)
+        asyncio.get_running_loop().call_later(3 * YIELD_EVERY_S, running.cancel)
         with pytest.raises(asyncio.CancelledError):
             await running
 

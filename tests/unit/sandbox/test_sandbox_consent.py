@@ -19,7 +19,7 @@ from pytest_crucible.sandbox import (
     seccomp,
     withdraw,
 )
-from pytest_crucible.sandbox.consent import means_yes
+from pytest_crucible.sandbox.consent import is_yes
 from pytest_crucible.sandbox.syscalls import MACHINES
 
 
@@ -34,7 +34,7 @@ def test_nothing_runs_unless_somebody_allows_it():
 def test_the_variable_allows_it(monkeypatch, written, yes):
     monkeypatch.setenv("CRUCIBLE_RUN_CODE", written)
 
-    assert is_allowed() is means_yes(written) is yes
+    assert is_allowed() is is_yes(written) is yes
 
 
 def test_an_allowance_is_taken_back():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from judging import judged_at_once
 
 from pytest_crucible.metrics import exact_match, metric
-from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample
+from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 MEMBERS = {"v1": Reply(text="5", value="5"), "v2": Reply(text="4", value="4"), "v3": Reply(text="4", value="4")}
@@ -13,9 +13,9 @@ REPLY = Reply(text="4", consensus=2 / 3, cost_usd=0.03, members=MEMBERS)
 
 
 def said(reply, *metrics, scores=None, **facts):
-    outcome = Outcome(1, 2, 3, reply=reply, scores=scores or {}, **facts)
+    outcome = Outcome(Unit(2, 0, 1, 3), reply=reply, scores=scores or {}, **facts)
     observations, lost = judged_at_once(outcome, metrics, SAMPLE, passed=False)
-    assert all((one.arm, one.position, one.epoch) == (1, 2, 3) for one in (*observations, *lost))
+    assert all(one.unit == Unit(2, 0, 1, 3) for one in (*observations, *lost))
     return {one.metric: one.value for one in observations}, lost
 
 
@@ -52,7 +52,9 @@ def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
 
     assert (observations["brittle"], observations["brittle[v2]"]) == (1.0, 1.0)
     assert lost == [
-        Lost(1, 2, 3, "brittle[v1]", "scorer", "metric 'brittle[v1]' raised ZeroDivisionError: division by zero")
+        Lost(
+            Unit(2, 0, 1, 3), "brittle[v1]", "scorer", "metric 'brittle[v1]' raised ZeroDivisionError: division by zero"
+        )
     ]
 
 
@@ -61,16 +63,16 @@ def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
     observations, lost = said(reply, exact_match)
 
     assert observations == {"exact_match": True, "answer[v1]": None, "exact_match[v1]": True}
-    assert lost == [Lost(1, 2, 3, "exact_match[v2]", "member", "member 'v2': status 400, no")]
+    assert lost == [Lost(Unit(2, 0, 1, 3), "exact_match[v2]", "member", "member 'v2': status 400, no")]
 
 
 def test_a_reason_is_kept_with_the_value():
     reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
-    observations, _ = judged_at_once(Outcome(0, 0, 0, reply=reply), [], SAMPLE, passed=False)
+    observations, _ = judged_at_once(Outcome(Unit(0, 0, 0, 0), reply=reply), [], SAMPLE, passed=False)
 
     assert observations == [
-        Observation(0, 0, 0, "consensus", 0.0, "no member gave an answer"),
-        Observation(0, 0, 0, "answer[v1]", None, "the member abstained"),
+        Observation(Unit(0, 0, 0, 0), "consensus", 0.0, "no member gave an answer"),
+        Observation(Unit(0, 0, 0, 0), "answer[v1]", None, "the member abstained"),
     ]
 
 

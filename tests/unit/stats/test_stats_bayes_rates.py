@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.bayes.beta_binomial import (
     beta_binomial,
     expected_losses,
@@ -20,7 +20,7 @@ from pytest_crucible.stats.bayes.beta_binomial import (
     probability_superior,
 )
 from pytest_crucible.stats.bayes.hierarchical import task_rates
-from pytest_crucible.stats.bayes.paired import paired_posterior
+from pytest_crucible.stats.bayes.paired_rates import paired_posterior
 
 PRIORS = st.sampled_from([(1.0, 1.0), (0.5, 0.5), (2.0, 5.0), (0.1, 3.0)])
 
@@ -239,7 +239,7 @@ def test_strange_paired_tables_are_refused():
 def test_task_rates_lie_inside_their_intervals_and_follow_the_failures(counts):
     hits, trials = [k for k, _ in counts], [k + more for k, more in counts]
     if sum(n > 0 for n in trials) < 2:
-        with pytest.raises(NotEnoughData, match="needs at least 2"):
+        with pytest.raises(NotEnoughData, match="the common rate needs at least 2"):
             task_rates(hits, trials)
         return
     result = task_rates(hits, trials)
@@ -284,5 +284,5 @@ def test_two_tasks_are_the_double_integral():
 
 
 def test_tasks_without_their_trials_are_refused():
-    with pytest.raises(ValueError, match="2 and 1 were given"):
+    with pytest.raises(ValueError, match="every task needs successes and trials, not 2 successes and 1 trials"):
         task_rates([1, 2], [3])

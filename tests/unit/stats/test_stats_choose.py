@@ -36,11 +36,11 @@ FIVES = np.repeat(np.arange(6), 5)
 
 
 def compared(candidate, baseline, *, level=0.95, **facts):
-    return compare(baseline, candidate, alpha=1 - level, **facts)
+    return compare(candidate, baseline, alpha=1 - level, **facts)
 
 
 def bounded(candidate, baseline, **facts):
-    return difference_bounds(baseline, candidate, **facts)
+    return difference_bounds(candidate, baseline, **facts)
 
 
 def test_the_table_answers_every_question_about_every_kind_once():
@@ -222,7 +222,7 @@ def test_equal_differences_without_bounds_have_a_p_value_and_no_interval():
     [
         ([1.0, math.nan, 0.0], [1.0, 1.0, 1.0], {}, "1 of 3 values are NaN"),
         ([1.0, 0.0], [1.0, math.inf], {}, "1 of 2 values are NaN or infinite"),
-        ([1.0, 0.0], [1.0], {}, "2 treatment values, 1 control value"),
+        ([1.0, 0.0], [1.0], {}, "2 candidate values, 1 baseline value"),
         ([1.0, 0.0], [1.0, 0.0], {"clusters": ["a"]}, "2 values, 1 cluster labels"),
         ([1.0, 0.0], [1.0, 0.0], {"clusters": ["a", None]}, "label is missing"),
         ([1.0, 0.0], [1.0, 0.0], {"clusters": [1.0, math.nan]}, "label is missing"),

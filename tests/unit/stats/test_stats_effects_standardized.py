@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import special
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.effects.noncentral import noncentral_t_cdf, noncentral_t_limits
 from pytest_crucible.stats.effects.standardized import (
     cohens_d,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from pytest_crucible import stats
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 
 RIGHT = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=3, max_size=30)
 
@@ -219,9 +219,9 @@ def test_the_order_of_the_samples_does_not_matter(rows, order):
 @pytest.mark.parametrize(
     ("members", "combined", "sentence"),
     [
-        ([[1, 0]], [1, 0], r"wanted at least 2 members x samples \(x repeats\), not the shape \(1, 2\)"),
-        ([1, 0], [1, 0], r"wanted at least 2 members"),
-        ([[1, 0], [1, 1]], [1], r"the ensemble's answers have the shape \(1,\), its members' \(2,\)"),
+        ([[1, 0]], [1, 0], r"expected at least 2 members x samples \(x repeats\), not the shape \(1, 2\)"),
+        ([1, 0], [1, 0], r"expected at least 2 members"),
+        ([[1, 0], [1, 1]], [1], r"the ensemble's answers have the shape \(1,\), not that of its members, \(2,\)"),
         ([[1, 0], [1, 2]], [1, 0], r"1 of 6 values are neither 0 \(wrong\) nor 1 \(right\)"),
     ],
 )

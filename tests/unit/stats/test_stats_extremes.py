@@ -112,7 +112,8 @@ def test_a_median_of_ties_has_no_bca_interval_and_says_what_else_there_is():
 
     assert result.interval is None
     assert (
-        result.note == "BCa is not defined, because leaving any one out changes nothing: ask for the percentile method"
+        result.note
+        == "BCa is not defined, because leaving out any one observation changes nothing: use method='percentile'"
     )
     assert (other.interval.low, other.interval.high) == (0.0, 1.0)
 

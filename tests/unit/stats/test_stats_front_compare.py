@@ -24,13 +24,13 @@ from pytest_crucible.stats import (
     welch_t,
     wilcoxon_signed_rank,
 )
-from pytest_crucible.stats.answers import Effect
+from pytest_crucible.stats.results import Effect
 from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value
 
 INFINITY = math.inf
 UNIT = (0.0, 1.0)
 RNG = np.random.default_rng(23)
-CONTROL, TREATMENT = RNG.random(24).round(2), RNG.random(24).round(2)
+BASELINE, CANDIDATE = RNG.random(24).round(2), RNG.random(24).round(2)
 SIXES = np.arange(24) % 6
 KINDS = {
     "binary": ("binary", None),
@@ -46,7 +46,7 @@ HARD = {
     "0 and 1": ([0.0] * 6, [1.0] * 6),
     "1 and 0": ([1.0] * 6, [0.0] * 6),
     "one of them differs": ([0.0] * 6, [0.0] * 5 + [1.0]),
-    "control is constant": ([1.0] * 6, [0.0, 1.0] * 3),
+    "baseline is constant": ([1.0] * 6, [0.0, 1.0] * 3),
     "half and half": ([0.0, 1.0] * 3, [1.0, 0.0] * 3),
 }
 
@@ -92,21 +92,21 @@ def check_answer(result):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("paired", [True, False], ids=["pairs", "two arms"])
 def test_degenerate_data_give_no_certainty(data, kind, paired):
-    (name, bounds), (control, treatment) = KINDS[kind], HARD[data]
+    (name, bounds), (baseline, candidate) = KINDS[kind], HARD[data]
     for clusters in (None, range(6)):
         for alternative in ("two-sided", "greater", "less"):
             for alpha in (0.05, 0.4, 1e-6):
                 facts = {"kind": name, "bounds": bounds, "clusters": clusters, "alternative": alternative}
-                check_answer(compare(control, treatment, paired, **facts, alpha=alpha, margin=0.1))
+                check_answer(compare(candidate, baseline, paired, **facts, alpha=alpha, margin=0.1))
 
 
 @pytest.mark.parametrize("paired", [True, False], ids=["pairs", "two arms"])
 @pytest.mark.parametrize("estimand", ["difference", "ratio"])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_hardly_any_data_are_answered_with_care(n, estimand, paired):
-    control, treatment = np.array([1.0, 2.0, 4.0])[:n], np.array([2.0, 1.5, 3.0])[:n]
+    baseline, candidate = np.array([1.0, 2.0, 4.0])[:n], np.array([2.0, 1.5, 3.0])[:n]
     for clusters in (None, ["a"] * n, list(range(n))):
-        result = compare(control, treatment, paired, estimand=estimand, clusters=clusters, margin=0.5)
+        result = compare(candidate, baseline, paired, estimand=estimand, clusters=clusters, margin=0.5)
 
         check_answer(result)
         assert result.estimate is not None
@@ -117,7 +117,7 @@ def test_hardly_any_data_are_answered_with_care(n, estimand, paired):
 
 
 def test_the_ratio_of_one_pair_is_shown_without_an_interval():
-    result = compare([2.0], [3.0], estimand="ratio")
+    result = compare([3.0], [2.0], estimand="ratio")
 
     assert result.estimate == pytest.approx(1.5)
     assert (result.interval, result.p_value, result.status) == (None, None, "insufficient_data")
@@ -126,7 +126,7 @@ def test_the_ratio_of_one_pair_is_shown_without_an_interval():
 @pytest.mark.parametrize("groups", [1, 4])
 def test_fewer_than_five_clusters_are_refused_for_every_design(groups):
     for facts in ({"paired": True}, {"paired": False}, {"paired": True, "estimand": "ratio"}):
-        result = compare(CONTROL + 1, TREATMENT + 1, **facts, clusters=np.arange(24) % groups, margin=0.1)
+        result = compare(CANDIDATE + 1, BASELINE + 1, **facts, clusters=np.arange(24) % groups, margin=0.1)
 
         assert (result.interval, result.p_value, result.bounds.low) == (None, None, None)
         assert (result.status, result.clusters) == ("insufficient_clusters", groups)
@@ -135,21 +135,21 @@ def test_fewer_than_five_clusters_are_refused_for_every_design(groups):
 
 
 def test_six_clusters_of_which_one_arm_has_one_are_too_few():
-    result = compare(CONTROL, TREATMENT[:4], False, clusters=(SIXES, [0] * 4))
+    result = compare(CANDIDATE[:4], BASELINE, False, clusters=([0] * 4, SIXES))
 
     assert (result.clusters, result.p_value, result.status) == (6, None, "insufficient_clusters")
 
 
 def test_one_value_in_each_of_two_clustered_arms_is_no_error():
-    result = compare([1.0], [2.0], False, clusters=["a"])
+    result = compare([2.0], [1.0], False, clusters=["a"])
 
     assert (result.estimate, result.status, result.effect.value) == (1.0, "insufficient_clusters", None)
     assert result.effect.note
 
 
 def test_one_label_a_pair_is_the_same_as_no_labels():
-    plain = compare(CONTROL, TREATMENT, bounds=UNIT, margin=0.1)
-    alone = compare(CONTROL, TREATMENT, bounds=UNIT, margin=0.1, clusters=range(24))
+    plain = compare(CANDIDATE, BASELINE, bounds=UNIT, margin=0.1)
+    alone = compare(CANDIDATE, BASELINE, bounds=UNIT, margin=0.1, clusters=range(24))
 
     assert alone.estimate == plain.estimate
     assert alone.p_value == pytest.approx(plain.p_value)
@@ -157,15 +157,15 @@ def test_one_label_a_pair_is_the_same_as_no_labels():
 
 
 def test_neither_arm_varies_and_both_are_equal():
-    control, treatment = [0.1 + 0.2] * 5, [0.3] * 4
+    baseline, candidate = [0.1 + 0.2] * 5, [0.3] * 4
 
-    result = compare(control, treatment, False, kind="bounded", bounds=UNIT)
+    result = compare(candidate, baseline, False, kind="bounded", bounds=UNIT)
 
     assert (result.estimate, result.p_value, result.interval, result.status) == (0.0, 1.0, None, "degenerate")
 
 
 def test_separated_arms_of_0_and_1_are_degenerate_with_an_interval():
-    result = compare([0] * 8, [1] * 8, False)
+    result = compare([1] * 8, [0] * 8, False)
 
     assert (result.status, result.estimate, result.interval.high) == ("degenerate", 1.0, 1.0)
     assert 0 < result.interval.low < 1
@@ -173,7 +173,7 @@ def test_separated_arms_of_0_and_1_are_degenerate_with_an_interval():
 
 def test_no_p_value_is_zero_even_where_a_float_cannot_hold_it():
     for paired in (True, False):
-        result = compare([0] * 3000, [1] * 3000, paired)
+        result = compare([1] * 3000, [0] * 3000, paired)
 
         assert result.p_value == math.ulp(0.0)
         assert result.significant
@@ -183,8 +183,8 @@ def test_no_p_value_is_zero_even_where_a_float_cannot_hold_it():
 @pytest.mark.parametrize("scale", [1e300, 1e-300])
 def test_huge_and_tiny_values_change_nothing_but_the_unit(scale):
     for facts in ({}, {"paired": False}, {"estimand": "ratio"}, {"estimand": "ratio", "paired": False}):
-        plain = compare(CONTROL + 0.1, TREATMENT + 0.1, kind="positive", **facts)
-        result = compare((CONTROL + 0.1) * scale, (TREATMENT + 0.1) * scale, kind="positive", **facts)
+        plain = compare(CANDIDATE + 0.1, BASELINE + 0.1, kind="positive", **facts)
+        result = compare((CANDIDATE + 0.1) * scale, (BASELINE + 0.1) * scale, kind="positive", **facts)
         unit = scale if plain.estimand == "difference" else 1.0
 
         assert result.p_value == pytest.approx(plain.p_value, rel=1e-9)
@@ -196,13 +196,13 @@ def test_huge_and_tiny_values_change_nothing_but_the_unit(scale):
 
 
 def test_a_one_sided_question_is_the_one_sided_test_of_the_library():
-    pairs = compare(CONTROL, TREATMENT, kind="unbounded", alternative="greater")
-    arms = compare(CONTROL, TREATMENT, False, kind="unbounded", alternative="less")
-    bits = compare([0, 0, 1, 0, 0, 0, 1], [1, 1, 0, 1, 0, 1, 1], alternative="greater")
+    pairs = compare(CANDIDATE, BASELINE, kind="unbounded", alternative="greater")
+    arms = compare(CANDIDATE, BASELINE, False, kind="unbounded", alternative="less")
+    bits = compare([1, 1, 0, 1, 0, 1, 1], [0, 0, 1, 0, 0, 0, 1], alternative="greater")
 
-    assert pairs.interval.low == paired_t(TREATMENT, CONTROL, alternative="greater").interval.low
+    assert pairs.interval.low == paired_t(CANDIDATE, BASELINE, alternative="greater").interval.low
     assert pairs.interval.high == INFINITY
-    assert arms.p_value == welch_t(TREATMENT, CONTROL, alternative="less").p_value
+    assert arms.p_value == welch_t(CANDIDATE, BASELINE, alternative="less").p_value
     assert arms.interval.low == -INFINITY
     assert bits.p_value == tango_p_value(4, 1, 7, alternative="greater")
     assert (bits.interval.low, bits.interval.high) == (tango_interval(4, 1, 7, level=0.9).low, 1.0)
@@ -212,9 +212,9 @@ def test_a_one_sided_question_is_the_one_sided_test_of_the_library():
 @pytest.mark.parametrize("clusters", [None, range(30)])
 def test_a_one_sided_point_mass_keeps_its_level(clusters):
     """30 gains of 0.1 on [0, 1]: were a loss of 1 as frequent as 1 in 11, one would see none in 5.7 % of experiments."""
-    control, treatment = [0.0] * 30, [0.1] * 30
+    baseline, candidate = [0.0] * 30, [0.1] * 30
 
-    result = compare(control, treatment, kind="bounded", bounds=UNIT, clusters=clusters, alternative="greater")
+    result = compare(candidate, baseline, kind="bounded", bounds=UNIT, clusters=clusters, alternative="greater")
 
     assert result.p_value == pytest.approx((1 / 1.1) ** 30)
     assert not result.significant
@@ -224,7 +224,7 @@ def test_a_one_sided_point_mass_keeps_its_level(clusters):
 
 def test_equal_differences_speak_for_one_side_only():
     facts = {"kind": "unbounded"}
-    up, down = (compare([0.0] * 6, [2.0] * 6, **facts, alternative=side) for side in ("greater", "less"))
+    up, down = (compare([2.0] * 6, [0.0] * 6, **facts, alternative=side) for side in ("greater", "less"))
 
     assert (up.p_value, down.p_value) == (2.0**-6, 1.0)
 
@@ -235,20 +235,20 @@ def test_equal_differences_speak_for_one_side_only():
 @pytest.mark.parametrize("kind", ["auto", "ordinal", "bounded", "count", "positive", "unbounded"])
 @pytest.mark.parametrize("clusters", [None, SIXES])
 def test_every_kind_of_positive_values_has_a_ratio(kind, clusters):
-    control, treatment = np.arange(1.0, 25.0), np.arange(1.0, 25.0)[::-1] * 2
+    baseline, candidate = np.arange(1.0, 25.0), np.arange(1.0, 25.0)[::-1] * 2
     bounds = (0, 100) if kind in ("ordinal", "bounded") else None
     for paired in (True, False):
-        result = compare(control, treatment, paired, kind=kind, bounds=bounds, clusters=clusters, estimand="ratio")
+        result = compare(candidate, baseline, paired, kind=kind, bounds=bounds, clusters=clusters, estimand="ratio")
 
         assert result.estimate == pytest.approx(2.0)
-        assert result.treatment / result.control == pytest.approx(result.estimate)
+        assert result.candidate / result.baseline == pytest.approx(result.estimate)
         assert "ratio of geometric means" not in {one.name for one in (result.effect, *result.effects)}
         check_answer(result)
 
 
 def test_a_ratio_is_that_of_the_library():
-    result = compare(CONTROL + 1, TREATMENT + 1, estimand="ratio")
-    known = geometric_mean_ratio_paired(TREATMENT + 1, CONTROL + 1)
+    result = compare(CANDIDATE + 1, BASELINE + 1, estimand="ratio")
+    known = geometric_mean_ratio_paired(CANDIDATE + 1, BASELINE + 1)
 
     assert (result.estimate, result.interval, result.p_value) == (known.estimate, known.interval, known.p_value)
 
@@ -257,42 +257,42 @@ def test_a_ratio_is_that_of_the_library():
 @pytest.mark.parametrize("clusters", [None, [0, 1, 2, 3, 4]])
 def test_a_ratio_of_zeros_is_refused_with_their_count(paired, clusters):
     with pytest.raises(ValueError, match="positive values: 2 of 10 are not"):
-        compare([1, 2, 0, 4, 5], [1, 2, 3, 0, 5], paired, estimand="ratio", clusters=clusters)
+        compare([1, 2, 3, 0, 5], [1, 2, 0, 4, 5], paired, estimand="ratio", clusters=clusters)
 
 
 # -- repeats, containers, labels ----------------------------------------------------------------------------------
 
 
 def test_repeats_are_averaged_inside_their_sample_however_many_each_arm_has():
-    control, treatment = RNG.random((12, 3)), RNG.random((12, 5))
+    baseline, candidate = RNG.random((12, 3)), RNG.random((12, 5))
 
-    result = compare(control, treatment, bounds=UNIT)
-    means = compare(control.mean(axis=1), treatment.mean(axis=1), bounds=UNIT)
+    result = compare(candidate, baseline, bounds=UNIT)
+    means = compare(candidate.mean(axis=1), baseline.mean(axis=1), bounds=UNIT)
 
     assert dataclasses.replace(result, assumptions=means.assumptions) == means
     assert "3 or 5 repeats were averaged inside each sample" in result.assumptions
-    assert "5 repeats" in compare(treatment, treatment[::-1], bounds=UNIT).assumptions[-1]
+    assert "5 repeats" in compare(candidate[::-1], candidate, bounds=UNIT).assumptions[-1]
 
 
 def test_one_column_is_one_repeat():
-    assert compare(CONTROL[:, None], TREATMENT[:, None]) == compare(CONTROL, TREATMENT)
+    assert compare(CANDIDATE[:, None], BASELINE[:, None]) == compare(CANDIDATE, BASELINE)
 
 
 def test_a_nan_among_repeats_is_counted_among_all_of_them():
-    control = np.ones((3, 4))
-    control[1, 2] = math.nan
+    baseline = np.ones((3, 4))
+    baseline[1, 2] = math.nan
 
     with pytest.raises(ValueError, match="1 of 12 values are NaN"):
-        compare(control, np.ones((3, 4)))
+        compare(np.ones((3, 4)), baseline)
 
 
 def test_an_average_that_rounding_put_out_of_bounds_is_put_back():
     repeats = np.full((6, 3), 0.1)
     assert repeats.mean(axis=1)[0] > 0.1
 
-    result = compare(np.zeros((6, 3)), repeats, kind="bounded", bounds=(0, 0.1))
+    result = compare(repeats, np.zeros((6, 3)), kind="bounded", bounds=(0, 0.1))
 
-    assert result.treatment == result.estimate == result.interval.high == 0.1
+    assert result.candidate == result.estimate == result.interval.high == 0.1
 
 
 @pytest.mark.parametrize(
@@ -307,34 +307,34 @@ def test_containers_do_not_matter(convert):
 
 
 def test_truth_values_and_whole_numbers_are_rates():
-    control, treatment = [True, False, False, True], np.array([1, 1, 0, 1], dtype=np.int8)
+    baseline, candidate = [True, False, False, True], np.array([1, 1, 0, 1], dtype=np.int8)
 
-    result = compare(control, treatment)
+    result = compare(candidate, baseline)
 
-    assert (result.kind, result.method, result.control, result.treatment) == ("binary", "tango", 0.5, 0.75)
+    assert (result.kind, result.method, result.baseline, result.candidate) == ("binary", "tango", 0.5, 0.75)
 
 
 def test_pandas_columns_are_taken_by_position_and_their_gaps_counted():
     pandas = pytest.importorskip("pandas")
-    control, treatment = pandas.Series(CONTROL, index=range(50, 74)), pandas.Series(TREATMENT)
+    baseline, candidate = pandas.Series(BASELINE, index=range(50, 74)), pandas.Series(CANDIDATE)
     labels = pandas.Series(list("abcdef") * 4, index=range(7, 31), dtype="string")
 
-    assert compare(control, treatment, clusters=labels) == compare(CONTROL, TREATMENT, clusters=list("abcdef") * 4)
+    assert compare(candidate, baseline, clusters=labels) == compare(CANDIDATE, BASELINE, clusters=list("abcdef") * 4)
     for kind in ("Int64", "boolean", "object"):
         with pytest.raises(ValueError, match="1 of 3 values are NaN"):
-            compare(pandas.Series([True, None, False], dtype=kind), [1, 0, 1])
+            compare([1, 0, 1], pandas.Series([True, None, False], dtype=kind))
     with pytest.raises(ValueError, match="label is missing"):
-        compare(CONTROL[:2], TREATMENT[:2], clusters=pandas.Series(["a", None], dtype="string"))
+        compare(CANDIDATE[:2], BASELINE[:2], clusters=pandas.Series(["a", None], dtype="string"))
 
 
 @pytest.mark.parametrize("pack", [tuple, list, np.array])
 def test_labels_of_two_arms_come_in_any_pair(pack):
     ours, theirs = list("aabbcc") * 4, list("ddeeff") * 4
-    result = compare(CONTROL, TREATMENT, False, clusters=pack([ours, theirs]))
+    result = compare(CANDIDATE, BASELINE, False, clusters=pack([ours, theirs]))
 
     assert result.clusters == 6
-    assert result == compare(CONTROL, TREATMENT, False, clusters=(ours, theirs))
-    assert compare(CONTROL, TREATMENT, False, clusters=ours).clusters == 3
+    assert result == compare(CANDIDATE, BASELINE, False, clusters=(ours, theirs))
+    assert compare(CANDIDATE, BASELINE, False, clusters=ours).clusters == 3
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
@@ -350,32 +350,32 @@ def test_labels_of_two_arms_come_in_any_pair(pack):
         ("estimand", "ratios", "estimand must be one of 'difference', 'ratio', not 'ratios'"),
         ("direction", "up", "direction must be one of 'higher', 'lower', not 'up'"),
         ("validity", "garanteed", "validity must be one of 'standard', 'guaranteed', not 'garanteed'"),
-        ("validity", "guaranteed", "add the margin"),
-        ("paired", "independent", "paired is True or False, not 'independent'"),
-        ("paired", None, "paired is True or False"),
+        ("validity", "guaranteed", "add margin=, for example margin=0.05"),
+        ("paired", "independent", "paired must be True or False, not 'independent'"),
+        ("paired", None, "paired must be True or False"),
         ("alpha", 5, "alpha must lie between 0 and 1, not 5"),
         ("alpha", math.nan, "alpha must lie between 0 and 1, not nan"),
-        ("margin", 0, "a number above 0, not 0"),
-        ("margin", -0.1, "above 0, not -0.1"),
-        ("margin", INFINITY, "above 0, not inf"),
-        ("margin", math.nan, "above 0, not nan"),
-        ("rng", None, "rng is a seed"),
-        ("rng", "7", "rng is a seed"),
+        ("margin", 0, "margin=0 must be a number above 0: how much worse is still acceptable"),
+        ("margin", -0.1, "margin=-0.1 must be a number above 0"),
+        ("margin", INFINITY, "margin=inf must be a number above 0"),
+        ("margin", math.nan, "margin=nan must be a number above 0"),
+        ("rng", None, "rng must be a seed .* or a numpy Generator"),
+        ("rng", "7", "rng must be a seed .* or a numpy Generator"),
         ("bounds", (1, 0), r"below the high bound, not \(1, 0\)"),
         ("bounds", (0, 0), "below the high bound"),
         ("bounds", (0, math.nan), "below the high bound"),
         ("bounds", (0, 1, 2), r"two numbers, \(low, high\), not \(0, 1, 2\)"),
         ("bounds", 1, "two numbers"),
-        ("clusters", "passage", "not the one text 'passage'"),
+        ("clusters", "passage", "not the single text 'passage'"),
         ("clusters", [[1]] * 24, "each a text or a number: unhashable"),
-        ("clusters", 3, "one for each of the 24 values"),
-        ("clusters", (SIXES, SIXES), "one for each of the 24 values"),
+        ("clusters", 3, "one label for each of the 24 values"),
+        ("clusters", (SIXES, SIXES), "one label for each of the 24 values"),
         ("clusters", list("ab"), "24 values, 2 cluster labels"),
     ],
 )
 def test_every_wrong_option_is_refused_with_what_is_right(option, given, message):
     with pytest.raises(ValueError, match=message):
-        compare(CONTROL, TREATMENT, **{option: given})
+        compare(CANDIDATE, BASELINE, **{option: given})
 
 
 @pytest.mark.parametrize(
@@ -394,36 +394,36 @@ def test_no_tail_takes_a_misspelt_alternative_for_another(ask):
 
 def test_an_unknown_option_is_named():
     with pytest.raises(TypeError, match="alternatve"):
-        compare(CONTROL, TREATMENT, alternatve="less")
+        compare(CANDIDATE, BASELINE, alternatve="less")
 
 
 @pytest.mark.parametrize(("alpha", "facts"), [(0.5, {"alternative": "less"}), (0.7, {"margin": 0.1})])
 def test_one_sided_questions_need_an_alpha_below_a_half(alpha, facts):
     with pytest.raises(ValueError, match=f"below 0.5, not {alpha}"):
-        compare(CONTROL, TREATMENT, alpha=alpha, **facts)
+        compare(CANDIDATE, BASELINE, alpha=alpha, **facts)
 
 
 @pytest.mark.parametrize("margin", [1, 5])
 def test_a_margin_that_nothing_can_exceed_is_refused(margin):
-    with pytest.raises(ValueError, match=f"margin is {margin}, and no two values are further apart than 1"):
-        compare([0, 1, 1], [1, 1, 0], margin=margin)
+    with pytest.raises(ValueError, match=f"margin={margin} can never be exceeded: two values differ by at most 1"):
+        compare([1, 1, 0], [0, 1, 1], margin=margin)
 
-    assert compare(CONTROL, TREATMENT, kind="unbounded", margin=margin).non_inferior
+    assert compare(CANDIDATE, BASELINE, kind="unbounded", margin=margin).non_inferior
 
 
 @pytest.mark.parametrize(
-    ("control", "facts", "message"),
+    ("baseline", "facts", "message"),
     [
         ([math.nan, 1, None], {}, "2 of 3 values are NaN"),
         ([INFINITY, 1, 0], {}, "1 of 3 values are NaN or infinite"),
         ([1, 2], {}, "pairs need equal lengths"),
-        ([], {}, "0 control and 3 treatment values"),
-        (np.zeros((0, 4)), {}, "0 control and 3 treatment values"),
+        ([], {}, "3 candidate and 0 baseline values"),
+        (np.zeros((0, 4)), {}, "3 candidate and 0 baseline values"),
         (1.0, {}, r"not the shape \(\)"),
         (np.zeros((3, 1, 1)), {}, r"not the shape \(3, 1, 1\)"),
         ([[1, 2], [3], [4]], {}, "as many repeats of each sample"),
-        (["a", "b", "c"], {}, "values are numbers.*'a'"),
-        ({"a": 1}, {}, "values are numbers.*'dict'"),
+        (["a", "b", "c"], {}, "values must be numbers.*'a'"),
+        ({"a": 1}, {}, "values must be numbers.*'dict'"),
         ([-1, 0, 1], {"kind": "count"}, "1 of 6 values lie outside"),
         ([-1, -2, 1], {"kind": "positive"}, "2 of 6 values lie outside"),
         ([1, 2, 2], {"kind": "binary"}, "2 of 6 values lie outside"),
@@ -432,9 +432,9 @@ def test_a_margin_that_nothing_can_exceed_is_refused(margin):
         ([1, 2, 3], {"kind": "count", "bounds": (-9, -5)}, "below the high bound"),
     ],
 )
-def test_wrong_values_are_refused_with_counts(control, facts, message):
+def test_wrong_values_are_refused_with_counts(baseline, facts, message):
     with pytest.raises(ValueError, match=message):
-        compare(control, [1.0, 0.0, 1.0], **facts)
+        compare([1.0, 0.0, 1.0], baseline, **facts)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_wrong_values_are_refused_with_counts(control, facts, message):
 )
 def test_a_guarantee_that_no_method_gives_is_refused(facts):
     with pytest.raises(ValueError, match=r"there is no guaranteed margin for .*stats\.TABLE"):
-        compare(CONTROL + 1, TREATMENT + 1, **facts, validity="guaranteed", margin=0.5)
+        compare(CANDIDATE + 1, BASELINE + 1, **facts, validity="guaranteed", margin=0.5)
 
 
 # -- second opinions ----------------------------------------------------------------------------------------------
@@ -459,7 +459,7 @@ def test_a_guarantee_that_no_method_gives_is_refused(facts):
 def test_second_opinions_are_probabilities_and_leave_out_what_cannot_be_asked(n, clusters):
     labels = SIXES[:n] if clusters else None
     for facts in ({"paired": True}, {"paired": False}, {"estimand": "ratio"}, {"alternative": "less"}):
-        result = compare(CONTROL[:n] + 1, TREATMENT[:n] + 1, clusters=labels, **facts, sensitivity=True)
+        result = compare(CANDIDATE[:n] + 1, BASELINE[:n] + 1, clusters=labels, **facts, sensitivity=True)
 
         assert all(one.p_value is None or 0 < one.p_value <= 1 for one in result.sensitivity)
         assert all(one.interval is None or one.interval.low < one.interval.high for one in result.sensitivity)
@@ -467,37 +467,37 @@ def test_second_opinions_are_probabilities_and_leave_out_what_cannot_be_asked(n,
 
 
 def test_second_opinions_of_scores_are_those_methods():
-    difference = TREATMENT - CONTROL
-    found = compare(CONTROL, TREATMENT, kind="unbounded", sensitivity=True).sensitivity
+    difference = CANDIDATE - BASELINE
+    found = compare(CANDIDATE, BASELINE, kind="unbounded", sensitivity=True).sensitivity
 
     assert found[0].p_value == pytest.approx(sign_flip(difference).p_value)
     assert found[1].p_value == pytest.approx(wilcoxon_signed_rank(difference).p_value)
-    assert found[2].interval.low == pytest.approx(paired_trimmed_t(TREATMENT, CONTROL).interval.low)
+    assert found[2].interval.low == pytest.approx(paired_trimmed_t(CANDIDATE, BASELINE).interval.low)
 
 
 def test_second_opinions_of_a_ratio_are_ratios():
-    control, treatment = np.exp(CONTROL), np.exp(TREATMENT)
-    result = compare(control, treatment, estimand="ratio", sensitivity=True)
-    apart = compare(control, treatment, False, estimand="ratio", sensitivity=True)
+    baseline, candidate = np.exp(BASELINE), np.exp(CANDIDATE)
+    result = compare(candidate, baseline, estimand="ratio", sensitivity=True)
+    apart = compare(candidate, baseline, False, estimand="ratio", sensitivity=True)
 
     assert [one.method.endswith("of logarithms") for one in result.sensitivity] == [True] * 3
     assert result.sensitivity[0].estimate == pytest.approx(result.estimate)
-    assert result.sensitivity[0].p_value == pytest.approx(sign_flip(TREATMENT - CONTROL).p_value)
-    trimmed = paired_trimmed_t(TREATMENT, CONTROL).interval
+    assert result.sensitivity[0].p_value == pytest.approx(sign_flip(CANDIDATE - BASELINE).p_value)
+    trimmed = paired_trimmed_t(CANDIDATE, BASELINE).interval
     assert result.sensitivity[2].interval.high == pytest.approx(math.exp(trimmed.high))
-    assert apart.sensitivity[-1].estimate == brunner_munzel(treatment, control).estimate
+    assert apart.sensitivity[-1].estimate == brunner_munzel(candidate, baseline).estimate
 
 
 def test_the_seed_is_recorded_and_repeats_the_answer():
     first, second = RNG.normal(size=60), RNG.normal(size=60)
-    results = [compare(first, second, sensitivity=True, rng=seed) for seed in (3, np.int64(3), 4)]
-    free = compare(first, second, sensitivity=True, rng=np.random.default_rng(3))
+    results = [compare(second, first, sensitivity=True, rng=seed) for seed in (3, np.int64(3), 4)]
+    free = compare(second, first, sensitivity=True, rng=np.random.default_rng(3))
 
     assert [one.seed for one in results] == [3, 3, 4]
     assert results[0] == results[1]
     assert results[0].sensitivity[0].p_value != results[2].sensitivity[0].p_value
     assert free.seed is None
-    assert compare(first, second).seed is None
+    assert compare(second, first).seed is None
 
 
 # -- sizes of effect ----------------------------------------------------------------------------------------------
@@ -507,15 +507,15 @@ def test_the_seed_is_recorded_and_repeats_the_answer():
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_first_size_of_effect_is_the_customary_one(kind, paired):
     name, bounds = KINDS[kind]
-    control, treatment = np.array([1.0, 0, 0, 1, 0, 1, 0, 0]), np.array([1.0, 1, 1, 0, 1, 1, 1, 0])
+    baseline, candidate = np.array([1.0, 0, 0, 1, 0, 1, 0, 0]), np.array([1.0, 1, 1, 0, 1, 1, 1, 0])
     expected = {
         "binary": "discordant odds ratio" if paired else "odds ratio",
-        "ordinal": "P(treatment higher) + P(equal) / 2",
+        "ordinal": "P(candidate higher) + P(equal) / 2",
         "count": "ratio of totals" if paired else "hedges g",
         "positive": "ratio of geometric means",
     }
 
-    result = compare(control, treatment, paired, kind=name, bounds=bounds)
+    result = compare(candidate, baseline, paired, kind=name, bounds=bounds)
 
     custom = expected.get(result.kind, "cohen dz" if paired else "hedges g")
     assert result.effect.name == custom
@@ -523,9 +523,9 @@ def test_the_first_size_of_effect_is_the_customary_one(kind, paired):
 
 
 def test_sizes_under_clusters_have_no_interval_that_takes_samples_for_independent():
-    result = compare(CONTROL, TREATMENT, False, clusters=SIXES)
+    result = compare(CANDIDATE, BASELINE, False, clusters=SIXES)
 
-    assert result.effect.value == hedges_g(TREATMENT, CONTROL).value
+    assert result.effect.value == hedges_g(CANDIDATE, BASELINE).value
     assert result.effect.interval is None
     assert "clusters" in result.effect.note
 
@@ -534,21 +534,21 @@ def test_sizes_under_clusters_have_no_interval_that_takes_samples_for_independen
 
 
 def test_a_comparison_cannot_be_changed():
-    result = compare(CONTROL, TREATMENT)
+    result = compare(CANDIDATE, BASELINE)
 
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.p_value = 0.0
     assert (result.ci_low, result.ci_high) == (result.interval.low, result.interval.high)
-    assert compare([1], [2]).ci_low is None
-    assert (result.n, compare(CONTROL, TREATMENT[:20], False).n) == (24, 44)
+    assert compare([2], [1]).ci_low is None
+    assert (result.n, compare(CANDIDATE[:20], BASELINE, False).n) == (24, 44)
 
 
 def test_the_kind_of_a_table_of_repeats_is_that_of_its_entries_not_of_their_means():
     """Means of zeros and ones are no latencies: nothing else may be inferred because repeats were averaged first."""
     rng = np.random.default_rng(3)
-    control, treatment = (rng.integers(0, 2, (20, 4)) for _ in range(2))
+    baseline, candidate = (rng.integers(0, 2, (20, 4)) for _ in range(2))
 
-    result = compare(control, treatment)
+    result = compare(candidate, baseline)
 
     assert (result.kind, result.method, result.effect.name) == ("bounded", "paired t", "cohen dz")
     assert result.bounds is None

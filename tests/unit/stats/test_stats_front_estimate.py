@@ -76,8 +76,8 @@ def test_bounds_of_hard_data_lie_around_the_mean_whatever_the_alpha(data, kind, 
         facts = {"kind": kind, "bounds": bounds, "clusters": clusters}
         for alpha in (0.05, 0.2, 0.45):
             low, high = (mean_bound(values, **facts, alpha=alpha, side=side) for side in ("lower", "upper"))
-            of_pairs = difference_bounds(zeros, values, **facts, alpha=alpha)
-            of_arms = difference_bounds(zeros, values, False, **facts, alpha=alpha)
+            of_pairs = difference_bounds(values, zeros, **facts, alpha=alpha)
+            of_arms = difference_bounds(values, zeros, False, **facts, alpha=alpha)
 
             assert (low.value is None) == (high.value is None) == bool(low.note)
             for lower, upper, note in (
@@ -157,7 +157,7 @@ def test_a_bound_infers_its_kind_like_an_estimate():
 
 def test_a_guaranteed_bound_is_the_betting_one_and_the_wider():
     guaranteed = mean_bound(SCORES, bounds=UNIT, validity="guaranteed")
-    both = difference_bounds(OTHERS, SCORES, bounds=UNIT, validity="guaranteed")
+    both = difference_bounds(SCORES, OTHERS, bounds=UNIT, validity="guaranteed")
 
     assert guaranteed.value == betting_bound(SCORES, bounds=UNIT, alpha=0.05, side="lower")
     assert guaranteed.value < mean_bound(SCORES, bounds=UNIT).value
@@ -168,10 +168,10 @@ def test_a_guaranteed_bound_is_the_betting_one_and_the_wider():
 @pytest.mark.parametrize("validity", ["standard", "guaranteed"])
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 def test_difference_bounds_are_those_of_a_comparison_with_a_margin(kind, validity):
-    control, treatment = ((SCORES > 0.6) * 1.0, (OTHERS > 0.3) * 1.0) if kind == "binary" else (SCORES, OTHERS)
+    baseline, candidate = ((SCORES > 0.6) * 1.0, (OTHERS > 0.3) * 1.0) if kind == "binary" else (SCORES, OTHERS)
     facts = {"kind": kind, "bounds": UNIT, "validity": validity, "alpha": 0.1}
 
-    assert difference_bounds(control, treatment, **facts) == compare(control, treatment, **facts, margin=0.2).bounds
+    assert difference_bounds(candidate, baseline, **facts) == compare(candidate, baseline, **facts, margin=0.2).bounds
 
 
 @pytest.mark.parametrize(
@@ -183,24 +183,24 @@ def test_difference_bounds_are_those_of_a_comparison_with_a_margin(kind, validit
         (lambda: estimate(np.zeros((2, 2, 2))), "shape"),
         (lambda: estimate([math.nan, 1, math.inf]), "2 of 3 values are NaN or infinite"),
         (lambda: estimate([[1, math.nan], [1, 1]]), "1 of 4 values are NaN"),
-        (lambda: estimate(["good"]), "values are numbers"),
+        (lambda: estimate(["good"]), "values must be numbers"),
         (lambda: estimate([[1, 2], [3]]), "as many repeats"),
         (lambda: estimate(SCORES, kind="score"), "kind must be one of 'auto', .* not 'score'"),
         (lambda: estimate(SCORES, kind="bounded"), "needs its bounds"),
         (lambda: estimate(SCORES, bounds=(1, 0)), "below the high bound"),
         (lambda: estimate(SCORES, bounds=(0, 0.5)), "of 24 values lie outside"),
         (lambda: estimate(SCORES, alpha=95), "alpha must lie between 0 and 1, not 95"),
-        (lambda: estimate(SCORES, clusters="group"), "not the one text"),
+        (lambda: estimate(SCORES, clusters="group"), "not the single text"),
         (lambda: estimate(SCORES, clusters=[*SIXES[:23], None]), "label is missing"),
         (lambda: mean_bound(SCORES, side="Lower"), "side must be one of 'lower', 'upper', not 'Lower'"),
         (lambda: mean_bound(SCORES, alpha=0), "alpha must lie"),
         (lambda: mean_bound(SCORES, validity="sure"), "validity must be one of 'standard', 'guaranteed', not 'sure'"),
         (lambda: mean_bound(SCORES, kind="unbounded", validity="guaranteed"), "no guaranteed bound for unbounded"),
         (lambda: mean_bound(SCORES, bounds=UNIT, clusters=SIXES, validity="guaranteed"), "clustered values of one arm"),
-        (lambda: difference_bounds(SCORES, OTHERS, alpha=0.5), "below 0.5, not 0.5"),
-        (lambda: difference_bounds(SCORES, OTHERS, validity="sure"), "validity must be one of"),
-        (lambda: difference_bounds(SCORES, OTHERS, "no"), "paired is True or False"),
-        (lambda: difference_bounds([], SCORES), "0 control and 24 treatment values"),
+        (lambda: difference_bounds(OTHERS, SCORES, alpha=0.5), "below 0.5, not 0.5"),
+        (lambda: difference_bounds(OTHERS, SCORES, validity="sure"), "validity must be one of"),
+        (lambda: difference_bounds(OTHERS, SCORES, "no"), "paired must be True or False"),
+        (lambda: difference_bounds(SCORES, []), "24 candidate and 0 baseline values"),
     ],
 )
 def test_wrong_input_is_refused_with_what_is_right(ask, message):
@@ -209,7 +209,7 @@ def test_wrong_input_is_refused_with_what_is_right(ask, message):
 
 
 def test_records_cannot_be_changed():
-    for record in (estimate(SCORES), mean_bound(SCORES), difference_bounds(SCORES, OTHERS)):
+    for record in (estimate(SCORES), mean_bound(SCORES), difference_bounds(OTHERS, SCORES)):
         with pytest.raises(dataclasses.FrozenInstanceError):
             record.method = "another"
         assert pickle.loads(pickle.dumps(record)) == record

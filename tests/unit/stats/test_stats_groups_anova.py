@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.groups.anova import anova_oneway, sums_of_squares
 from pytest_crucible.stats.groups.noncentral_f import cohens_f_interval, eta_squared_interval, noncentrality_interval
 from pytest_crucible.stats.groups.repeated import rm_anova

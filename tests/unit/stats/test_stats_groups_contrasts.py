@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.families.adjust import holm
 from pytest_crucible.stats.groups.contrasts import compare_arms
 from pytest_crucible.stats.groups.same_samples import friedman
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.means.two_samples import welch_t
+from pytest_crucible.stats.multiplicity.adjust import holm
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.proportions.two import compare_proportions
 
@@ -38,15 +38,15 @@ def two_arm_p_value(first: np.ndarray, second: np.ndarray, *, paired: bool, kind
 
 
 @given(designs(), st.booleans(), st.sampled_from([None, 0, 1]))
-def test_every_contrast_is_the_two_arm_test_and_holm_holds_the_family(design, paired, control):
+def test_every_contrast_is_the_two_arm_test_and_holm_holds_the_family(design, paired, baseline):
     arms, kind = design
-    found = compare_arms(arms, paired=paired, control=control, kind=kind)
+    found = compare_arms(arms, paired=paired, baseline=baseline, kind=kind)
     expected = [two_arm_p_value(arms[one.first], arms[one.second], paired=paired, kind=kind) for one in found.contrasts]
 
     assert [one.p_value for one in found.contrasts] == expected
     assert [one.p_adjusted for one in found.contrasts] == holm(expected)
-    assert len(found.contrasts) == (len(arms) - 1 if control is not None else math.comb(len(arms), 2))
-    assert all(one.second == control for one in found.contrasts if control is not None)
+    assert len(found.contrasts) == (len(arms) - 1 if baseline is not None else math.comb(len(arms), 2))
+    assert all(one.second == baseline for one in found.contrasts if baseline is not None)
     assert found.omnibus.p_value is None or 0 <= found.omnibus.p_value <= 1
 
 
@@ -85,8 +85,12 @@ def test_independent_binary_arms_have_pearsons_statistic_beside_them():
 
 def test_an_omnibus_test_that_sees_nothing_closes_no_contrast():
     rng = np.random.default_rng(5)
-    control = rng.normal(size=12)
-    arms = [control, control + 0.3 + 0.05 * rng.normal(size=12), *(control + 3 * rng.normal(size=12) for _ in range(4))]
+    baseline = rng.normal(size=12)
+    arms = [
+        baseline,
+        baseline + 0.3 + 0.05 * rng.normal(size=12),
+        *(baseline + 3 * rng.normal(size=12) for _ in range(4)),
+    ]
     found = compare_arms(arms, paired=True)
 
     assert found.omnibus.p_value > 0.05
@@ -106,7 +110,7 @@ def test_equal_arms_are_no_difference_with_the_interval_of_their_bounds():
     ("call", "words"),
     [
         (lambda: compare_arms([[1, 2], [1, 2, 3]], paired=True), "2 and 3"),
-        (lambda: compare_arms([[1, 2], [1, 2]], paired=True, control=2), "one of 2 arms"),
+        (lambda: compare_arms([[1, 2], [1, 2]], paired=True, baseline=2), "one of 2 arms"),
         (lambda: compare_arms([[1, 0], [1, 0.5]], paired=False, kind="binary"), "1 of 4"),
         (lambda: compare_arms([[1, 0], [1, math.nan]], paired=False), "1 of 2"),
         (lambda: compare_arms([[1, 0], [1, 0]], paired=True, kind="ordinal"), "not 'ordinal'"),

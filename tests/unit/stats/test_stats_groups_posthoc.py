@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, stdtr
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.groups.many_to_one import dunnett, many_t_tail
 from pytest_crucible.stats.groups.posthoc import games_howell, tukey_hsd
 from pytest_crucible.stats.groups.studentized import (
@@ -100,9 +100,9 @@ def test_the_critical_range_has_the_tail_that_it_promises(alpha, arms, dof):
 def test_with_two_groups_all_are_the_t_test(groups):
     assume(all(np.ptp(group) > 0 for group in groups))
     student, welch = student_t(*groups), welch_t(*groups)
-    to_control = dunnett(groups, control=1)[0]
+    to_baseline = dunnett(groups, baseline=1)[0]
 
-    for pair, t in ((tukey_hsd(groups)[0], student), (games_howell(groups)[0], welch), (to_control, student)):
+    for pair, t in ((tukey_hsd(groups)[0], student), (games_howell(groups)[0], welch), (to_baseline, student)):
         assert (pair.difference, pair.statistic) == pytest.approx((t.estimate, t.statistic), abs=1e-12)
         assert pair.p_adjusted == pytest.approx(t.p_value, rel=1e-9)
         assert pair.p_value == pytest.approx(t.p_value, rel=1e-9)
@@ -151,15 +151,15 @@ def test_one_sided_dunnett_is_turned_over_by_the_sign_of_the_values(groups):
 
 def test_dunnett_is_surer_than_tukey_and_bonferroni():
     groups = [[1, 2, 3, 4], [3, 4, 5, 6], [2, 3, 4, 7]]
-    against_control = dunnett(groups)[0]
+    against_baseline = dunnett(groups)[0]
 
-    assert against_control.p_value < against_control.p_adjusted < tukey_hsd(groups)[0].p_adjusted
-    assert against_control.p_adjusted < 2 * against_control.p_value
+    assert against_baseline.p_value < against_baseline.p_adjusted < tukey_hsd(groups)[0].p_adjusted
+    assert against_baseline.p_adjusted < 2 * against_baseline.p_value
 
 
-def test_the_control_may_stand_anywhere():
+def test_the_baseline_may_stand_anywhere():
     groups = [[1, 2, 4], [2, 3, 3], [5, 6, 9]]
-    first, last = dunnett(groups), dunnett([groups[1], groups[2], groups[0]], control=2)
+    first, last = dunnett(groups), dunnett([groups[1], groups[2], groups[0]], baseline=2)
 
     assert [(one.first, one.second) for one in last] == [(0, 2), (1, 2)]
     assert [one.p_adjusted for one in last] == [one.p_adjusted for one in first]
@@ -190,7 +190,7 @@ def test_what_is_no_group_is_refused(test):
         test([[1.0], [2.0]])
 
 
-@pytest.mark.parametrize("control", [-1, 2])
-def test_a_control_that_does_not_exist_is_refused(control):
+@pytest.mark.parametrize("baseline", [-1, 2])
+def test_a_baseline_that_does_not_exist_is_refused(baseline):
     with pytest.raises(ValueError, match="one of 2 groups"):
-        dunnett([[1, 2], [1, 2]], control=control)
+        dunnett([[1, 2], [1, 2]], baseline=baseline)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.families.adjust import adjust
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.groups.same_samples import friedman, iman_davenport, mean_ranks, nemenyi
+from pytest_crucible.stats.multiplicity.adjust import adjust
 from pytest_crucible.stats.proportions.paired import tango_p_value
 from pytest_crucible.stats.ranks.many_arms import dunn, kruskal_wallis
 from pytest_crucible.stats.tails import normal_p_value

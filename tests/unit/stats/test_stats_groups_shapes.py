@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.groups.shapes import ks_normal, ks_two_sample, shapiro_wilk
 
 SMALL = st.lists(st.integers(0, 4).map(float), min_size=1, max_size=5)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.means.augmented import augmented_welch_bound
 from pytest_crucible.stats.means.cluster_design import cluster_effect, kish_design_effect
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
@@ -211,7 +211,7 @@ def test_too_few_clusters_are_refused():
         clustered_t(VALUES, LABELS)
     with pytest.raises(NotEnoughData, match=r"1 cluster.*at least 2"):
         clustered_t(VALUES, ["a"] * 10, fewest=1)
-    with pytest.raises(NotEnoughData, match="4 clusters, 4 in one arm: wanted at least 5"):
+    with pytest.raises(NotEnoughData, match="4 clusters, 4 in one arm: needs at least 5, and 2 in each arm"):
         clustered_arms(VALUES, VALUES, LABELS, LABELS)
     with pytest.raises(NotEnoughData, match="1 in one arm"):
         clustered_arms(VALUES, VALUES, LABELS, ["z"] * 10)

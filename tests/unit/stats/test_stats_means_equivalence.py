@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as oracle
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.ratios import (
     geometric_mean_ratio_paired,
     geometric_mean_ratio_welch,

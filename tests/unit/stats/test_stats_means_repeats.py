@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
-from pytest_crucible.stats.incomplete import drop_incomplete, fill_worst
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.pairing import pairing_gain
 from pytest_crucible.stats.means.point_mass import point_mass_interval
 from pytest_crucible.stats.means.repeated_success import pass_at_k, pass_hat_k
 from pytest_crucible.stats.means.repeats import variance_components
 from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.missing import drop_incomplete, fill_worst
 
 RNG = np.random.default_rng(9)
 ROWS = st.lists(
@@ -38,8 +38,8 @@ def test_components_of_equal_repeats_by_hand():
     assert parts.se == pytest.approx(math.sqrt(11 / 48 / 4))
     assert parts.se_single == pytest.approx(math.sqrt((1 / 6 + 1 / 8) / 4))
     assert parts.se_repeats_doubled == pytest.approx(math.sqrt((1 / 6 + 1 / 32) / 4))
-    assert parts.se_questions_doubled == pytest.approx(parts.se / math.sqrt(2))
-    assert (parts.questions, parts.repeats) == (4, 8)
+    assert parts.se_samples_doubled == pytest.approx(parts.se / math.sqrt(2))
+    assert (parts.samples, parts.repeats) == (4, 8)
 
 
 def test_components_of_unequal_repeats_are_unbiased():
@@ -76,9 +76,9 @@ def test_a_matrix_is_a_list_of_questions():
 @pytest.mark.parametrize(
     ("groups", "problem", "message"),
     [
-        ([], NotEnoughData, "0 question"),
-        ([[1.0, 2.0]], NotEnoughData, "1 question"),
-        ([[1.0], []], ValueError, "1 of 2 questions have no repeats"),
+        ([], NotEnoughData, "0 sample"),
+        ([[1.0, 2.0]], NotEnoughData, "1 sample"),
+        ([[1.0], []], ValueError, "1 of 2 samples have no repeats"),
         ([[1.0, math.nan], [2.0]], ValueError, "1 of 3 values"),
     ],
 )
@@ -103,7 +103,7 @@ def test_more_repeats_help_less_than_more_questions(rows, spread):
     parts = variance_components([[row[0] + by / 64 for by in (0, *spread)] for row in rows])
     assume(parts.between >= 0)
 
-    assert parts.se_questions_doubled <= parts.se_repeats_doubled + 1e-12
+    assert parts.se_samples_doubled <= parts.se_repeats_doubled + 1e-12
     assert parts.se_repeats_doubled <= parts.se + 1e-12
     assert parts.se <= parts.se_single + 1e-12
 
@@ -123,7 +123,7 @@ def test_both_are_what_drawing_k_of_n_attempts_gives(counts):
 def test_with_one_attempt_both_are_the_share_of_successes():
     one, other = pass_at_k([4, 5, 10], [1, 5, 3], 1), pass_hat_k([4, 5, 10], [1, 5, 3], 1)
 
-    assert one.per_question == other.per_question == (0.25, 1.0, 0.3)
+    assert one.per_sample == other.per_sample == (0.25, 1.0, 0.3)
     assert (one.method, other.method, one.k) == ("pass@1", "pass^1", 1)
     assert one.interval == other.interval
 
@@ -152,8 +152,8 @@ def test_the_interval_is_over_questions_or_their_clusters():
     labels = list("aabbccddee")
     grouped = pass_at_k(8, [1, 3, 3, 5, 7, 2, 4, 6, 4, 4], 2, clusters=labels)
 
-    assert chances.interval == mean_interval(chances.per_question)
-    assert grouped.interval == clustered_interval(clustered_mean(chances.per_question, labels))
+    assert chances.interval == mean_interval(chances.per_sample)
+    assert grouped.interval == clustered_interval(clustered_mean(chances.per_sample, labels))
     assert grouped.mean == chances.mean
 
 

@@ -1,4 +1,4 @@
-"""Student, Welch, trimmed and augmented t: by hand, against each other, at their edges, and laws that always hold."""
+"""Student, Welch, trimmed and augmented t: by hand, against each other, at their edges, and invariants that always hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as oracle
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import is_constant
 from pytest_crucible.stats.means.augmented import (
     augmented_t_bound,
     augmented_welch_bound,
@@ -26,7 +27,6 @@ from pytest_crucible.stats.means.trimmed import (
     yuen_welch,
 )
 from pytest_crucible.stats.means.two_samples import student_t, welch_t
-from pytest_crucible.stats.observations import is_constant
 
 RNG = np.random.default_rng(3)
 ALTERNATIVES = ["two-sided", "greater", "less"]
@@ -253,7 +253,7 @@ def test_differences_whose_squares_are_zero_have_an_error():
     assert paired_t([1e-170, 2e-170, 3e-170]).p_value == pytest.approx(paired_t([1.0, 2.0, 3.0]).p_value, rel=1e-12)
 
 
-# -- laws ---------------------------------------------------------------------------------------------------------
+# -- invariants ---------------------------------------------------------------------------------------------------------
 
 
 @given(NUMBERS, NUMBERS, LEVELS)

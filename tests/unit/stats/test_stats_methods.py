@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import (
     augmented_clustered_bound,
     augmented_t_bound,

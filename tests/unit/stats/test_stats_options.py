@@ -23,8 +23,8 @@ SOME = [0.1, 0.4, 0.35, 0.8, None, None, None]
 LABELS = ["a", "b", "c", "d", "e", "f"]
 TABLE = [[9, 3], [4, 8]]
 EXAMPLES = {
-    **dict.fromkeys(["values", "x", "differences", "treatment", "candidate", "labels"], FIRST),
-    **dict.fromkeys(["y", "control", "baseline", "predictions"], SECOND),
+    **dict.fromkeys(["values", "x", "differences", "candidate", "labels"], FIRST),
+    **dict.fromkeys(["y", "baseline", "predictions"], SECOND),
     **dict.fromkeys(["unlabelled_predictions"], np.tile(FIRST, 3)),
     **dict.fromkeys(["candidate_labels", "baseline_labels"], SOME),
     **dict.fromkeys(["candidate_predictions", "baseline_predictions"], np.arange(7) / 7),

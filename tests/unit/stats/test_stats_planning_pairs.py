@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.planning.paired_proportions import (
     detectable_mcnemar,
     power_mcnemar,
@@ -184,7 +184,7 @@ def test_budgets_that_pay_for_nothing_are_refused():
         split_budget(100, between=0.1, within=0.1, repeat_cost=0.0)
     with pytest.raises(ValueError, match="variances are finite"):
         samples_with_repeats(0.1, between=-1.0)
-    with pytest.raises(ValueError, match="at least once"):
+    with pytest.raises(ValueError, match=r"each arm needs at least 1 repeat, not \(0, 1\)"):
         variance_per_sample(0.1, (0.1, 0.1), (0, 1))
     with pytest.raises(NotEnoughData, match=r"^0 sample"):
         power_with_repeats(0, 0.1, between=1.0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.proportions.binomial import binomial_p_value, binomial_test
 from pytest_crucible.stats.proportions.clustered import (
     clustered_logit_interval,

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import chndtr, ive
 
-from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio, fisher_exact
-from pytest_crucible.stats.proportions.tables import (
+from pytest_crucible.stats.proportions.contingency import (
     chi2_goodness_of_fit,
     chi2_independence,
     noncentrality_interval,
 )
+from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio, fisher_exact
 from pytest_crucible.stats.proportions.two import pooled_z_p_value
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
@@ -182,7 +182,7 @@ def test_perfect_association_has_v_1():
 
 def test_chi_square_refuses_what_is_no_count():
     for table in ([[1, -1], [2, 3]], [[1, 0.5], [2, 3]]):
-        with pytest.raises(ValueError, match="1 of 4 cells are no counts"):
+        with pytest.raises(ValueError, match="1 of 4 cells are not counts"):
             chi2_independence(table)
     with pytest.raises(ValueError, match="1 of 4 matrix entries are NaN"):
         chi2_independence([[1, math.nan], [2, 3]])

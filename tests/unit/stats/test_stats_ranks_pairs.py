@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.ranks.ranking import doubled_ranks, rounded_differences
 from pytest_crucible.stats.ranks.shifts import pseudo_median
@@ -31,8 +31,8 @@ def enumerated(differences, alternative, zero_method):
         return 1.0
     ranks = doubled_ranks(np.abs(values))[0][values != 0]
     observed = ranks[values[values != 0] > 0].sum()
-    law = np.array([ranks @ signs for signs in itertools.product((0, 1), repeat=ranks.size)])
-    greater, less = (law >= observed).mean(), (law <= observed).mean()
+    distribution = np.array([ranks @ signs for signs in itertools.product((0, 1), repeat=ranks.size)])
+    greater, less = (distribution >= observed).mean(), (distribution <= observed).mean()
     return {"greater": greater, "less": less, "two-sided": min(1.0, 2 * min(greater, less))}[alternative]
 
 
@@ -195,11 +195,11 @@ def test_one_huge_pair_does_not_blur_the_others():
 
 
 def test_auto_follows_the_number_of_differences_that_are_not_zero():
-    def law(nonzero, zeros):
+    def method(nonzero, zeros):
         return wilcoxon_signed_rank([1.0, -2.0] * (nonzero // 2) + [0.0] * zeros).method
 
-    assert law(200, 0) == law(200, 1800) == "wilcoxon signed-rank, exact, pratt"
-    assert law(202, 0) == law(200, 1820) == "wilcoxon signed-rank, asymptotic, continuity corrected, pratt"
+    assert method(200, 0) == method(200, 1800) == "wilcoxon signed-rank, exact, pratt"
+    assert method(202, 0) == method(200, 1820) == "wilcoxon signed-rank, asymptotic, continuity corrected, pratt"
 
 
 def test_exact_and_asymptotic_meet_at_the_limit_of_auto():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.ranks import exact
 from pytest_crucible.stats.ranks.brunner import brunner_munzel
 from pytest_crucible.stats.ranks.ranking import arms_by_level, doubled_ranks
@@ -35,16 +35,16 @@ def wins(first, second):
 def enumerated(first, second, alternative):
     """P-value over every way of calling n1 of the pooled values the candidate's."""
     pooled, half = first + second, len(first) * len(second) / 2
-    observed, law = wins(first, second), []
+    observed, distribution = wins(first, second), []
     for chosen in itertools.combinations(range(len(pooled)), len(first)):
         rest = [pooled[i] for i in range(len(pooled)) if i not in chosen]
-        law.append(wins([pooled[i] for i in chosen], rest))
+        distribution.append(wins([pooled[i] for i in chosen], rest))
     extreme = {
-        "two-sided": [abs(u - half) >= abs(observed - half) for u in law],
-        "greater": [u >= observed for u in law],
-        "less": [u <= observed for u in law],
+        "two-sided": [abs(u - half) >= abs(observed - half) for u in distribution],
+        "greater": [u >= observed for u in distribution],
+        "less": [u <= observed for u in distribution],
     }[alternative]
-    return sum(extreme) / len(law)
+    return sum(extreme) / len(distribution)
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.means.point_mass import point_mass_interval
 from pytest_crucible.stats.resampling.bootstrap import bootstrap
-from pytest_crucible.stats.resampling.draws import generator, index_blocks, resampled_sums
+from pytest_crucible.stats.resampling.draws import draw_resampled_sums, generator, index_blocks
 from pytest_crucible.stats.resampling.jackknife import jackknife
-from pytest_crucible.stats.resampling.mean import bootstrap_mean
+from pytest_crucible.stats.resampling.mean_bootstrap import bootstrap_mean
 
 METHODS = ["bca", "percentile", "basic"]
 SCORES = st.one_of(
@@ -136,13 +136,15 @@ def test_studentized_refuses_an_interval_when_resamples_have_no_spread():
 
 def test_studentized_intervals_of_equal_clusters_do_not_depend_on_the_path(monkeypatch):
     """Sizes all 2 take the short formula; forcing the long one gives the same interval from the same draws."""
-    from pytest_crucible.stats.resampling import mean
+    from pytest_crucible.stats.resampling import mean_bootstrap
 
     labels = np.repeat(np.arange(40), 2)
     short = bootstrap_mean(NORMAL, method="studentized", clusters=labels).interval
-    units, _ = mean._units(NORMAL, labels)
+    units, _ = mean_bootstrap._units(NORMAL, labels)
     monkeypatch.setattr(
-        mean, "_units", lambda *_: (mean._Units(totals=units.totals, sizes=units.sizes, even=False), 40)
+        mean_bootstrap,
+        "_units",
+        lambda *_: (mean_bootstrap._Units(totals=units.totals, sizes=units.sizes, even=False), 40),
     )
     long = bootstrap_mean(NORMAL, method="studentized", clusters=labels).interval
 
@@ -354,7 +356,7 @@ def test_blocks_hold_all_resamples_and_only_indices(n):
 
 
 def test_resampled_sums_have_the_moments_of_the_bootstrap():
-    sums = resampled_sums(np.stack([NORMAL, NORMAL**2]), 20_000, np.random.default_rng(0))
+    sums = draw_resampled_sums(np.stack([NORMAL, NORMAL**2]), 20_000, np.random.default_rng(0))
 
     assert sums.shape == (2, 20_000)
     assert sums[0].mean() == pytest.approx(NORMAL.sum(), abs=4 * NORMAL.std() * math.sqrt(80 / 20_000))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.resampling import max_t, permutation
 from pytest_crucible.stats.resampling.max_t import step_down_max_t
 from pytest_crucible.stats.resampling.permutation import permute_two_samples, sign_flip
@@ -103,7 +103,7 @@ def test_ties_with_the_observed_count_whatever_the_rounding(monkeypatch):
     assert sign_flip(differences).p_value == 2 / 2**6
     monkeypatch.setattr(permutation, "MOST_SPLIT", 1)
     assert sign_flip(differences).p_value == pytest.approx(2 / 2**6, rel=1e-12)
-    monkeypatch.setattr(permutation, "sign_flip_law", lambda _: None)
+    monkeypatch.setattr(permutation, "compute_sign_flip_distribution", lambda _: None)
     assert sign_flip(differences, flips=20_000).p_value == pytest.approx(2 / 2**6, abs=0.005)
 
 
@@ -158,7 +158,7 @@ def test_wrong_input_is_refused():
         sign_flip([0.1, 0.2], flips=7)
     with pytest.raises(ValueError, match="2 values, 1 cluster"):
         sign_flip([0.1, 0.2], clusters=["a"])
-    with pytest.raises(ValueError, match="1 of 2 y"):
+    with pytest.raises(ValueError, match="1 of 2 values of the baseline are NaN or infinite"):
         permute_two_samples([0.1], [0.2, math.inf])
 
 

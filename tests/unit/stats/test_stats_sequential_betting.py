@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
 from pytest_crucible.stats.sequential.evalues import (
     always_valid_p_values,
@@ -72,7 +72,7 @@ def test_no_sequence_of_bits_is_refuted_too_often(p):
     ever = bound = 0.0
     for bits in itertools.product((0.0, 1.0), repeat=10):
         chance = p ** sum(bits) * (1 - p) ** (10 - sum(bits))
-        ever += chance * (betting_sequence(bits, alpha=0.2).stopped_at(p) is not None)
+        ever += chance * (betting_sequence(bits, alpha=0.2).first_exclusion(p) is not None)
         bound += chance * (betting_bound(bits, bounds=(0, 1), alpha=0.2, side="lower") > p)
 
     assert 0 < ever <= 0.2
@@ -117,7 +117,7 @@ def test_ones_by_hand():
     """Against 1/2 every 1 wins half the wealth at most: 1.5^n, so that 1.5^10 > 40 refutes it after ten."""
     sequence = betting_sequence([1.0] * 12)
 
-    assert sequence.stopped_at(0.5) == 10
+    assert sequence.first_exclusion(0.5) == 10
     assert sequence.lower[0] == 0.0
     assert sequence.upper.tolist() == [1.0] * 12
 
@@ -173,7 +173,7 @@ def test_a_mean_is_excluded_when_the_wealth_against_it_passed_the_threshold(valu
     wealth = e_process(values, mean=mean, alpha=alpha)
     p_values = always_valid_p_values(wealth)
 
-    stopped = betting_sequence(values, alpha=alpha, alternative="greater").stopped_at(mean)
+    stopped = betting_sequence(values, alpha=alpha, alternative="greater").first_exclusion(mean)
 
     near = np.abs(wealth.max() * alpha - 1) < 1e-6
     assert near or stopped == (int((p_values < alpha).argmax()) + 1 if p_values[-1] < alpha else None)
@@ -205,8 +205,8 @@ def test_values_that_drift_leave_no_mean_and_the_sequence_says_so():
     assert sequence.empty_from == 381
     assert sequence.interval() is None
     assert sequence.lower[-1] > sequence.upper[-1]
-    assert all(sequence.stopped_at(mean) is not None for mean in (0.0, 0.3, 0.5, 1.0))
-    assert "no mean is left from n=381 on" in str(sequence)
+    assert all(sequence.first_exclusion(mean) is not None for mean in (0.0, 0.3, 0.5, 1.0))
+    assert "every mean is excluded from n=381 on" in str(sequence)
 
 
 def test_a_sequence_prints_as_one_line():
@@ -223,7 +223,7 @@ def test_pairs_are_bet_on_as_differences_within_twice_the_range():
 
     by_hand = betting_sequence((candidate - baseline + 4) / 8, alternative="greater", alpha=0.1)
     assert paired.lower == pytest.approx(8 * by_hand.lower - 4, abs=1e-8)
-    assert paired.stopped_at(-4.0) is not None
+    assert paired.first_exclusion(-4.0) is not None
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.3, 1.0])), min_size=1, max_size=40))
@@ -233,7 +233,7 @@ def test_swapping_the_arms_flips_the_sequence(pairs):
     one, other = paired_sequence(candidate, baseline), paired_sequence(baseline, candidate)
 
     assert other.lower == pytest.approx(-one.upper, abs=1e-8)
-    assert other.stopped_at(0.0) == one.stopped_at(0.0)
+    assert other.first_exclusion(0.0) == one.first_exclusion(0.0)
 
 
 # -- the bound for a fixed n --------------------------------------------------------------------------------------

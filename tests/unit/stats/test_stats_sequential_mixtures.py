@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import beta, gamma
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.sequential.asymptotic import (
     asymptotic_interval,
     asymptotic_p_values,
@@ -227,7 +227,7 @@ def test_the_sequence_agrees_with_its_looks_and_its_p_values():
     assert np.isinf(found.lower[:29]).all()
     assert (p_values[:29] == 1).all()
     assert (np.diff(p_values) <= 0).all()
-    assert found.stopped_at(0.0) == int((p_values < 0.05).argmax()) + 1 > 30
+    assert found.first_exclusion(0.0) == int((p_values < 0.05).argmax()) + 1 > 30
 
 
 def test_values_that_have_not_varied_yet_exclude_nothing():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.synthesis.heterogeneity import between_variance, cochran_q
 from pytest_crucible.stats.synthesis.meta import meta_analysis
 
@@ -221,8 +221,12 @@ def test_one_study_is_no_meta_analysis(k):
         (([1, 2, 3], [1, 1]), {}, r"\[2, 3\]"),
         (([1, 2], [1, 1]), {"labels": ["a"]}, r"\[1, 2\]"),
         (([1, math.nan], [1, 1]), {}, "1 of 2 estimates"),
-        (([1, 2], [1, 1]), {"model": "bayes"}, "one of the 3"),
-        (([1, 2], [1, 1]), {"adjustment": "some"}, "one of 3"),
+        (
+            ([1, 2], [1, 1]),
+            {"model": "bayes"},
+            "model must be one of fixed, reml, paule-mandel, dersimonian-laird, not",
+        ),
+        (([1, 2], [1, 1]), {"adjustment": "some"}, "adjustment must be .hartung-knapp., .modified. or .none., not"),
         (([1, 2], [1, 1]), {"level": 1.5}, "level"),
     ],
 )

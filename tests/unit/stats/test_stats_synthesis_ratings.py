@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import NotEnoughData
+from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.synthesis.pairwise import count_wins
 from pytest_crucible.stats.synthesis.ranking import compare_ratings, elo_ratings, rank_intervals
 from pytest_crucible.stats.synthesis.ratings import bradley_terry, rate_judgements
@@ -236,7 +236,7 @@ def test_too_little_is_refused():
         rate_judgements([])
     with pytest.raises(NotEnoughData, match=r"4 clusters"):
         rate_judgements([("a", "b"), ("b", "a")] * 2, clusters=range(4))
-    with pytest.raises(NotEnoughData, match="6 clusters that do not differ"):
+    with pytest.raises(NotEnoughData, match="6 clusters with equal judgements"):
         rate_judgements([("a", "b", 0.5)] * 6, clusters=range(6))
 
 
@@ -244,7 +244,7 @@ def test_too_little_is_refused():
     ("table", "items", "message"),
     [
         ([[0, 1, 2], [1, 0, 1]], None, "items x items"),
-        ([[0, 1], [1, 0]], ["a"], "1 items, 2 rows"),
+        ([[0, 1], [1, 0]], ["a"], "1 items for 2 rows: every row needs an item"),
         ([[0, -1], [1, 0]], None, "1 of 4 entries"),
         ([[0, math.nan], [1, 0]], None, "1 of 4 entries"),
         ([[1, 1], [1, 0]], None, "1 of 4 entries"),
@@ -269,5 +269,8 @@ def test_few_clusters_for_many_items_are_noted():
     first, second, scores = simulated(rng, np.zeros(6), 300)
     judgements = list(zip(first.tolist(), second.tolist(), scores.tolist(), strict=True))
 
-    assert "8 clusters are few for 6 items" in rate_judgements(judgements, clusters=np.arange(300) % 8).note
+    assert (
+        "8 clusters for 6 items: with so few, errors may be too small"
+        in rate_judgements(judgements, clusters=np.arange(300) % 8).note
+    )
     assert not rate_judgements(judgements, clusters=np.arange(300) % 40).note

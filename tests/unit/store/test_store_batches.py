@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.store.batches import MOST, BatchReader
+from pytest_crucible.store.batches import BATCH_SIZE, BatchReader
 
 
 class Shelf:
@@ -51,7 +51,7 @@ async def after_the_first(reader: BatchReader[int], shelf: Shelf, many: int) -> 
     return [await first, *await asyncio.gather(*others)]
 
 
-@pytest.mark.parametrize(("many", "sizes"), [(3, [3]), (MOST, [MOST]), (MOST + 2, [MOST, 2])])
+@pytest.mark.parametrize(("many", "sizes"), [(3, [3]), (BATCH_SIZE, [BATCH_SIZE]), (BATCH_SIZE + 2, [BATCH_SIZE, 2])])
 def test_what_is_asked_meanwhile_is_one_batch(reader, shelf, many, sizes):
     found = asyncio.run(after_the_first(reader, shelf, many))
 

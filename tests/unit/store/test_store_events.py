@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.errors import StoreError
 from pytest_crucible.records import Event
-from pytest_crucible.redaction import HIDDEN, hider
+from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.redaction import HIDDEN, hider
 from pytest_crucible.store import schema
 from pytest_crucible.store.event_rows import AMOUNTS, event_rows
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.tables import events
-from pytest_crucible.store.texts import storable
 
 T, U = "test_sums.py::test_sums", "test_sums.py::test_others"
 
@@ -85,7 +85,7 @@ def test_every_fact_finds_its_place(facts):
 
     for name, value in facts.items():
         if name == "error":
-            assert row["error"] == (None if value is None else storable(str(value)))
+            assert row["error"] == (None if value is None else sanitize_text(str(value)))
         elif name in AMOUNTS:
             is_amount = type(value) in (int, float) and math.isfinite(value)
             assert row[name] == (value if is_amount else None)

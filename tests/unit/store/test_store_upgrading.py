@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import secrets
 import threading
 from collections.abc import Callable
@@ -10,7 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Column, MetaData, create_engine, inspect, select, update
 
+from pytest_crucible.records import Sample
+from pytest_crucible.report.conversation import conversation_lines
+from pytest_crucible.runs.load import load_run
 from pytest_crucible.store import schema
+from pytest_crucible.store.conversations import load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
 
 
@@ -133,3 +138,57 @@ def test_nothing_that_was_added_is_required():
 
     assert columns
     assert all(column.nullable for column in columns)
+
+
+@pytest.fixture
+def format3(tmp_path: Path) -> Path:
+    """A run store that was written by the last version of format 3: six samples, two arms, one target, one comparison."""
+    packed = Path(__file__).parents[2] / "data/stores/format3.db.gz"
+    path = tmp_path / "runs.db"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    return path
+
+
+def test_a_run_that_an_earlier_version_stored_is_shown_as_it_was(format3):
+    store = RunStore(str(format3))
+    run = load_run(store, store.find_run("tag:main"))
+    store.close()
+
+    [experiment] = run.experiments
+    assert [(one.arm, one.value) for one in experiment.estimates] == [("v2", 5 / 6), ("v1", 0.5)]
+    assert [(one.subject, one.state) for one in run.verdicts] == [
+        ("exact_match >= 0.70", "met"),
+        ("exact_match: v2 vs v1", "undecided"),
+    ]
+
+
+def test_replies_of_an_earlier_version_have_a_conversation_without_calls(format3):
+    store = RunStore(str(format3))
+    [(key, plan, _)] = store.experiments(store.find_run())
+    talks = load_conversations(store, key, plan, 4)
+    lines = list(conversation_lines("t", load_sample(store, plan.dataset_sha256, 4), talks, reasoning=False))
+    store.close()
+
+    assert [(one.arm, one.reply, one.calls) for one in talks] == [("v2", "8", ()), ("v1", "none", ())]
+    assert lines[3:6] == [
+        "v2: answered (exact_match = True)",
+        "  (the messages of this reply were not recorded; this is the sample's input)",
+        "  input      4 + 4",
+    ]
+
+
+def test_samples_of_an_earlier_version_get_their_metadata_when_they_are_asked_again(format3):
+    store = RunStore(str(format3))
+    [(_, plan, _)] = store.experiments(store.find_run())
+    samples = [
+        Sample(id=f"q{k}", input=f"{k} + {k}", expected=str(2 * k), group=kind, metadata={"kind": kind})
+        for k, kind in enumerate(("even", "odd") * 3)
+    ]
+    before = load_sample(store, plan.dataset_sha256, 1)
+    store.begin_run("run2", started="", seed=0, alpha=0.05, correction="holm", environment={})
+    store.add_experiment("run2", plan, samples)
+    after = load_sample(store, plan.dataset_sha256, 1)
+    store.close()
+
+    assert (before["metadata"], after["metadata"]) == (None, {"kind": "odd"})
+    assert {**before, "metadata": None} == {**after, "metadata": None}

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from pytest_crucible.errors import StoreError
-from pytest_crucible.records import Event, Fingerprint, Observation, Outcome, Plan, Reply, Sample
+from pytest_crucible.records import Event, Fingerprint, Observation, Outcome, Plan, Reply, Sample, Unit
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
-from pytest_crucible.store.answers import load_answers
+from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.unsaved import keep
-from pytest_crucible.store.writer import TOO_MANY, _Batch
+from pytest_crucible.store.spill_file import write_spill_file
+from pytest_crucible.store.writer import MAX_WAITING_ROWS, _Batch
 
 PLAN = Plan(
     nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
@@ -35,8 +35,8 @@ PLAN = Plan(
 
 PROGRAM = """
 import resource, sys, time
-from pytest_crucible.errors import StoreError
-from pytest_crucible.records import Observation, Outcome, Reply
+from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records import Observation, Outcome, Reply, Unit
 from pytest_crucible.store.runs import RunStore
 
 path, arm, first, count, pause, limit = sys.argv[1], *map(float, sys.argv[2:])
@@ -47,8 +47,8 @@ if limit:
 writer = store.writer()
 try:
     for k in range(int(first), int(first + count)):
-        seen = [Observation(0, k, 0, "exact", True)]
-        writer.add(Outcome(0, k, 0, reply=Reply(text=f"reply {k} " + "x" * 200)), int(arm), seen, [])
+        seen = [Observation(Unit(k, 0, 0, 0), "exact", True)]
+        writer.add(Outcome(Unit(k, 0, 0, 0), reply=Reply(text=f"reply {k} " + "x" * 200)), int(arm), seen, [])
         print(k, time.monotonic(), flush=True)
         time.sleep(pause)
     writer.close()
@@ -87,8 +87,8 @@ def program(
 
 
 def add(writer, arm: int, position: int) -> None:
-    outcome = Outcome(0, position, 0, reply=Reply(text="x" * 1000))
-    writer.add(outcome, arm, [Observation(0, position, 0, "exact", True)], [])
+    outcome = Outcome(Unit(position, 0, 0, 0), reply=Reply(text="x" * 1000))
+    writer.add(outcome, arm, [Observation(Unit(position, 0, 0, 0), "exact", True)], [])
 
 
 def fill(writer, arm: int, *, at_once: int) -> None:
@@ -105,7 +105,7 @@ def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
     for process in processes:
         process.communicate()
 
-    answers = load_answers(store, experiment, 0)
+    answers = load_outcomes(store, experiment, 0)
     assert [process.returncode for process in processes] == [0, 0]
     assert sorted(answers.positions) == list(range(4500))
     assert sorted(answers.scores["exact"].positions) == list(range(4500))
@@ -129,7 +129,7 @@ def test_a_killed_process_loses_at_most_its_last_second(store, path):
     experiment, arm = entered(store)
     added, killed = killed_after(program(path, arm, 0, 10**6, pause=0.002), 1.5)
 
-    stored = sorted(load_answers(store, experiment, 0).positions)
+    stored = sorted(load_outcomes(store, experiment, 0).positions)
     must = [k for k, when in added if when < killed - 1]
     assert len(must) > 50
     assert stored == list(range(len(stored)))
@@ -144,7 +144,7 @@ def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
     add(writer, arm, 10**7)
     writer.close()
 
-    answers = load_answers(store, experiment, 0)
+    answers = load_outcomes(store, experiment, 0)
     assert len(answers.positions) > 1
     assert sorted(answers.positions) == sorted(answers.scores["exact"].positions)
     assert 10**7 in answers.positions
@@ -167,10 +167,10 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
     with pytest.raises(StoreError) as raised:
         fill(writer, arm, at_once=20)
 
-    stored = len(load_answers(store, experiment, 0).positions)
+    stored = len(load_outcomes(store, experiment, 0).positions)
     [kept] = Path(f"{path}.unsaved").iterdir()
     assert str(raised.value) == (
-        f"run store {str(path)!r} cannot be written, the disk is full: free space, then go on with --crucible-resume "
+        f"run store {str(path)!r} cannot be written, the disk is full: free space, then resume with --crucible-resume "
         f"(40 rows of this run kept in {str(kept)!r}, from where the next run takes them)"
     )
     assert stored > 0
@@ -183,7 +183,7 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
     store.engine.dispose()
     event.remove(store.engine, "connect", full)
     again = RunStore(str(path))  # there is room again
-    assert sorted(load_answers(again, experiment, 0).positions) == [*range(stored + 20), 10**7]
+    assert sorted(load_outcomes(again, experiment, 0).positions) == [*range(stored + 20), 10**7]
     assert not kept.exists()
     again.close()
 
@@ -207,12 +207,14 @@ def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
 
     RunStore(str(path)).close()
 
-    assert len(load_answers(store, experiment, 0).positions) in (added, added + 1)
+    assert len(load_outcomes(store, experiment, 0).positions) in (added, added + 1)
     assert list(Path(f"{path}.unsaved").iterdir()) == []
 
 
 def test_what_was_kept_of_another_store_is_left_alone(store, path):
-    keep(str(path), "another run", [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])])
+    write_spill_file(
+        str(path), "another run", [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])]
+    )
 
     RunStore(str(path)).close()
 
@@ -224,7 +226,7 @@ def test_what_was_kept_of_another_store_is_left_alone(store, path):
 def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(store, path):
     _, arm = entered(store)
     row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}
-    kept = keep(str(path), "run", [(schema.replies, False, [row])])
+    kept = write_spill_file(str(path), "run", [(schema.replies, False, [row])])
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     taken = kept.rename(kept.with_suffix(f".{gone.pid}"))
@@ -305,7 +307,9 @@ def test_texts_that_no_database_takes_cost_no_row(where, path, request):
     _, arm = entered(store)
     store.add_experiment("run", replace(PLAN, nodeid="odd", dataset_sha256="e"), [Sample(id=odd, input=odd, group=odd)])
     writer = store.writer()
-    writer.add(Outcome(0, 0, 0, reply=Reply(text=odd, finish=f"ended in words of its own, {odd}")), arm, [], [])
+    writer.add(
+        Outcome(Unit(0, 0, 0, 0), reply=Reply(text=odd, finish=f"ended in words of its own, {odd}")), arm, [], []
+    )
     writer.tell("run", Event(name="request.stop", at=1.0, sample=odd, facts={"error": odd, "said": odd}))
     writer.close()
 
@@ -321,10 +325,10 @@ def test_texts_that_no_database_takes_cost_no_row(where, path, request):
 
 
 def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
-    kept = keep(str(path), "run", [])
+    kept = write_spill_file(str(path), "run", [])
     kept.write_text("half a li")
 
-    with pytest.raises(StoreError, match="move it away to go on without them"):
+    with pytest.raises(StoreError, match="move the file away to continue without them"):
         RunStore(str(path))
     kept.unlink()
     RunStore(str(path)).close()
@@ -335,26 +339,26 @@ def test_what_was_stored_before_a_failure_stays(store, path):
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
     added = len(process.communicate(timeout=60)[0].splitlines()) - 1
 
-    stored = sorted(load_answers(store, experiment, 0).positions)
+    stored = sorted(load_outcomes(store, experiment, 0).positions)
     assert 0 < len(stored) <= added
     assert stored == list(range(len(stored)))
 
 
 def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
     """Long before the first of them has waited for too long: a model can be faster than any disk."""
-    monkeypatch.setattr("pytest_crucible.store.writer.BEHIND_S", 60.0)
+    monkeypatch.setattr("pytest_crucible.store.writer.MAX_WAIT_S", 60.0)
     _, arm = entered(store)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
         writer = store.writer()
         added = 0
-        while not writer.behind() and added < 4 * TOO_MANY:
+        while not writer.behind() and added < 4 * MAX_WAITING_ROWS:
             add(writer, arm, added)
             added += 1
         holder.execute("ROLLBACK")
     writer.close()
 
-    assert TOO_MANY // 2 <= added < 4 * TOO_MANY  # of two rows each
+    assert MAX_WAITING_ROWS // 2 <= added < 4 * MAX_WAITING_ROWS  # of two rows each
     assert not writer.behind()
 
 
@@ -364,7 +368,7 @@ def test_an_interval_is_all_that_waits(store, path):
     writer = store.writer()
     add(writer, arm, 0)
     deadline = time.monotonic() + 10
-    while not load_answers(store, experiment, 0).positions and time.monotonic() < deadline:
+    while not load_outcomes(store, experiment, 0).positions and time.monotonic() < deadline:
         time.sleep(0.05)
     waited = 10 - (deadline - time.monotonic())
     writer.close()

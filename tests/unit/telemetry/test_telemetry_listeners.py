@@ -16,7 +16,7 @@ def test_everybody_is_told():
     tell(EVENT)
 
     assert first == second == [EVENT]
-    assert tell.complaints() == []
+    assert tell.pop_failures() == []
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), SystemExit(2), pytest.fail.Exception("no")])
@@ -42,10 +42,10 @@ def test_it_is_complained_of_once():
     tell(EVENT)
     tell(EVENT)
 
-    assert tell.complaints() == [
-        "a plugin raised ValueError: two lines when it was told of request.stop: it is told nothing more"
+    assert tell.pop_failures() == [
+        "a plugin raised ValueError: two lines on the event request.stop: it receives no more events"
     ]
-    assert tell.complaints() == []
+    assert tell.pop_failures() == []
 
 
 def test_an_error_without_words_is_named():
@@ -55,11 +55,11 @@ def test_an_error_without_words_is_named():
     tell = Listeners({"a plugin": broken})
     tell(EVENT)
 
-    assert tell.complaints()[0].startswith("a plugin raised AssertionError when")
+    assert tell.pop_failures()[0].startswith("a plugin raised AssertionError on")
 
 
 def test_those_that_can_be_closed_are_and_may_fail_at_it():
-    class Closing:
+    class Closeable:
         closed = 0
 
         def __call__(self, event: Event) -> None:
@@ -69,12 +69,12 @@ def test_those_that_can_be_closed_are_and_may_fail_at_it():
             self.closed += 1
             raise ConnectionError("gone")
 
-    listener, seen = Closing(), []
+    listener, seen = Closeable(), []
     tell = Listeners({"a collector": listener, "a list": seen.append})
     tell.close()
 
     assert listener.closed == 1
-    assert tell.complaints() == ["a collector raised ConnectionError: gone when it was closed"]
+    assert tell.pop_failures() == ["a collector raised ConnectionError: gone when it was closed"]
 
 
 def test_ctrl_c_is_no_error_of_a_listener():
@@ -95,6 +95,6 @@ class Deaf:
 
 
 def test_what_nobody_wants_to_know_need_not_be_told():
-    assert not Listeners({"deaf": Deaf()}).hears("request.start")
-    assert Listeners({"deaf": Deaf()}).hears("request.stop")
-    assert Listeners({"deaf": Deaf(), "a plugin": [].append}).hears("request.start")
+    assert not Listeners({"deaf": Deaf()}).listens_to("request.start")
+    assert Listeners({"deaf": Deaf()}).listens_to("request.stop")
+    assert Listeners({"deaf": Deaf(), "a plugin": [].append}).listens_to("request.start")

@@ -16,8 +16,8 @@ from opentelemetry.trace import StatusCode, Tracer
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.metered import Metered
-from pytest_crucible.errors import Retryable
 from pytest_crucible.records import Emit, Event, Reply, Request
+from pytest_crucible.records.errors import Retryable
 from pytest_crucible.telemetry.instruments import Instruments
 from pytest_crucible.telemetry.spans import Spans
 

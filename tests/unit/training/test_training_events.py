@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_crucible.records import Event, Lineage, TrainingResult
-from pytest_crucible.training.events import checkpoint_told, steps_told
-from pytest_crucible.training.log import Log
-from pytest_crucible.training.trained import Trained
+from pytest_crucible.training.adapter_store import TrainedAdapter
+from pytest_crucible.training.events import emit_checkpoint, emit_steps
+from pytest_crucible.training.log import TrainingLog
 
 RESULT = TrainingResult(
     training_steps=2,
@@ -30,8 +30,8 @@ def lineage() -> Lineage:
 
 def test_each_step_is_told_and_watched():
     told, watched = [], []
-    watch = steps_told(lambda log: watched.append(len(log.losses)), told.append, "v2")
-    log = Log()
+    watch = emit_steps(lambda log: watched.append(len(log.losses)), told.append, "v2")
+    log = TrainingLog()
     for step in (1, 2):
         log.losses.append(2.0 / step)
         log.gradient_norms.append(3.0)
@@ -49,7 +49,7 @@ def test_each_step_is_told_and_watched():
 
 def test_an_adapter_that_was_trained_just_now_is_told():
     told: list[Event] = []
-    checkpoint_told(told.append, Trained(Path("adapters/v2"), lineage()), "v2", now=True)
+    emit_checkpoint(told.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=True)
 
     [one] = told
     assert (one.name, one.arm, one.seconds) == ("checkpoint", "v2", 1.5)
@@ -60,6 +60,6 @@ def test_an_adapter_that_was_trained_just_now_is_told():
 
 def test_one_that_another_process_has_trained_is_not():
     told: list[Event] = []
-    checkpoint_told(told.append, Trained(Path("adapters/v2"), lineage()), "v2", now=False)
+    emit_checkpoint(told.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=False)
 
     assert told == []

@@ -12,16 +12,16 @@ import pytest
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.embedded.adam import AdamParams
-from pytest_crucible.embedded.engine import Engine
-from pytest_crucible.embedded.lora import LoraSpec
-from pytest_crucible.errors import DatasetError, SpecError
+from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records import Lineage
-from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, obtain
-from pytest_crucible.training.embedded import EmbeddedBase, EmbeddedTrainer
-from pytest_crucible.training.locks import alone
-from pytest_crucible.training.reading import files_read
-from pytest_crucible.wire import from_plain, to_plain
+from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.serialize import from_plain, to_plain
+from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, train_or_load
+from pytest_crucible.training.local_trainer import EmbeddedBase, EmbeddedTrainer
+from pytest_crucible.training.locks import file_lock
+from pytest_crucible.training.tracked_reads import track_reads
 
 ROWS = [{"prompt": f"{number}?", "completion": "five"} for number in range(8)]
 SPEC = LoraSpec(rank=4, seed=3)
@@ -48,8 +48,8 @@ def made(engine: Engine, function, name: str = "v2", **settings) -> Recipe:
 
 
 def trained(recipe: Recipe, folder: Path, **tellers):
-    told = {"begin": lambda: None, "waiting": lambda: None, "watch": lambda log: None, **tellers}
-    return obtain(recipe, folder, git=None, **told)
+    told = {"begin": lambda: None, "wait": lambda: None, "watch": lambda log: None, **tellers}
+    return train_or_load(recipe, folder, git=None, **told)
 
 
 # -- the trainer --------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ),
         ({"name": "json"}, "has recipe 'json', which cannot be imported"),
         ({"name": 7}, "has recipe 7, which cannot be imported"),
-        ({"name": "json:__doc__"}, "has recipe 'json:__doc__', which is no plain function"),
+        ({"name": "json:__doc__"}, "has recipe 'json:__doc__', which is not a plain function"),
         ({"lora": {"rnak": 4}}, "has lora with 'rnak': it takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": 4}, "has lora with 4: it takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": {"rank": "4"}}, "has rank = '4': write rank and seed as whole numbers"),
@@ -414,7 +414,7 @@ def test_of_two_that_train_the_same_one_waits_and_takes_what_was_made(engine, tm
     slow.start()
     assert begun.wait(20)
     other = threading.Thread(
-        target=lambda: found.update(other=trained(made(engine, recipe), tmp_path, waiting=waited.set))
+        target=lambda: found.update(other=trained(made(engine, recipe), tmp_path, wait=waited.set))
     )
     other.start()
     assert waited.wait(20)
@@ -427,17 +427,17 @@ def test_of_two_that_train_the_same_one_waits_and_takes_what_was_made(engine, tm
 
 
 def test_a_lock_is_free_again_after_an_error(tmp_path):
-    with pytest.raises(RuntimeError), alone(tmp_path / "a.lock", lambda: None):
+    with pytest.raises(RuntimeError), file_lock(tmp_path / "a.lock", lambda: None):
         raise RuntimeError
 
-    with alone(tmp_path / "a.lock", lambda: pytest.fail("nobody holds it")):
+    with file_lock(tmp_path / "a.lock", lambda: pytest.fail("nobody holds it")):
         pass
 
 
 def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
     for name in ("data.txt", "program.py", "unread.txt"):
         (tmp_path / name).write_text("x")
-    with files_read() as found:
+    with track_reads() as found:
         (tmp_path / "data.txt").read_text()
         (tmp_path / "program.py").read_text()
         (tmp_path / "written.txt").write_text("y")

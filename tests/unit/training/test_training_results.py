@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records import TRAINING_NUMBERS
-from pytest_crucible.training.results import _smoothed, convergence_steps, result_of
+from pytest_crucible.training.results import _running_medians, convergence_steps, summarise_training
 
 LOSSES = st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=60)
 
@@ -25,26 +25,26 @@ def fall(steps: int, pace: float) -> list[float]:
     [([2.0], 2.0, 0.0), ([2.0, 1.0], 1.0, 0.5), ([4.0, *[3.0] * 17, 2.0, 0.0], 1.0, 0.75), ([-1.0, -2.0], -2.0, None)],
 )
 def test_losses_at_both_ends(losses, final, reduction):
-    result = result_of(losses, [1.0] * len(losses))
+    result = summarise_training(losses, [1.0] * len(losses))
 
     assert (result.final_loss, result.loss_reduction) == (final, reduction)
     assert (result.first_loss, result.training_steps) == (losses[0], len(losses))
 
 
 def test_gradients():
-    result = result_of([1.0, 1.0], [3.0, 0.5])
+    result = summarise_training([1.0, 1.0], [3.0, 0.5])
 
     assert (result.largest_gradient_norm, result.gradient_norms_finite) == (3.0, True)
-    assert not result_of([1.0], [1.0], finite=False).gradient_norms_finite
+    assert not summarise_training([1.0], [1.0], finite=False).gradient_norms_finite
 
 
 def test_a_norm_that_was_not_told_is_not_zero():
     """Some services tell none, and some may tell some: the largest of those is not the largest."""
     for norms in ([None, None], [3.0, None]):
-        result = result_of([2.0, 1.0], norms)
+        result = summarise_training([2.0, 1.0], norms)
 
         assert (result.largest_gradient_norm, result.gradient_norms_finite) == (None, None)
-    assert result_of([1.0], [None], finite=False).gradient_norms_finite is False
+    assert summarise_training([1.0], [None], finite=False).gradient_norms_finite is False
 
 
 def test_targets_name_them_as_they_are_stored():
@@ -112,13 +112,13 @@ def test_it_is_one_of_the_steps_and_never_one_of_the_last(losses):
 
     if step is not None:
         assert 1 <= step <= len(losses) - max(2, len(losses) // 5) + 1
-        assert result_of(losses, [0.0]).final_loss < losses[0]
+        assert summarise_training(losses, [0.0]).final_loss < losses[0]
 
 
 @given(LOSSES, st.integers(0, 6))
 def test_medians_are_those_of_the_steps_around_each(losses, width):
     half = width // 2
 
-    assert list(_smoothed(losses, width)) == [
+    assert list(_running_medians(losses, width)) == [
         statistics.median(losses[max(0, k - half) : k + min(k, half) + 1]) for k in range(len(losses))
     ]

@@ -13,8 +13,8 @@ from virtual_time import run
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.errors import BackendError, Retryable
 from pytest_crucible.records import Reply
+from pytest_crucible.records.errors import BackendError, Retryable
 
 REPLY = Reply(text="4", input_tokens=60, output_tokens=40)
 
@@ -57,7 +57,7 @@ def test_where_there_is_room_nobody_waits(limiter):
     turns = limiter()
 
     async def work() -> None:
-        leases = [turns.at_once("v2") for _ in range(1_000)]
+        leases = [turns.try_acquire("v2") for _ in range(1_000)]
         assert all(leases)
 
     within(work)
@@ -67,12 +67,12 @@ def test_where_there_is_none_the_next_has_to_wait(limiter):
     turns = limiter(concurrency=2)
 
     async def work() -> None:
-        first, second, third = (turns.at_once("v2") for _ in range(3))
+        first, second, third = (turns.try_acquire("v2") for _ in range(3))
         assert first
         assert second
         assert third is None
         first.release(REPLY)
-        assert turns.at_once("v2")
+        assert turns.try_acquire("v2")
 
     within(work)
 
@@ -81,13 +81,13 @@ def test_a_turn_comes_when_another_is_over(limiter):
     turns = limiter(concurrency=1)
 
     async def work() -> None:
-        held = turns.at_once("v2")
-        waiting = asyncio.create_task(turns.turn("v2"))
+        held = turns.try_acquire("v2")
+        waiting = asyncio.create_task(turns.acquire("v2"))
         await asyncio.sleep(1)
         assert not waiting.done()
         held.release(REPLY)
         lease = await waiting
-        assert turns.at_once("v2") is None
+        assert turns.try_acquire("v2") is None
         lease.release(REPLY)
 
     within(work)
@@ -97,7 +97,7 @@ def test_arms_take_turns_and_within_an_arm_the_first_comes_first(limiter):
     turns, order = limiter(concurrency=1), []
 
     async def ask(arm: str, number: int) -> None:
-        lease = await turns.turn(arm)
+        lease = await turns.acquire(arm)
         order.append(f"{arm}{number}")
         await asyncio.sleep(0.1)
         lease.release(REPLY)
@@ -115,15 +115,15 @@ def test_to_wait_no_longer_is_no_turn(limiter):
     turns = limiter(concurrency=1)
 
     async def work() -> None:
-        held = turns.at_once("v2")
-        impatient, patient = (asyncio.create_task(turns.turn("v2")) for _ in range(2))
+        held = turns.try_acquire("v2")
+        impatient, patient = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.sleep(0)
         held.release(REPLY)
         lease = await patient
         lease.release(REPLY)
-        assert turns.at_once("v2")
+        assert turns.try_acquire("v2")
 
     within(work)
 
@@ -132,13 +132,13 @@ def test_a_turn_that_comes_in_the_moment_of_a_cancellation_is_given_on(limiter):
     turns = limiter(concurrency=1)
 
     async def work() -> None:
-        held = turns.at_once("v2")
-        waiting = asyncio.create_task(turns.turn("v2"))
+        held = turns.try_acquire("v2")
+        waiting = asyncio.create_task(turns.acquire("v2"))
         await asyncio.sleep(0)
         held.release(REPLY)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        assert turns.at_once("v2")
+        assert turns.try_acquire("v2")
 
     within(work)
 
@@ -147,8 +147,8 @@ def test_who_was_cancelled_but_does_not_know_it_yet_is_passed_over(limiter):
     turns = limiter(concurrency=1)
 
     async def work() -> None:
-        held = turns.at_once("v2")
-        waiting, next_one = (asyncio.create_task(turns.turn("v2")) for _ in range(2))
+        held = turns.try_acquire("v2")
+        waiting, next_one = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
         await asyncio.sleep(0)
         waiting.cancel()
         held.release(REPLY)
@@ -162,11 +162,11 @@ def test_a_lease_is_given_back_once(limiter):
     turns = limiter(concurrency=1)
 
     async def work() -> None:
-        lease = turns.at_once("v2")
+        lease = turns.try_acquire("v2")
         lease.release(REPLY)
         lease.release(REPLY)
-        assert turns.at_once("v2")
-        assert turns.at_once("v2") is None
+        assert turns.try_acquire("v2")
+        assert turns.try_acquire("v2") is None
 
     within(work)
 
@@ -178,8 +178,8 @@ def test_room_comes_back_whatever_the_request_came_to(limiter, outcome):
     turns = limiter(concurrency=1)
 
     async def work() -> None:
-        turns.at_once("v2").release(outcome)
-        assert turns.at_once("v2")
+        turns.try_acquire("v2").release(outcome)
+        assert turns.try_acquire("v2")
 
     within(work)
 
@@ -188,13 +188,13 @@ def test_everybody_pauses_for_as_long_as_a_server_asks(limiter):
     turns, started = limiter(), []
 
     async def ask(arm: str) -> None:
-        lease = turns.at_once(arm) or await turns.turn(arm)
+        lease = turns.try_acquire(arm) or await turns.acquire(arm)
         started.append(asyncio.get_running_loop().time())
         lease.release(REPLY)
 
     async def work() -> None:
-        turns.at_once("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
-        assert turns.at_once("v1") is None
+        turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
+        assert turns.try_acquire("v1") is None
         await asyncio.gather(ask("v1"), ask("v2"))
 
     within(work)
@@ -206,9 +206,9 @@ def test_nobody_pauses_for_longer_than_a_run_takes(limiter, retry_after_s):
     turns = limiter()
 
     async def work() -> None:
-        turns.at_once("v2").release(Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s))
+        turns.try_acquire("v2").release(Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s))
         started = asyncio.get_running_loop().time()
-        await turns.turn("v1")
+        await turns.acquire("v1")
         assert asyncio.get_running_loop().time() - started < 30
 
     within(work)
@@ -219,7 +219,7 @@ def test_turns_of_a_rate_come_evenly(limiter):
 
     async def work() -> None:
         for _ in range(11):
-            lease = turns.at_once("v2") or await turns.turn("v2")
+            lease = turns.try_acquire("v2") or await turns.acquire("v2")
             started.append(asyncio.get_running_loop().time())
             lease.release(REPLY)
 
@@ -234,8 +234,8 @@ def test_all_adapters_of_a_server_share_its_limiter_and_the_strictest_limit_hold
     other = limiters.of("http://host/v1 another key", Limits())
 
     async def work() -> None:
-        assert [bool(first.at_once("v2")) for _ in range(3)] == [True, True, False]
-        assert other.at_once("v2")
+        assert [bool(first.try_acquire("v2")) for _ in range(3)] == [True, True, False]
+        assert other.try_acquire("v2")
 
     assert first is second
     within(work)
@@ -248,9 +248,9 @@ def test_there_is_room_for_a_hedge_where_nothing_holds_back(limiter):
     turns = limiter(ordinary=1)
 
     async def work() -> None:
-        assert turns.at_once("v2")
-        assert turns.at_once("v2") is None
-        assert turns.spare()
+        assert turns.try_acquire("v2")
+        assert turns.try_acquire("v2") is None
+        assert turns.try_spare()
 
     within(work)
 
@@ -259,12 +259,12 @@ def test_a_hedge_takes_no_ones_turn(limiter):
     turns = limiter(ordinary=1)
 
     async def work() -> None:
-        first = turns.at_once("v2")
-        spare = turns.spare()
+        first = turns.try_acquire("v2")
+        spare = turns.try_spare()
         first.release(REPLY)
-        assert turns.at_once("v2")
+        assert turns.try_acquire("v2")
         spare.release(REPLY)
-        assert turns.at_once("v2") is None
+        assert turns.try_acquire("v2") is None
 
     within(work)
 
@@ -273,9 +273,9 @@ def test_there_is_none_above_what_the_user_allows(limiter):
     turns = limiter(concurrency=2)
 
     async def work() -> None:
-        assert turns.at_once("v2")
-        assert turns.spare()
-        assert turns.spare() is None
+        assert turns.try_acquire("v2")
+        assert turns.try_spare()
+        assert turns.try_spare() is None
 
     within(work)
 
@@ -284,10 +284,10 @@ def test_there_is_none_while_others_wait(limiter):
     turns = limiter(ordinary=1)
 
     async def work() -> None:
-        held = turns.at_once("v2")
-        waiting = asyncio.create_task(turns.turn("v2"))
+        held = turns.try_acquire("v2")
+        waiting = asyncio.create_task(turns.acquire("v2"))
         await asyncio.sleep(0)
-        assert turns.spare() is None
+        assert turns.try_spare() is None
         held.release(REPLY)
         (await waiting).release(REPLY)
 
@@ -299,12 +299,12 @@ def test_there_is_none_while_the_limiter_backs_off_and_for_some_time_after(limit
     turns = limiter()
 
     async def work() -> None:
-        assert turns.spare()
-        turns.at_once("v2").release(Retryable("too much", kind="429", retry_after_s=retry_after_s))
-        assert turns.spare() is None
+        assert turns.try_spare()
+        turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=retry_after_s))
+        assert turns.try_spare() is None
         await asyncio.sleep(4)
-        assert turns.spare() is None
+        assert turns.try_spare() is None
         await asyncio.sleep(3)
-        assert turns.spare()
+        assert turns.try_spare()
 
     within(work)

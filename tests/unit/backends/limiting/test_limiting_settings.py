@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
 
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.limiting.headers import PERIODS_S, certain_rate
 from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.limiting.limits import Limits, limits_of
-from pytest_crucible.backends.limiting.told import PERIODS_S, told_rate
-from pytest_crucible.backends.sharing import Shared
-from pytest_crucible.backends.stack import stacked
-from pytest_crucible.errors import SpecError
+from pytest_crucible.backends.limiting.limits import Limits, read_limits
+from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import SpecError
 
 
 def test_a_limit_is_as_it_was_set_and_the_rest_is_not_limited():
-    assert limits_of(adapter()) == Limits()
-    assert limits_of(adapter(limit={"requests_per_second": 0.5})) == Limits(requests_per_second=0.5)
-    assert limits_of(adapter(limit={"concurrency": 8, "tokens_per_minute": 1000})) == Limits(
+    assert read_limits(adapter()) == Limits()
+    assert read_limits(adapter(limit={"requests_per_second": 0.5})) == Limits(requests_per_second=0.5)
+    assert read_limits(adapter(limit={"concurrency": 8, "tokens_per_minute": 1000})) == Limits(
         concurrency=8, tokens_per_minute=1000
     )
 
@@ -34,7 +34,7 @@ def test_a_limit_is_as_it_was_set_and_the_rest_is_not_limited():
     ("wrong", "sentence"),
     [
         (50, "has limit = 50: write limit = { requests_per_second = 50 }"),
-        ({"rps": 50}, "has a limit of 'rps', which there is not: it takes concurrency, requests_per_second, tokens_"),
+        ({"rps": 50}, "has an unknown limit 'rps'; expected concurrency, requests_per_second, tokens_"),
         ({"concurrency": 0}, "has a limit of concurrency = 0: write a whole number from 1"),
         ({"concurrency": 2.5}, "has a limit of concurrency = 2.5: write a whole number from 1"),
         ({"concurrency": True}, "has a limit of concurrency = True: write a whole number from 1"),
@@ -45,7 +45,7 @@ def test_a_limit_is_as_it_was_set_and_the_rest_is_not_limited():
 )
 def test_a_limit_that_cannot_be_meant_is_told_in_a_sentence(wrong, sentence):
     with pytest.raises(SpecError, match=f"^adapter 'v2' {re.escape(sentence)}"):
-        limits_of(adapter(limit=wrong))
+        read_limits(adapter(limit=wrong))
 
 
 # -- told by the server ---------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def test_a_limit_that_cannot_be_meant_is_told_in_a_sentence(wrong, sentence):
 
 @given(st.sampled_from(PERIODS_S), st.integers(100, 100_000), st.integers(3, 90))
 def test_what_agrees_on_a_period_is_believed(period, limit, used):
-    assert told_rate(limit, limit - used, used * period / limit) == limit / period
+    assert certain_rate(limit, limit - used, used * period / limit) == limit / period
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_what_agrees_on_a_period_is_believed(period, limit, used):
     ],
 )
 def test_what_does_not_agree_is_not(limit, remaining, reset_s):
-    assert told_rate(limit, remaining, reset_s) is None
+    assert certain_rate(limit, remaining, reset_s) is None
 
 
 class Telling(SimulatedServer):
     """Says with each answer that it takes 600 requests a minute, and that 4 of them were used."""
 
-    limits_seen = SimpleNamespace(
+    reported_limits = SimpleNamespace(
         limit_requests=600,
         remaining_requests=596,
         reset_requests_s=0.4,
@@ -88,7 +88,7 @@ class Telling(SimulatedServer):
 
 def test_a_limit_that_is_told_is_kept_before_anything_is_refused():
     server = Telling(latency_s=0.001, spread=0.0)
-    top = stacked(server, adapter(), Shared())
+    top = wrap_backend(server, adapter(), BackendContext())
 
     async def work() -> None:
         for number in range(100):
@@ -120,6 +120,6 @@ class Function:
 def test_servers_are_limited_and_functions_where_they_are_to_be(backend, asking, limited):
     limiters = Limiters()
 
-    stacked(backend, adapter(**asking), Shared(limiters=limiters))
+    wrap_backend(backend, adapter(**asking), BackendContext(limiters=limiters))
 
     assert bool(limiters._limiters) is limited

@@ -28,7 +28,7 @@ def name() -> str:
 
 @pytest.fixture
 def limiters(name, monkeypatch) -> Iterator[Limiters]:
-    monkeypatch.setattr("pytest_crucible.backends.limiting.shared_memory.REAPS_S", 0.0)
+    monkeypatch.setattr("pytest_crucible.backends.limiting.shared_state.RECLAIM_S", 0.0)
     limiters = Limiters(workers=Workers(name, COUNT))
     yield limiters
     limiters.close()
@@ -44,7 +44,7 @@ def took(limiter: Limiter) -> int:
     """How many turns there are at once."""
 
     async def take() -> int:
-        return sum(limiter.at_once("v2") is not None for _ in range(MOST + 1))
+        return sum(limiter.try_acquire("v2") is not None for _ in range(MOST + 1))
 
     return asyncio.run(take())
 
@@ -62,7 +62,7 @@ def test_processes_share_what_is_allowed(name, limiter):
 
 def test_what_one_gives_back_another_gets_that_waits(name, limiter):
     async def wait(other: LimiterProcess) -> None:
-        waiting = asyncio.create_task(limiter.turn("v2"))
+        waiting = asyncio.create_task(limiter.acquire("v2"))
         await asyncio.sleep(0.02)
         assert not waiting.done()
         other.do("give")
@@ -78,7 +78,7 @@ def test_what_one_gives_back_another_gets_that_waits(name, limiter):
 def test_a_process_that_dies_holds_nothing(name, limiter):
     async def wait() -> None:
         async with asyncio.timeout(5):
-            (await limiter.turn("v2")).release(REPLY)
+            (await limiter.acquire("v2")).release(REPLY)
 
     with LimiterProcess.start(name, MOST) as other:
         assert [other.do("take") for _ in range(MOST)] == ["True"] * MOST
@@ -105,7 +105,7 @@ def test_one_that_comes_later_takes_its_place(name, limiter):
 def test_a_pause_that_one_was_told_is_kept_by_all(name, limiter):
     async def wait() -> float:
         started = asyncio.get_running_loop().time()
-        (await limiter.turn("v2")).release(REPLY)
+        (await limiter.acquire("v2")).release(REPLY)
         return asyncio.get_running_loop().time() - started
 
     with LimiterProcess.start(name, MOST) as other:
@@ -130,16 +130,16 @@ def test_none_gets_all_while_another_waits(name, limiters):
     limiter = limiters.of(SERVER, Limits(concurrency=4))
 
     async def work(other: LimiterProcess) -> None:
-        mine = [limiter.at_once("v2") for _ in range(4)]
+        mine = [limiter.try_acquire("v2") for _ in range(4)]
         other.do("wait")
         mine.pop().release(REPLY)
-        assert limiter.at_once("v2") is None
+        assert limiter.try_acquire("v2") is None
         while other.do("count") == "0":
             await asyncio.sleep(0.005)
         other.do("wait")
         for lease in mine:
             lease.release(REPLY)
-        assert limiter.at_once("v2")
+        assert limiter.try_acquire("v2")
 
     with LimiterProcess.start(name, 4) as other:
         asyncio.run(work(other))
@@ -148,7 +148,7 @@ def test_none_gets_all_while_another_waits(name, limiters):
 @pytest.mark.parametrize("missing", ["no fcntl", "no file"])
 def test_where_nothing_can_be_shared_each_process_takes_its_part(missing, monkeypatch, name, tmp_path):
     if missing == "no fcntl":
-        monkeypatch.setitem(sys.modules, "pytest_crucible.backends.limiting.shared_memory", None)
+        monkeypatch.setitem(sys.modules, "pytest_crucible.backends.limiting.shared_state", None)
     else:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     limiters = Limiters(ordinary=100, workers=Workers(name, 2))

@@ -1,0 +1,105 @@
+"""The embedded model on one core: tokens a second, a training step, and the memory of a process that does both.
+
+Weights are random, of the shape of the packaged base: what they say costs nothing. CPU time is taken, which other programs
+disturb less than the clock on the wall; everything runs in one thread, so on a quiet machine they are equal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from benchmarks.figures import Figure, show
+from benchmarks.suite import ROOT
+
+PROMPT, NEW, ROWS, REPEATS = 125, 60, 32, 9
+TRAINED = (8, 275)
+"""Samples of a training step, and tokens of each."""
+LIMITS = {"batch": 1e6 / 3500, "alone": 1e6 / 1200, "step": 320.0, "resident": 350.0}
+
+
+def figures() -> list[Figure]:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks.embedded", "measure"]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(run.stdout)
+    asked = f"{PROMPT} + {NEW} tokens"
+    sampling = {"batch": f"{ROWS} prompts at once", "alone": "one prompt", "shared": f"one prompt, {ROWS} samples"}
+    figures = []
+    for name, of in sampling.items():
+        cost, limit = found[name], LIMITS.get(name)
+        figures.append(Figure(name=f"local model, {of}, {asked}", measured=cost, unit="us/token", limit=limit))
+        figures.append(Figure(name="- that is", measured=1e6 / cost, unit="tokens/s", digits=0))
+    step = f"local model, LoRA step of {TRAINED[0]} x {TRAINED[1]} tokens, rank 8"
+    return [
+        *figures,
+        Figure(name=step, measured=found["step"], unit="ms", limit=LIMITS["step"]),
+        Figure(name="local model, base training step of 8 x 384 tokens", measured=found["base"], unit="ms"),
+        Figure(name="local model, resident at most", measured=found["resident"], unit="MB", limit=LIMITS["resident"]),
+    ]
+
+
+def measure() -> dict[str, float]:
+    """Microseconds a token, milliseconds a step, megabytes."""
+    import numpy as np
+
+    from pytest_crucible.local_model.adam import AdamParams
+    from pytest_crucible.local_model.batches import Batch, Datum
+    from pytest_crucible.local_model.config import Shape, initial_weights
+    from pytest_crucible.local_model.engine import Engine
+    from pytest_crucible.local_model.lora import LoraSpec
+    from pytest_crucible.local_model.model import loss_and_gradients
+    from pytest_crucible.local_model.sampling import SamplingParams
+    from pytest_crucible.local_model.tokens import Tokenizer
+
+    shape = Shape(vocabulary=1024, width=128, layers=4, heads=4, mlp=512, context=512)
+    tokenizer = Tokenizer(tuple((first, second) for first in range(3) for second in range(256))[: 1024 - 258])
+    engine, random = Engine(tokenizer, shape, initial_weights(shape, 0), "0" * 64), np.random.default_rng(0)
+    sampler, trainer = engine.sampler(), engine.trainer(LoraSpec(rank=8))
+    prompts = random.integers(0, 1022, (ROWS, PROMPT)).tolist()
+    params = SamplingParams(max_tokens=NEW, seed=0, stop=())
+    shared = SamplingParams(max_tokens=NEW, seed=0, stop=(), num_samples=ROWS)
+    counted = (np.arange(TRAINED[1]) >= TRAINED[1] // 2).astype(np.float32)
+    data = [
+        Datum(row[:-1].tolist(), {"target_tokens": row[1:], "weights": counted})
+        for row in random.integers(0, 1024, (TRAINED[0], TRAINED[1] + 1))
+    ]
+
+    def step() -> None:
+        trainer.forward_backward(data, "cross_entropy")
+        trainer.optim_step(AdamParams())
+
+    found = {
+        "batch": _cpu_s(lambda: sampler.sample(prompts, params)) * 1e6 / ROWS / NEW,
+        "alone": _cpu_s(lambda: sampler.sample(prompts[:1], params)) * 1e6 / NEW,
+        "shared": _cpu_s(lambda: sampler.sample(prompts[:1], shared)) * 1e6 / ROWS / NEW,
+        "step": _cpu_s(step) * 1e3,
+        "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    tokens = random.integers(0, 1024, (2, 8, 384))
+    batch = Batch(tokens[0], tokens[1], np.ones((8, 384)))
+    return found | {"base": _cpu_s(lambda: loss_and_gradients(engine.weights, shape, batch)) * 1e3}
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    """Median CPU seconds, after a first time that does not count."""
+    work()
+    taken = []
+    for _ in range(REPEATS):
+        started = time.process_time()
+        work()
+        taken.append(time.process_time() - started)
+    return statistics.median(taken)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["measure"]:
+        print(json.dumps(measure()))
+    else:
+        raise SystemExit(show(figures()))

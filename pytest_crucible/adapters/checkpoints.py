@@ -1,0 +1,93 @@
+"""Checkpoints of local adapters: the path of a file or directory, or a name, as in `local:NAME` and `checkpoint = "NAME"`.
+
+A name is looked up in this order: another local adapter in the configuration, whose settings are used; a trained adapter in
+`.crucible/adapters`, by its directory or by the adapter's name (then the newest); sampler weights that were saved on the local
+Tinker server (the newest).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.local_model.server.archive import SAMPLER, Archive
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.training import trained_adapters
+
+TINKER = Path(".crucible") / "tinker"
+"""Where the local Tinker server keeps checkpoints, below pytest's root directory."""
+
+
+def resolve_checkpoint(
+    adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
+) -> Adapter:
+    """Return the adapter with the path of its checkpoint. `typed_in` is the folder of a command line that named it.
+
+    Raises SpecError with the nearest names for a checkpoint that is neither a path nor a name.
+    """
+    checkpoint = adapter.options.get("checkpoint")
+    if not isinstance(checkpoint, str):
+        return adapter  # opening it reports what is wrong
+    path = (typed_in or context.root) / Path(checkpoint).expanduser()
+    if path.exists():
+        # A configured path stays as it is written, because the reply cache recognises an adapter by its settings.
+        return adapter if typed_in is None else _at(adapter, path)
+    # Its own name as a checkpoint is not the adapter itself, but weights of that name.
+    other = configured.get(checkpoint)
+    if other is not None and other.backend == adapter.backend and other.options.get("checkpoint") != checkpoint:
+        return replace(other, name=adapter.name, parameters={**other.parameters, **adapter.parameters})
+    named = _saved_checkpoints(context.adapters_folder, context.root / TINKER)
+    if checkpoint in named:
+        return _at(adapter, named[checkpoint])
+    # With a separator, a dot or a tilde it was meant as a path: suggesting names would mislead.
+    if any(mark in checkpoint for mark in "/\\.~"):
+        raise SpecError(f"adapter {adapter.name!r} cannot be opened: {path} does not exist")
+    others = [name for name, candidate in configured.items() if candidate.backend == adapter.backend]
+    raise SpecError(
+        f"adapter {adapter.name!r} cannot be opened: file {checkpoint!r} does not exist, "
+        f"and {_suggest(checkpoint, {*others, *named})}"
+    )
+
+
+def _at(adapter: Adapter, path: Path) -> Adapter:
+    return replace(adapter, options={**adapter.options, "checkpoint": str(path)})
+
+
+def _saved_checkpoints(adapters: Path, tinker: Path) -> dict[str, Path]:
+    """Return the checkpoints that have a name here. Trained adapters precede saved weights, newer ones older ones."""
+    paths: dict[str, Path] = {}
+    for name, path in (*_find_trained(adapters), *_find_saved(tinker)):
+        paths.setdefault(name, path)
+    return paths
+
+
+def _find_trained(folder: Path) -> Iterator[tuple[str, Path]]:
+    # Adapters without a hash have their weights on a service.
+    trained = [adapter for adapter in trained_adapters(folder) if adapter.lineage.adapter_sha256]
+    yield from ((adapter.path.name, adapter.path) for adapter in trained)
+    # A training that stopped is found by its directory alone, never by mistake under the adapter's name.
+    named = (
+        (adapter.lineage.adapter.removeprefix("local:"), adapter) for adapter in trained if not adapter.lineage.stopped
+    )
+    yield from ((name, adapter.path) for name, adapter in named if name)
+
+
+def _find_saved(directory: Path) -> Iterator[tuple[str, Path]]:
+    if (directory / "checkpoints").is_dir():
+        saved = Archive(directory).all()
+        yield from (
+            (checkpoint.path.name, checkpoint.directory) for checkpoint in saved if checkpoint.path.kind == SAMPLER
+        )
+
+
+def _suggest(checkpoint: str, names: Iterable[str]) -> str:
+    candidates = sorted(names)
+    if not candidates:
+        return "no checkpoint has been trained or saved here"
+    near = difflib.get_close_matches(checkpoint, candidates, n=3, cutoff=0.5)  # 0.5 still suggests v2 for v3
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(candidates[:10])}"
+    return f"no checkpoint has that name: {hint}"

@@ -1,0 +1,130 @@
+"""The adapters of a project: the table `[adapters]` of crucible.toml, or `[tool.crucible.adapters]` of pyproject.toml.
+`uri = "..."` stands for a backend and where its model is; an adapter with nothing else may be written `v2 = "..."`.
+
+[adapters.v2]
+backend = "recorded"
+path = "answers/v2.jsonl"
+parameters = { temperature = 0.0 }
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.adapters.kinds import kind_of_members, kind_of_uri, uri_schemes
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
+
+ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price")
+"""Settings of every adapter: they change how requests are sent, and never the replies."""
+_URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
+
+
+def read_adapters(root: Path) -> dict[str, Adapter]:
+    """Return all configured adapters by name. `root` is the directory of pytest's configuration. Raises SpecError."""
+    return {
+        name: _adapter(name, table, source)
+        for source, tables in _tables(root, "adapters")
+        for name, table in tables.items()
+    }
+
+
+def read_prices(root: Path) -> Any:
+    """Return the table `[prices]` beside the adapters, unchecked; None without one. Raises SpecError."""
+    own, project = root / "crucible.toml", root / "pyproject.toml"
+    if own.is_file():
+        return _toml(own).get("prices")
+    if project.is_file():
+        return _table(_toml(project).get("tool", {}), "crucible", project).get("prices")
+    return None
+
+
+def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
+    """Return the adapter of that name, or the one that a URI such as `recorded:answers/v2.jsonl` names.
+
+    Raises SpecError with the nearest names for an unknown name, and for a server without a model.
+    """
+    # A configured name comes first, although it may look like a URI.
+    if name in adapters:
+        return adapters[name]
+    uri = _URI.fullmatch(name)
+    kind = kind_of_uri(uri["scheme"]) if uri else None
+    if kind is not None:
+        return Adapter(name=name, backend=kind.name, options=kind.read_uri(name, name))
+    raise SpecError(f"adapter {name!r} is not configured: {_suggest(name, adapters)}")
+
+
+def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
+    if not adapters:
+        return "add a table [adapters.NAME] to crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
+    near = difflib.get_close_matches(name, adapters, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known adapters are {', '.join(sorted(adapters))}"
+
+
+def read_table(root: Path, name: str) -> Mapping[str, Any]:
+    """Return the table `[NAME]` of crucible.toml, or `[tool.crucible.NAME]` of pyproject.toml; empty without one."""
+    return next((table for _, table in _tables(root, name)), {})
+
+
+def _tables(root: Path, name: str) -> Iterable[tuple[Path, Mapping[str, Any]]]:
+    """Yield the table of crucible.toml, else of pyproject.toml. They are not merged: that would hide which one counts."""
+    own, project = root / "crucible.toml", root / "pyproject.toml"
+    if own.is_file():
+        yield own, _table(_toml(own), name, own)
+    elif project.is_file():
+        crucible = _table(_toml(project).get("tool", {}), "crucible", project)
+        yield project, _table(crucible, name, project)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path} cannot be read: {error}") from error
+
+
+def _table(inside: Mapping[str, Any], name: str, source: Path) -> Mapping[str, Any]:
+    value = inside.get(name, {})
+    if not isinstance(value, dict):
+        expected = "one table an adapter, as in [adapters.v2]" if name == "adapters" else f"a table, as in [{name}]"
+        raise SpecError(f"{source} has {name} = {value!r}: write {expected}")
+    return value
+
+
+def _adapter(name: str, table: Any, source: Path) -> Adapter:
+    options = {"uri": table} if isinstance(table, str) else dict(table) if isinstance(table, dict) else {}
+    if "uri" in options:
+        options = _with_uri(name, options, source)
+    backend, parameters = options.pop("backend", None), options.pop("parameters", {})
+    group = kind_of_members(options)
+    if group is not None and backend is not None:
+        raise SpecError(
+            f"adapter {name!r} in {source} has backend = {backend!r} and {group.name} = [...]: write one of them"
+        )
+    backend = backend if group is None else group.name
+    if not isinstance(backend, str) or not isinstance(parameters, dict):
+        raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
+    # What is left are the options of the adapter's kind, which its own module checks.
+    asking = {word: options.pop(word) for word in ASKING if word in options}
+    return Adapter(name=name, backend=backend, options=options, parameters=parameters, asking=asking)
+
+
+def _with_uri(name: str, options: dict[str, Any], source: Path) -> dict[str, Any]:
+    """Return the options with those that the URI stands for in its place."""
+    uri = options.pop("uri")
+    # A scheme has to match exactly here: a misspelt one in a file is an error before any server is called.
+    scheme = uri.partition(":")[0] if isinstance(uri, str) and _URI.fullmatch(uri) else ""
+    kinds = uri_schemes()
+    if scheme not in kinds or "backend" in options:
+        raise SpecError(
+            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{scheme_name}:...' for scheme_name in kinds)}, "
+            "and no backend beside it"
+        )
+    kind = kinds[scheme]
+    return {**options, "backend": kind.name, **kind.read_uri(uri, name)}

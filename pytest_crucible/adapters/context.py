@@ -1,0 +1,71 @@
+"""The session as adapters see it when they are opened and trained, without pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records.settings import DEFAULT_STORE, Settings
+
+if TYPE_CHECKING:
+    from pytest_crucible.backends.tinker.services import TinkerServices
+    from pytest_crucible.training import Recipe, TrainingLog
+
+
+class TrainingDisplay(Protocol):
+    """Shows one training while it runs."""
+
+    def announce(self) -> None:
+        """Show what would be trained, where nothing is run."""
+
+    def begin(self) -> None: ...
+
+    def wait(self) -> None:
+        """Show that another process trains the adapter."""
+
+    def show_step(self, log: TrainingLog) -> None: ...
+
+    def finish(self, lineage: Lineage, place: str, *, is_new: bool) -> None:
+        """Show the result. `is_new` is False for an adapter that another process has trained meanwhile."""
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterContext:
+    """The session as the kinds of adapter see it."""
+
+    root: Path
+    """Directory of pytest's configuration: paths in the configuration are relative to it."""
+    invocation_folder: Path
+    """Directory where pytest was started: paths on the command line are relative to it."""
+    settings: Settings
+    shared: BackendContext
+    """Cache, limits, budget and events, shared by all backends of the session."""
+    open_user_backend: Callable[[Adapter], Backend | None]
+    """The hook `pytest_crucible_backend`: None for adapters that no conftest.py and no plugin opens."""
+    tinker: Callable[[], TinkerServices]
+    """Returns the session's Tinker services, which start when first used."""
+    display: Callable[[Recipe], TrainingDisplay]
+    """Returns the display for a training of this recipe."""
+    run: str | None = None
+    """The run that this process shares with other workers; None where it runs alone."""
+    only_collects: bool = False
+    """True under --collect-only: nothing is trained."""
+
+    @property
+    def adapters_folder(self) -> Path:
+        """Trained adapters are kept beside the run store, or in `.crucible` where the store is a database server."""
+        # A database URL has no folder that adapters could lie beside.
+        store = DEFAULT_STORE if "://" in self.settings.store else self.settings.store
+        return (self.root / store).parent / "adapters"
+
+    @property
+    def is_replay(self) -> bool:
+        """True where no model is called: the files that an adapter is made of need not be here."""
+        return self.shared.cache is not None and self.shared.cache.only

@@ -1,0 +1,160 @@
+"""The kinds of adapter: one row each, with all that differs between them.
+
+A row names functions as "module:function", so that the table imports none of them. A further kind is one module and one row.
+Users add kinds of their own by the hook `pytest_crucible_backend`, which is called first and may replace a built-in kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.adapters.origin import Origin
+from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_whole
+from pytest_crucible.records import Adapter
+
+if TYPE_CHECKING:
+    from pytest_crucible.adapters.context import AdapterContext
+    from pytest_crucible.adapters.opened_arm import OpenedArm
+    from pytest_crucible.backends import Backend
+    from pytest_crucible.training.base import Base
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterKind:
+    """One kind of adapter. All functions but `members` take the adapter and an AdapterContext, and may raise SpecError."""
+
+    name: str
+    """`backend` in the configuration."""
+    open: str = ""
+    """Returns the backend. For a kind with `members` it takes the opened members as a third argument."""
+    uri: UriForm | None = None
+    """How a URI names an adapter of this kind; None where none does."""
+    locate: str = ""
+    """Returns the adapter with paths resolved; takes the configured adapters and the folder that paths are relative to."""
+    origin: str = ""
+    """Returns the Origin: what decides the replies besides the settings."""
+    base: str = ""
+    """Returns the base model that recipes train adapters of; empty where recipes cannot make this kind."""
+    members: str = ""
+    """Takes the adapter alone and returns the names of the adapters that it consists of."""
+    is_seeded: bool = False
+    """The session's seed is one of the parameters."""
+    is_offline: bool = False
+    """Opening costs nothing and sends nothing, so replies are never cached."""
+    is_free: bool = False
+    """Computed on this machine: tokens cost nothing."""
+
+    def open_backend(self, adapter: Adapter, context: AdapterContext) -> Backend | None:
+        """Return the backend; None for a kind that nothing opens."""
+        # The hook comes first, so that a conftest.py can replace a built-in kind, in a test for instance.
+        backend: Backend | None = context.open_user_backend(adapter)
+        return backend if backend is not None or not self.open else _load(self.open)(adapter, context)
+
+    def open_group(self, adapter: Adapter, context: AdapterContext, members: tuple[OpenedArm, ...]) -> Backend:
+        """Return the backend of an adapter that consists of others."""
+        backend: Backend = _load(self.open)(adapter, context, members)
+        return backend
+
+    def locate_files(
+        self, adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
+    ) -> Adapter:
+        """Return the adapter with its paths resolved. `typed_in` is the folder of a command line that named it."""
+        located: Adapter = _load(self.locate)(adapter, context, configured, typed_in) if self.locate else adapter
+        return located
+
+    def find_origin(self, adapter: Adapter, context: AdapterContext) -> Origin:
+        """Return what decides the adapter's replies besides its settings. No service is called."""
+        origin: Origin = _load(self.origin)(adapter, context) if self.origin else Origin()
+        return origin
+
+    def open_base(self, adapter: Adapter, context: AdapterContext) -> Base:
+        """Return the base model that a recipe trains."""
+        base: Base = _load(self.base)(adapter, context)
+        return base
+
+    def read_members(self, adapter: Adapter) -> tuple[str, ...]:
+        """Return the names of the adapters that this one consists of."""
+        names: tuple[str, ...] = _load(self.members)(adapter)
+        return names
+
+    def read_uri(self, uri: str, adapter: str) -> Mapping[str, Any]:
+        """Return the options that a URI stands for."""
+        return self.uri.read(uri, adapter) if self.uri else {}
+
+    def has_recipe(self, adapter: Adapter) -> bool:
+        """Return whether a recipe makes this adapter."""
+        return bool(self.base) and "recipe" in adapter.options
+
+
+KINDS = (
+    AdapterKind(
+        name="recorded",
+        open="pytest_crucible.adapters.recorded:open_recorded",
+        uri=UriForm(("recorded",), read_rest("path")),
+        locate="pytest_crucible.adapters.recorded:locate_answers",
+        is_offline=True,
+    ),
+    AdapterKind(
+        name="local",
+        open="pytest_crucible.adapters.local:open_local",
+        uri=UriForm(("local",), read_rest("checkpoint")),
+        locate="pytest_crucible.adapters.checkpoints:resolve_checkpoint",
+        origin="pytest_crucible.adapters.local:find_origin",
+        base="pytest_crucible.adapters.local:open_base",
+        is_seeded=True,
+        is_free=True,
+    ),
+    AdapterKind(
+        name="tinker",
+        open="pytest_crucible.adapters.tinker:open_tinker",
+        uri=UriForm(("tinker",), read_whole("model_path")),
+        origin="pytest_crucible.adapters.tinker_base:find_origin",
+        base="pytest_crucible.adapters.tinker_base:open_base",
+        is_seeded=True,
+    ),
+    AdapterKind(
+        name="openai",
+        open="pytest_crucible.adapters.openai:open_server",
+        uri=UriForm(("openai+http", "openai+https"), read_server),
+    ),
+    AdapterKind(name="scripted", open="pytest_crucible.adapters.scripted:open_scripted", is_offline=True),
+    AdapterKind(
+        name="ensemble",
+        open="pytest_crucible.adapters.ensemble:open_ensemble",
+        members="pytest_crucible.adapters.ensemble:read_members",
+    ),
+)
+BUILT_IN = tuple(sorted(kind.name for kind in KINDS if not kind.members))
+"""What `backend` may name; kinds with members are written by their members instead."""
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def kind_of(adapter: Adapter) -> AdapterKind:
+    """Return the adapter's kind; for a backend that only a user's hook can open, a kind with no abilities."""
+    # Without a row nothing is known of it: no URI, no seed, no recipe, and its replies are cached as any model's.
+    return _BY_NAME.get(adapter.backend) or AdapterKind(name=adapter.backend)
+
+
+def kind_of_uri(scheme: str) -> AdapterKind | None:
+    """Return the kind whose URIs have this scheme; None for other schemes."""
+    return next((kind for kind in KINDS if kind.uri and kind.uri.matches(scheme)), None)
+
+
+def kind_of_members(options: Mapping[str, Any]) -> AdapterKind | None:
+    """Return the kind of an adapter that lists its members, under the kind's name."""
+    return next((kind for kind in KINDS if kind.members and kind.name in options), None)
+
+
+def uri_schemes() -> dict[str, AdapterKind]:
+    """Return every scheme that the configuration may use, and its kind."""
+    return {scheme: kind for kind in KINDS if kind.uri for scheme in kind.uri.schemes}
+
+
+def _load(reference: str) -> Callable[..., Any]:
+    module, _, function = reference.partition(":")
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return loaded

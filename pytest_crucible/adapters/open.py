@@ -1,0 +1,63 @@
+"""The arms of a session: the candidate and the baselines that it is compared with, each with its backend."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.untrained import explain_untrained, untrained_recipes
+from pytest_crucible.plan.arms import check_arms
+from pytest_crucible.records import Arm, Role
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.settings import Settings
+
+NAMELESS = "candidate"
+"""The arm of a session without an adapter: tests that call a model of their own need none."""
+
+
+def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
+    """Open the candidate, then the baselines; some may have to be trained yet.
+
+    Raises SpecError, which names every adapter that is unknown or missing, and for an arm that would be compared with itself.
+    """
+    if settings.adapter is None:
+        if settings.compare:
+            raise SpecError(
+                f"--compare={settings.compare[0]} compares with nothing: name the candidate with --crucible-adapter=NAME"
+            )
+        return (OpenedArm(Arm(name=NAMELESS, role="candidate", adapter="", identity=""), None),)
+    roles: list[tuple[str, Role]] = [(settings.adapter, "candidate")]
+    roles += [(name, "baseline") for name in settings.compare]
+    opened, problems = _open_all(opener, roles)
+    missing = untrained_recipes(opened)
+    # A missing training is one problem among the others; with --crucible-train it is run after all checks.
+    if missing and not settings.train:
+        problems.append(explain_untrained(missing))
+    if problems:
+        # Two arms may have one problem, such as an unknown member of two ensembles.
+        raise SpecError("\n".join(dict.fromkeys(problems)))
+    check_arms([arm.arm for arm in opened])
+    return tuple(opened)
+
+
+def _open_all(opener: Opener, roles: Sequence[tuple[str, Role]]) -> tuple[list[OpenedArm], list[str]]:
+    """Collect the problems of all arms, so that a user can mend them together."""
+    opened, problems = [], []
+    for name, role in roles:
+        try:
+            opened.append(opener.open(name, role))
+        except SpecError as error:
+            problems.append(str(error))
+    return opened, problems
+
+
+def train_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str]) -> tuple[OpenedArm, ...]:
+    """Train the named arms that have yet to be trained; under --collect-only, show that they would be.
+
+    Raises SpecError when a training fails, or when it makes the same adapter as another arm's.
+    """
+    opener.train(untrained_recipes([arm for arm in opened if arm.arm.name in names]))
+    trained = tuple(opener.open(arm.arm.name, arm.arm.role) if untrained_recipes([arm]) else arm for arm in opened)
+    check_arms([arm.arm for arm in trained])
+    return trained

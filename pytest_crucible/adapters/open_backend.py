@@ -1,0 +1,67 @@
+"""Opens the backend of an adapter, replays it from the cache, or puts off opening until its recipe has been run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.kinds import BUILT_IN, kind_of
+from pytest_crucible.adapters.replay import remember_adapter, replay_backend
+from pytest_crucible.adapters.untrained import Untrained
+from pytest_crucible.backends import Backend
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
+
+if TYPE_CHECKING:
+    from pytest_crucible.training import TrainedAdapter
+
+
+def prepare_adapter(
+    adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
+) -> Adapter:
+    """Return the adapter with its paths resolved and the session's seed among its parameters. Raises SpecError."""
+    kind = kind_of(adapter)
+    # A replay needs no checkpoint: the adapter is recognised by its settings.
+    with contextlib.suppress(SpecError) if context.is_replay else contextlib.nullcontext():
+        adapter = kind.locate_files(adapter, context, configured, typed_in)
+    # A seed in the adapter's own table wins.
+    if kind.is_seeded:
+        adapter = replace(adapter, parameters={"seed": context.settings.seed, **adapter.parameters})
+    return adapter
+
+
+def open_backend(adapter: Adapter, context: AdapterContext, trained: TrainedAdapter | None) -> Backend:
+    """Return the adapter's backend, without wrappers. `trained` is what its recipe has made in this session.
+
+    Raises SpecError for settings that cannot be opened, and for a backend that nothing provides.
+    """
+    open_now = partial(_open_or_defer, context=context, trained=trained)
+    backend = replay_backend(adapter, context, open_now) if context.is_replay else open_now(adapter)
+    if backend is None:
+        raise SpecError(
+            f"adapter {adapter.name!r} has backend {adapter.backend!r}, which nothing provides: "
+            f"built in are {', '.join(BUILT_IN)}"
+        )
+    if not (context.is_replay or isinstance(backend, Untrained)):
+        remember_adapter(adapter, backend, context)
+    return backend
+
+
+def _open_or_defer(adapter: Adapter, context: AdapterContext, trained: TrainedAdapter | None) -> Backend | None:
+    """Open the adapter, or return a placeholder where its recipe has not been run yet."""
+    kind = kind_of(adapter)
+    if kind.has_recipe(adapter):
+        # The import loads numpy and the local model, which sessions without recipes do not need.
+        from pytest_crucible.adapters import recipes
+
+        recipe = recipes.read_recipe(adapter, context)
+        trained = trained or recipes.find_trained_adapter(recipe, context)
+        if trained is None:
+            return Untrained(recipe)
+        adapter = recipes.with_checkpoint(adapter, trained)
+    return kind.open_backend(adapter, context)

@@ -1,0 +1,49 @@
+"""An arm of a session, with the backend that answers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pytest_crucible.backends import Backend
+from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
+
+
+@dataclass(frozen=True)
+class OpenedArm:
+    """An arm and its backend, which is None for stored answers and for tests that call a model of their own."""
+
+    arm: Arm
+    backend: Backend | None
+    members: tuple[OpenedArm, ...] = ()
+    """The adapters that answer together, where the arm is an ensemble."""
+
+
+def collect_backends(opened: Iterable[OpenedArm]) -> tuple[Backend, ...]:
+    """Return the backends of all arms and of their members, each once."""
+    backends: dict[int, Backend] = {}
+    for arm in opened:
+        backends |= {id(backend): backend for backend in collect_backends(arm.members)}
+        if arm.backend is not None:
+            backends[id(arm.backend)] = arm.backend
+    return tuple(backends.values())
+
+
+def collect_names(opened: Iterable[OpenedArm]) -> list[str]:
+    """Return the names of all arms and of their members."""
+    return [name for arm in opened for name in (arm.arm.name, *collect_names(arm.members))]
+
+
+def describe_arm(adapter: Adapter, role: Role, backend: Backend, members: tuple[str, ...] = ()) -> Arm:
+    """Return the record of an arm that this backend answers for."""
+    training = getattr(backend, "training", None)
+    return Arm(
+        name=adapter.name,
+        role=role,
+        adapter=f"{adapter.backend}:{adapter.name}",
+        identity=backend.identity,
+        parameters=adapter.parameters,
+        simulated=backend.simulated,
+        training=training if isinstance(training, TrainingResult) else None,
+        members=members,
+    )

@@ -1,0 +1,101 @@
+"""Opens arms by the names of their adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.kinds import kind_of
+from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
+from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
+from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
+from pytest_crucible.adapters.untrained import Untrained, untrained_recipes
+from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.records import Adapter, Role
+from pytest_crucible.records.errors import SpecError
+
+if TYPE_CHECKING:
+    from pytest_crucible.training import Recipe, TrainedAdapter
+
+
+class Opener:
+    """Opens arms from the configuration beside pytest's own, each configured adapter once."""
+
+    def __init__(self, context: AdapterContext) -> None:
+        """Raises SpecError for a configuration that cannot be read."""
+        self._context = context
+        self._configured = read_adapters(context.root)
+        self._opened: dict[str, OpenedArm] = {}
+        self._trained: dict[str, TrainedAdapter] = {}
+        """Adapters that this session has trained."""
+
+    def open(self, name: str, role: Role) -> OpenedArm:
+        """Return the arm of a configured adapter, of a URI, or of a stored run. Raises SpecError."""
+        if is_stored(name):
+            return stored_arm(name, role)
+        adapter = find_adapter(name, self._configured)
+        if name in self._configured:
+            return self._open_configured(adapter, role, ())
+        return self._open_single(adapter, role, typed_in=self._context.invocation_folder)
+
+    def train(self, recipes: Sequence[Recipe]) -> None:
+        """Run recipes. Their adapters, and ensembles of these, are opened again when they are next named.
+
+        Raises SpecError when a training fails.
+        """
+        if not recipes:
+            return
+
+        # The import loads numpy and the local model, which sessions without recipes do not need.
+        from pytest_crucible.adapters.recipes import train_recipes
+
+        self._trained |= train_recipes(recipes, self._context)
+        # Placeholders, and ensembles that have one as a member, are forgotten.
+        self._opened = {name: arm for name, arm in self._opened.items() if not untrained_recipes([arm])}
+
+    def _open_configured(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        """Open an adapter once, although it may be an arm and a member of ensembles; `parents` are these ensembles."""
+        if adapter.name not in self._opened:
+            is_group = bool(kind_of(adapter).members)
+            self._opened[adapter.name] = (
+                self._open_group(adapter, role, parents) if is_group else self._open_single(adapter, role)
+            )
+        # One backend may stand in both roles, as the candidate and as a member of a baseline.
+        opened = self._opened[adapter.name]
+        return replace(opened, arm=replace(opened.arm, role=role))
+
+    def _open_group(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        if adapter.name in parents:
+            chain = " > ".join((*parents[parents.index(adapter.name) :], adapter.name))
+            raise SpecError(
+                f"adapter {adapter.name!r} is an ensemble of itself ({chain}): name other adapters as members"
+            )
+        kind = kind_of(adapter)
+        names = kind.read_members(adapter)
+        members = tuple(self._open_member(name, role, (*parents, adapter.name)) for name in names)
+        backend = kind.open_group(adapter, self._context, members)
+        return OpenedArm(describe_arm(adapter, role, backend, members=names), backend, members)
+
+    def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        """Open a member, whose path is relative to the configuration, because members are written there."""
+        try:
+            adapter = find_adapter(name, self._configured)
+        except SpecError as error:
+            raise SpecError(f"ensemble {parents[-1]!r}: {error}") from None
+        if name in self._configured:
+            return self._open_configured(adapter, role, parents)
+        return self._open_single(adapter, role)
+
+    def _open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
+        context = self._context
+        adapter = prepare_adapter(adapter, context, self._configured, typed_in)
+        backend = open_backend(adapter, context, self._trained.get(adapter.name))
+        # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
+        arm = describe_arm(adapter, role, backend)
+        if not isinstance(backend, Untrained):
+            backend = wrap_backend(backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
+        return OpenedArm(arm, backend)

@@ -1,0 +1,90 @@
+"""Replays adapters from the reply cache: they are recognised by their settings, without opening a model."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.kinds import BUILT_IN, kind_of
+from pytest_crucible.adapters.origin import Origin
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.cache.cached import CacheOnlyBackend
+from pytest_crucible.backends.cache.keys import settings_key
+from pytest_crucible.backends.cache.policy import CachePolicy, KnownAdapter
+from pytest_crucible.backends.stack import is_cached
+from pytest_crucible.records import Adapter, Plan, Sample
+from pytest_crucible.records.errors import CrucibleError, Refused, SpecError
+
+
+def remember_adapter(adapter: Adapter, backend: Backend, context: AdapterContext) -> None:
+    """Store what an opened adapter is, so that a replay recognises it without opening it."""
+    cache = context.shared.cache
+    if cache is not None and is_cached(backend, adapter):
+        origin = kind_of(adapter).find_origin(adapter, context)
+        cache.replies.remember_adapter(
+            KnownAdapter(settings=_settings_key(adapter, origin), identity=backend.identity, files=origin.files)
+        )
+
+
+def replay_backend(
+    adapter: Adapter, context: AdapterContext, open_now: Callable[[Adapter], Backend | None]
+) -> Backend | None:
+    """Return a stand-in with the identity that the adapter had when its replies were cached.
+
+    A backend that is never cached is opened as usual. Raises SpecError for an adapter that would have to be called, and for
+    one whose files have changed.
+    """
+    kind, cache = kind_of(adapter), context.shared.cache
+    if kind.is_offline or cache is None:
+        return open_now(adapter)
+    if adapter.asking.get("cache") is False:
+        raise SpecError(
+            f"adapter {adapter.name!r} has cache = false, and --crucible-cache=only calls no model: remove one of them"
+        )
+    recognised = cache.replies.find_adapter(_settings_key(adapter, kind.find_origin(adapter, context)))
+    if recognised is not None:
+        _check_files(recognised, adapter, context.root)
+        return CacheOnlyBackend(recognised.identity)
+    if kind.name not in BUILT_IN:  # the hook of a user may open a backend that is never cached
+        with contextlib.suppress(CrucibleError):  # a missing key, for instance: the sentence below says more
+            backend = open_now(adapter)
+            if backend is None or not is_cached(backend, adapter):
+                return backend
+    raise SpecError(
+        f"the run store has no replies of adapter {adapter.name!r} as it is configured now: "
+        "run once without --crucible-cache=only"
+    )
+
+
+def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sample]) -> None:
+    """Raise Refused when the cache lacked replies, with their number and the first sample in the dataset's order."""
+    tallies = {arm: tally for (nodeid, arm), tally in caching.tallies.items() if nodeid == plan.nodeid}
+    missing = {(sample, epoch, arm) for arm, tally in tallies.items() for sample, epoch in tally.missing}
+    if not missing:
+        return
+    # The first in the dataset's order is the same in every run, whatever order requests were sent in.
+    place = {sample.id: position for position, sample in enumerate(samples)}
+    sample, epoch, arm = min(missing, key=lambda unit: (place[unit[0]], *unit))
+    repeat = f" (repeat {epoch + 1})" if plan.epochs > 1 else ""
+    total = plan.selected * plan.epochs * len(tallies)
+    raise Refused(
+        f"{len(missing):,} of {total:,} replies cannot be replayed: the first that is not in the reply cache is that of "
+        f"{arm!r} to sample {sample!r}{repeat}; run once without --crucible-cache=only"
+    )
+
+
+def _settings_key(adapter: Adapter, origin: Origin) -> str:
+    return settings_key(adapter, *origin.facts)
+
+
+def _check_files(recognised: KnownAdapter, adapter: Adapter, root: Path) -> None:
+    """Raise SpecError for a file that has changed: it makes another adapter. A file that is not here changes nothing."""
+    for name, sha256 in recognised.files.items():
+        if (root / name).is_file() and hashlib.sha256((root / name).read_bytes()).hexdigest() != sha256:
+            raise SpecError(
+                f"{name} has changed since replies of adapter {adapter.name!r} were cached: "
+                "run once without --crucible-cache=only"
+            )

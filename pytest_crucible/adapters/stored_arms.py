@@ -1,0 +1,29 @@
+"""Arms whose replies are in the run store: `--compare=run:ID` and `--compare=tag:NAME`."""
+
+from __future__ import annotations
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.records import Arm, Role
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.store.find_run import TAGGED
+
+STORED = "run:"
+"""Precedes the id of a run."""
+
+
+def is_stored(name: str) -> bool:
+    """Return whether an arm's name means a stored run.
+
+    >>> is_stored("run:4f1c"), is_stored("tag:nightly"), is_stored("v2")
+    (True, True, False)
+    """
+    return name.startswith((STORED, TAGGED))
+
+
+def stored_arm(name: str, role: Role) -> OpenedArm:
+    """Return a baseline of stored replies. Raises SpecError for a candidate, which cannot be stored."""
+    if role == "candidate":
+        raise SpecError(f"--crucible-adapter={name}: a stored run can be compared with, not judged again")
+    return OpenedArm(
+        Arm(name=name, role=role, adapter=name, identity=name, stored_run=name.removeprefix(STORED)), backend=None
+    )

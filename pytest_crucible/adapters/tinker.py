@@ -1,0 +1,100 @@
+"""Adapters with `backend = "tinker"`: a checkpoint or a base model of a Tinker service."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
+from pytest_crucible.backends.tinker.identity import identify_model, key_digest
+from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
+from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
+from pytest_crucible.records import Adapter, TrainingResult
+from pytest_crucible.records.errors import Refused, SpecError
+
+MODEL = ("model_path", "base_model")
+_PATH = re.compile(r"tinker://[^/]+/[^/]+/[^/]+")
+
+
+def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
+    """Open `model_path`, a checkpoint such as `tinker://RUN/sampler_weights/NAME`, or `base_model`.
+
+    With both, the checkpoint has to be one of this base. `base_url`, `api_key_env` and `project` name a service other than the
+    session's own. Raises SpecError if the service is missing or lacks the model.
+    """
+    model_path, base_model = _read_model(adapter)
+    tinker, is_own = context.tinker(), not names_service(adapter.options)
+    service = tinker.service_of(adapter.name, adapter.options)
+    _check_parameters(adapter)
+    # Models of another service have the names that this service gives them.
+    base_model = tinker.full_name(base_model) if base_model and is_own else base_model
+    client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
+    trained_on = service.within("tell what it samples from", client.get_base_model)
+    _check_base(adapter, trained_on, base_model)
+    is_local = is_own and tinker.is_local
+    return TinkerBackend(
+        client,
+        load_local_tokenizer(trained_on) if is_local else service.within("load the tokenizer", client.get_tokenizer),
+        identity=identify_model(service.address, model_path or trained_on, is_own=is_own, is_local=is_local),
+        seed=tinker.seed,
+        context=service.context_of(trained_on),
+        server=f"{service.address.url} {key_digest(service.address.key)}",
+        model=model_path or trained_on,
+        training=_training_of(context, model_path),
+        check=service.check,
+        hide=tinker.hide,
+    )
+
+
+def _check_parameters(adapter: Adapter) -> None:
+    try:
+        sampling_params(adapter.parameters)
+    except Refused as error:
+        raise SpecError(f"adapter {adapter.name!r}: {error}") from None
+
+
+def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> None:
+    if base_model and not _has_name(trained_on, base_model):
+        path = adapter.options["model_path"]
+        raise SpecError(
+            f"adapter {adapter.name!r} has base_model {base_model!r}, but {path} was trained on {trained_on!r}"
+        )
+
+
+def _training_of(context: AdapterContext, model_path: str | None) -> TrainingResult | None:
+    """Return how a checkpoint was trained, where a recipe of this project has made it."""
+    if model_path is None:
+        return None
+    # The import loads numpy and the local model, which adapters without a checkpoint do not need.
+    from pytest_crucible.training import trained_adapters
+
+    lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
+    return next((lineage.result for lineage in lineages if lineage.checkpoint == model_path), None)
+
+
+def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
+    """Return checkpoint and base model, one of which may be None. Raises SpecError."""
+    if unknown := sorted(set(adapter.options) - {*MODEL, *OPTIONS}):
+        raise SpecError(
+            f"adapter {adapter.name!r} has {unknown[0]!r}, which backend 'tinker' does not know: "
+            f"it takes {', '.join((*MODEL, *OPTIONS))}, and parameters"
+        )
+    path, base_model = (adapter.options.get(name) for name in MODEL)
+    if not (path or base_model) or not all(value is None or isinstance(value, str) for value in (path, base_model)):
+        raise SpecError(
+            f'adapter {adapter.name!r} has backend \'tinker\': it needs model_path = "tinker://..." or base_model = "..."'
+        )
+    if path is not None and not _PATH.fullmatch(path):
+        raise SpecError(f"adapter {adapter.name!r} has model_path {path!r}: write tinker://RUN/sampler_weights/NAME")
+    return path, base_model
+
+
+def _is_called(model: str, name: str) -> bool:
+    """Return whether a model has this name. A local server's full name is a path that ends with the short name and a hash."""
+    return name == model or f"/models/{name}-" in model
+
+
+def _has_name(model: str, name: str) -> bool:
+    """Return whether a model has this name. A local server's full name is a path that ends with the short name and a hash."""
+    return name == model or f"/models/{name}-" in model

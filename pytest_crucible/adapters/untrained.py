@@ -1,0 +1,49 @@
+"""Adapters whose recipe has not been run yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import Refused
+
+if TYPE_CHECKING:
+    from pytest_crucible.training import Recipe
+
+
+class Untrained:
+    """A placeholder for an adapter until it is trained, after everything else has been checked."""
+
+    simulated = False
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        # Two adapters with one recipe would be one checkpoint, and comparing them is refused.
+        self.identity = recipe.key
+
+    async def generate(self, request: Request) -> Reply:
+        raise Refused(f"adapter {self.recipe.adapter!r} is not trained yet: train it with --crucible-train")
+
+
+def untrained_recipes(opened: Iterable[OpenedArm]) -> list[Recipe]:
+    """Return the recipes that have not been run yet, once for each adapter, with those of ensembles' members."""
+    recipes: dict[str, Recipe] = {}
+    for arm in opened:
+        recipes |= {recipe.adapter: recipe for recipe in untrained_recipes(arm.members)}
+        if isinstance(arm.backend, Untrained):
+            recipes[arm.backend.recipe.adapter] = arm.backend.recipe
+    return list(recipes.values())
+
+
+def explain_untrained(recipes: Sequence[Recipe]) -> str:
+    """Return a sentence that names all adapters that have to be trained, and the option that trains them."""
+    names, recipe_names = (
+        " and ".join(repr(getattr(recipe, name)) for recipe in recipes) for name in ("adapter", "name")
+    )
+    if len(recipes) == 1:
+        sentence = f"adapter {names} is not trained with recipe {recipe_names}, its data and its base as they are now: train it"
+    else:
+        sentence = f"adapters {names} are not trained with recipes {recipe_names}, their data and bases as they are now: train them"
+    return f"{sentence} with --crucible-train"

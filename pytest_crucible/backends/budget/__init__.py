@@ -1,0 +1,1 @@
+"""Budgets: amounts, prices, the ledger that workers share, and the limit on spending."""

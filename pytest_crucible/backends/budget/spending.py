@@ -1,0 +1,177 @@
+"""Spending of a session: prices of its adapters, budgets of the run and of its experiments, cost of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+from pytest_crucible.backends.budget.amounts import Amount
+from pytest_crucible.backends.budget.budget import Account, ArmsOf, Budget
+from pytest_crucible.backends.budget.ledger import SpendLedger
+from pytest_crucible.backends.budget.prices import Price, Prices
+from pytest_crucible.records import Adapter, Reply, Request
+from pytest_crucible.records.errors import BackendError, SpecError
+
+# Assumed length of an answer if neither a limit nor an earlier answer tells.
+ANSWER_TOKENS = 512
+# English has about four characters a token; three reserves rather too much than too little.
+CHARACTERS_A_TOKEN = 3
+# An answer without a limit is assumed to be at most this many times as long as the average so far.
+LONGER = 1.5
+_INFINITE = float("inf")
+
+
+class Spending:
+    """Expenses of a session and their limits. All calls come from the sampling loop, or before it runs."""
+
+    def __init__(
+        self, budget: str | None = None, prices: Prices | None = None, ledger: SpendLedger | None = None
+    ) -> None:
+        """`budget` is the run's, as text. Raises SpecError for an invalid one."""
+        self.run = None if budget is None else Budget.read(budget, ledger)
+        self.budgets: dict[str, Budget] = {}
+        """By experiment."""
+        self._prices = prices or Prices()
+        self._unpriced: dict[str, str] = {}
+        self._dearest = Price(0.0, 0.0)
+        self._accounts: dict[str, Account | None] = {}
+
+    def meter(self, adapter: Adapter, model: str, *, is_free: bool = False) -> CostMeter:
+        """Return the meter of an adapter's requests.
+
+        Raises SpecError for a budget in dollars with a model of unknown price.
+        """
+        price = self._prices.of(adapter, model, is_free=is_free)
+        if price is None:
+            self._unpriced[adapter.name] = model
+            if self.run is not None:
+                self._check_priced(self.run, [adapter.name])
+        else:
+            dearest = self._dearest
+            self._dearest = Price(max(price.input, dearest.input), max(price.output, dearest.output))
+        return CostMeter(self, price)
+
+    def allow(self, experiment: str, text: str, adapters: Sequence[str]) -> None:
+        """Give an experiment a budget of its own; `adapters` are those it queries. Raises SpecError."""
+        budget = Budget.read(text)
+        self._check_priced(budget, adapters)
+        self.budgets[experiment] = budget
+
+    def begin(self, experiment: str, arms_of: ArmsOf) -> None:
+        """Announce an experiment; `arms_of` returns the arms that will send requests for a sample."""
+        account = self.account(experiment)
+        if account is not None:
+            account.arms_of = arms_of
+
+    def release(self, experiment: str, sample: str, epoch: int, arm: str) -> None:
+        """Free what an arm has reserved for a sample, for which it sends no more requests."""
+        account = self.account(experiment)
+        if account is not None:
+            account.release(sample, epoch, arm)
+
+    def account(self, experiment: str) -> Account | None:
+        """Return the account of an experiment; None if it has no budget."""
+        if experiment not in self._accounts:
+            budgets = tuple(budget for budget in (self.run, self.budgets.get(experiment)) if budget is not None)
+            self._accounts[experiment] = Account(budgets) if budgets else None
+        return self._accounts[experiment]
+
+    @property
+    def dearest(self) -> Price:
+        """The highest prices of the session's adapters."""
+        return self._dearest
+
+    def close(self) -> None:
+        if self.run is not None:
+            self.run.ledger.close()
+
+    def _check_priced(self, budget: Budget, adapters: Sequence[str]) -> None:
+        """Raise SpecError if dollars are limited and an adapter has no price."""
+        name = next((adapter for adapter in adapters if adapter in self._unpriced), None)
+        if name is None or budget.limit.usd == _INFINITE:
+            return
+        model = self._unpriced[name]
+        what = f"model {model!r} of adapter {name!r}" if model else f"adapter {name!r}"
+        where = f'[prices."{model}"] input = 0.15, output = 0.60, or ' if model else ""
+        raise SpecError(
+            f"a budget of {budget.text} needs the price of {what}, which is unknown: write {where}"
+            f"price = {{ input = 0.15, output = 0.60 }} in the adapter, US dollars for a million tokens"
+        )
+
+
+class CostMeter:
+    """Reserves the expected cost of one adapter's requests, and measures their actual cost."""
+
+    def __init__(self, spending: Spending, price: Price | None) -> None:
+        self._spending = spending
+        self._price = price
+        self._answers, self._written = 0, 0
+
+    @classmethod
+    def unlimited(cls) -> CostMeter:
+        """Return a meter without a budget and without a price."""
+        return cls(Spending(), None)
+
+    async def reserve(self, request: Request) -> Amount | None:
+        """Reserve a request's cost before it is sent; None if there is no budget. Raises Spent and Refused."""
+        account = self._spending.account(request.experiment)
+        if account is None:
+            return None
+        read, written = prompt_tokens(request), self._answer_tokens(request)
+        needed = _amount(self._price, read, written)
+        is_dearest = self._price is None or self._price == self._spending.dearest
+        await account.reserve(request, needed, needed if is_dearest else _amount(self._spending.dearest, read, written))
+        return needed
+
+    def settle(self, reserved: Amount, request: Request, outcome: Reply | BaseException) -> None:
+        """Settle a finished request. Unless it is known to have cost less, it cost what was reserved."""
+        account = self._spending.account(request.experiment)
+        assert account is not None
+        account.settle(reserved, self._spent(reserved, outcome))
+
+    def cost(self, reply: Reply) -> float | None:
+        """Return dollars; None if the price or the tokens are unknown."""
+        return None if self._price is None else self._price.of(reply.input_tokens, reply.output_tokens)
+
+    def _spent(self, reserved: Amount, outcome: Reply | BaseException) -> Amount:
+        if isinstance(outcome, Reply):
+            read, written = outcome.input_tokens, outcome.output_tokens
+            if written is not None:
+                self._answers, self._written = self._answers + 1, self._written + written
+            return reserved if read is None or written is None else _amount(self._price, read, written)
+        return Amount(requests=1.0) if _was_not_computed(outcome) else reserved
+
+    def _answer_tokens(self, request: Request) -> float:
+        parameters = request.parameters
+        allowed = parameters.get("max_tokens") or parameters.get("max_completion_tokens")
+        # Without a limit the answer may exceed the reservation: the only way past a budget, so it is generous.
+        usual = LONGER * self._written / self._answers if self._answers else ANSWER_TOKENS
+        many = parameters.get("n")
+        return (float(allowed) if _is_count(allowed) else usual) * (many if _is_count(many) else 1)
+
+
+def prompt_tokens(request: Request) -> float:
+    """Estimate a prompt's tokens, rather too high than too low."""
+    prompt = request.input
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], int):
+        return len(prompt)
+    return len(prompt if isinstance(prompt, str) else str(prompt)) / CHARACTERS_A_TOKEN
+
+
+def _amount(price: Price | None, read: float, written: float) -> Amount:
+    usd = 0.0 if price is None else (price.input * read + price.output * written) / 1e6
+    return Amount(usd, read + written, 1.0)
+
+
+def _was_not_computed(error: BaseException) -> bool:
+    """Return whether a failed request was certainly not billed.
+
+    A server that answers with an error status has computed nothing; a broken connection may hide an answer that was billed.
+    """
+    if isinstance(error, BackendError) and error.kind:
+        return error.kind.isdigit()
+    return isinstance(error, BackendError)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

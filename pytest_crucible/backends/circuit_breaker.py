@@ -1,0 +1,167 @@
+"""A circuit breaker for each server.
+
+A server that is down stops the experiment instead of losing it sample by sample; a server that restarts is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.sample_clock import paused_clock
+from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent
+
+# Consecutive failed attempts, of any arm, before a server is given up.
+# Ten failures alone can be one burst of a busy server, so the time without an answer must be long as well.
+MIN_FAILURES = 10
+# Longest time without an answer from a server that has answered before: long enough to restart it.
+MAX_SILENCE_S = 75.0
+# The same for a server that has never answered.
+FIRST_ANSWER_S = 30.0
+# Consecutive failures, and seconds without an answer, after which requests wait for a probe.
+# Every attempt that meets a server during its restart would be used up: after a few failures only one probe at a time is sent.
+DOUBT_AFTER, DOUBT_AFTER_S = 3, 0.5
+# Seconds between two probes.
+PROBE_S = 1.0
+# A generator of its own: the global one may have been seeded by the user.
+_draws = random.Random()
+
+
+class Circuit:
+    """State of one server, shared by all backends that use it.
+
+    Any answer shows that the server works, including an error that the request caused. A 429 shows that it is up, so no probe
+    is sent; but a server that answers nothing but 429 is given up, too.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._answered_at = -math.inf
+        self._failures = 0
+        self._errors = 0
+        self._silent_since = 0.0
+        """When the failures began; a request that timed out counts from when it was sent."""
+        self._probing = False
+        self._probed_at = -math.inf
+        self._given_up = ""
+
+    def check(self) -> None:
+        """Raises Refused when the server is given up."""
+        if self._given_up:
+            raise Refused(self._given_up)
+
+    def answer(self, now: float) -> None:
+        self._answered_at = now
+        self._failures = self._errors = 0
+
+    def fail(self, error: Retryable, sent_at: float, now: float) -> None:
+        """Record a failed attempt. Raises Refused if the server is given up."""
+        # A timeout shows silence since the request was sent, not since it expired.
+        if not self._failures:
+            self._silent_since = max(self._answered_at, sent_at if error.kind == "timeout" else now)
+        self._failures += 1
+        # A 429 is an answer: the server is up, so there is nothing to probe for.
+        self._errors = 0 if error.kind == "429" else self._errors + 1
+        silent_s = now - self._silent_since
+        # Both conditions: ten failures can happen within a second, and a long silence can be a single slow request.
+        if self._failures >= MIN_FAILURES and silent_s >= (
+            MAX_SILENCE_S if self._answered_at > -math.inf else FIRST_ANSWER_S
+        ):
+            self._given_up = self._sentence(error, silent_s)
+        self.check()
+
+    @property
+    def name(self) -> str:
+        """The server's name in messages."""
+        return self._name
+
+    def is_doubtful(self, now: float) -> bool:
+        return self._errors >= DOUBT_AFTER and now - self._silent_since >= DOUBT_AFTER_S
+
+    async def wait_to_probe(self) -> bool:
+        """Wait until this request may be the probe; False if the server is no longer in doubt.
+
+        Raises Refused if the server is given up.
+        """
+        loop = asyncio.get_running_loop()
+        with paused_clock():
+            while self.is_doubtful(loop.time()):
+                self.check()
+                if not self._probing and loop.time() - self._probed_at >= PROBE_S:
+                    return True
+                # Random pauses, so that waiting requests do not wake all at once.
+                await asyncio.sleep(_draws.uniform(0.2, 0.5))
+        return False
+
+    @contextmanager
+    def probing(self) -> Iterator[None]:
+        self._probing = True
+        try:
+            yield
+        finally:
+            self._probing = False
+            self._probed_at = asyncio.get_running_loop().time()
+
+    def _sentence(self, error: Retryable, silent_s: float) -> str:
+        since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent_s))
+        return (
+            f"{self._name} has not answered since {since} ({silent_s:.0f} s, {self._failures} requests failed, the last: "
+            f"{error}): no more requests are sent; resume with --crucible-resume when it is back"
+        )
+
+
+class CircuitBreaker(Wrapper):
+    """Records each attempt. While the server is in doubt, attempts wait here instead of being used up."""
+
+    def __init__(self, inner: Backend, circuit: Circuit) -> None:
+        super().__init__(inner)
+        self._circuit = circuit
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises Refused if the server is given up."""
+        circuit = self._circuit
+        circuit.check()
+        # One request probes; when it is answered, those that wait here go on together.
+        while circuit.is_doubtful(asyncio.get_running_loop().time()) and await circuit.wait_to_probe():
+            with circuit.probing(), suppress(Retryable):
+                return await self._send(request)
+        return await self._send(request)
+
+    async def _send(self, request: Request) -> Reply:
+        loop = asyncio.get_running_loop()
+        sent_at = loop.time()
+        try:
+            reply = await self.inner.generate(request)
+        except Retryable as error:
+            self._circuit.fail(error, sent_at, loop.time())
+            raise
+        except Spent:  # the budget is exhausted: no request was sent
+            raise
+        # Any other error is an answer of the server, which is therefore up.
+        except BackendError:
+            self._circuit.answer(loop.time())
+            raise
+        self._circuit.answer(loop.time())
+        return reply
+
+
+class Circuits:
+    """The circuits of a session, by server."""
+
+    def __init__(self) -> None:
+        self._circuits: dict[str, Circuit] = {}
+
+    def of(self, server: str, name: str) -> Circuit:
+        """Return the circuit of a server; `name` stands in messages."""
+        return self._circuits.setdefault(server, Circuit(name))
+
+    def doubtful(self, now: float) -> str:
+        """Return the name of a server that does not answer now; empty if all do."""
+        return next((circuit.name for circuit in tuple(self._circuits.values()) if circuit.is_doubtful(now)), "")

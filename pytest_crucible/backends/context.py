@@ -1,0 +1,41 @@
+"""The state that all backends of one session share: events, limits, circuits, cache and budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.circuit_breaker import Circuits
+from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.records import Emit, Event
+
+NOTICED_S = 3.0
+"""A shorter pause is over before a user has read of it."""
+
+
+def ignore_event(event: Event) -> None:
+    """Drop an event: the default without listeners."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendContext:
+    """The shared state of all backends of a session, an argument of `wrap_backend`."""
+
+    emit: Emit = field(default=ignore_event)
+    starts: bool = True
+    """True when a listener needs an event for the start of each request."""
+    seed: int = 0
+    """Seed of random delays."""
+    limiters: Limiters = field(default_factory=Limiters)
+    circuits: Circuits = field(default_factory=Circuits)
+    cache: CachePolicy | None = None
+    """None where replies are neither read nor cached."""
+    spending: Spending = field(default_factory=Spending)
+
+    def waits_for(self, now: float) -> str:
+        """Return why no request is sent now, empty where requests are sent. `now` is the loops' clock. Thread-safe."""
+        if doubtful := self.circuits.doubtful(now):
+            return f"waiting until {doubtful} answers again"
+        paused_s = self.limiters.paused_s(now)
+        return f"pausing for {paused_s:.0f} s, as the server asks" if paused_s >= NOTICED_S else ""

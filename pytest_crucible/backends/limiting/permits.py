@@ -1,0 +1,28 @@
+"""Permits: what a limiter issues, as wrappers use it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pytest_crucible.records import Reply
+
+
+class Permit(Protocol):
+    """The right to have one request in flight."""
+
+    def release(self, outcome: Reply | BaseException | None = None) -> None:
+        """End the request. Idempotent; it must always be called, because a permit that is kept reduces the limit for good.
+
+        The limiter learns from `outcome`: the reply (its tokens) or the error (a `Retryable` of kind 429, for example).
+        Cancellations and None teach nothing.
+        """
+
+
+class SparePermits(Protocol):
+    """Permits for spare requests: hedges."""
+
+    def try_spare(self) -> Permit | None:
+        """Return a permit for one more request if there is room now. Never waits.
+
+        None while the limiter backs off, paces or pauses, while other requests wait, and when a user limit is reached.
+        """

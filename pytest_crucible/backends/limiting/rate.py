@@ -1,0 +1,154 @@
+"""The number of requests per second: a token bucket whose rate is learned from refusals."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_crucible.backends.limiting.cubic import CubicLimit
+from pytest_crucible.backends.limiting.futile_backoff import BackoffCheck
+
+# Requests sent below the last limit before a higher rate is tried: about one refusal in 200 requests is the cost of
+# staying at the limit.
+PLATEAU = 100.0
+# If refusals come with a pause, the time spent below the limit before the next one is risked, in pauses.
+PAUSE_COST = 5.0
+MIN_CUT, MAX_CUT = 0.03, 0.5
+# Accepted requests assumed before the first: a refusal among few requests tells less about the rate than among many.
+PRIOR = 5.0
+# Lowest rate, in requests per second, if everything is refused.
+SLOWEST = 1 / 15
+# A request may be sent this much later without losing its place in the rate: loops wake up late.
+SLACK_S = 0.01
+# Shortest period from which a rate is estimated.
+YOUNG_S = 0.25
+# Of sums of token fractions.
+ROUNDING = 1e-6
+# While a limit is searched for, the rate doubles in a second.
+DOUBLING = math.log(2)
+
+
+class Pacing:
+    """The rate at which requests may start; infinite until a request is refused or a limit is set or reported."""
+
+    __slots__ = (
+        "backoff",
+        "cubic",
+        "filled_at",
+        "most",
+        "pause_s",
+        "rate",
+        "sent",
+        "sent_at",
+        "server_limit",
+        "since",
+        "tokens",
+    )
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+        """Requests per second that the user allows."""
+        self.server_limit = math.inf
+        """Requests per second that the server reports as its limit."""
+        self.rate = most
+        self.cubic = CubicLimit()
+        self.backoff = BackoffCheck()
+        self.tokens = 1.0
+        self.filled_at = 0.0
+        self.sent = 0.0
+        """Requests since the last cut; while the rate is infinite, those of about the last second."""
+        self.sent_at = -math.inf
+        self.since = math.inf
+        """Time of the last cut, or of the first request."""
+        self.pause_s = 0.0
+        """The pause that the last refusal asked for."""
+
+    def delay(self, now: float, paused_until: float) -> float:
+        """Return the seconds until the next request may start."""
+        if self.rate == math.inf:
+            return 0.0
+        self._fill(now, paused_until)
+        return 0.0 if self.tokens >= 1 - ROUNDING else (1 - self.tokens) / self.rate
+
+    def take(self, now: float) -> bool:
+        """Record a request; return whether the next one has to wait, so that acceptance shows what the server allows."""
+        self.backoff.send()
+        if self.rate < math.inf:
+            self.sent += 1
+            self.tokens -= 1
+            return self.tokens < 1
+        if self.sent_at < now:
+            self.since = min(self.since, now)
+            # An exponential average over about a second: the rate before the first limit is known.
+            self.sent *= math.exp(self.sent_at - now)
+            self.sent_at = now
+        self.sent += 1
+        return False
+
+    def accept(self, paced: bool) -> None:
+        self.cubic.accepted_since = 1.0
+        if not paced or self.cubic.limit == math.inf:
+            return
+        plateau = self._plateau()
+        self.cubic.grow(DOUBLING * self.cubic.limit / self.rate, plateau)
+        self._update(plateau)
+        if self.rate > 1.1 * self.backoff.mark:
+            self.backoff.begin(self.rate)
+
+    def refuse(self, now: float, paused_until: float, sent_at: float, pause_s: float) -> None:
+        """Slow down. A request sent before the last cut tells nothing about the rate since."""
+        self.pause_s = pause_s
+        if sent_at < self.cubic.cut_at:
+            return
+        before, accepted = self._rate_before(now)
+        if not self.backoff.mark:
+            self.backoff.begin(before)
+        if self.backoff.is_futile(before):
+            self._return_to_top(now)
+        elif not self.backoff.is_tolerable:
+            self._fill(now, paused_until)
+            if self.rate == math.inf:
+                self.tokens = 0.0
+            share = max(MAX_CUT, min(1 - MIN_CUT, accepted))
+            self.cubic.cut(now, before, max(SLOWEST, before * share))
+            self._begin(now)
+
+    def allow(self, most: float) -> None:
+        """Apply another user limit; the smallest counts."""
+        self.most = min(self.most, most)
+        self._update(self._plateau())
+
+    def set_server_limit(self, limit: float) -> None:
+        """Apply the requests per second that the server reports as its limit."""
+        self.server_limit = limit
+        self._update(self._plateau())
+
+    def _rate_before(self, now: float) -> tuple[float, float]:
+        """Return the rate until now, and the share of it that was accepted (pauses count, although nothing was sent)."""
+        if self.cubic.limit == math.inf:
+            lately = 1 - math.exp(-max(YOUNG_S, now - self.since))
+            return min(self.rate, max(1.0, self.sent / lately)), 1.0
+        return self.rate, (self.sent - 1 + PRIOR) / (self.rate * (now - self.since) + PRIOR)
+
+    def _return_to_top(self, now: float) -> None:
+        self.cubic.limit, self.cubic.age = self.backoff.top, self._plateau()
+        self.backoff.begin(self.backoff.top)
+        self._begin(now)
+
+    def _begin(self, now: float) -> None:
+        self.sent, self.since = 0.0, now
+        self._update(self._plateau())
+
+    def _update(self, plateau: float) -> None:
+        self.rate = min(self.most, self.server_limit, self.cubic.value(plateau))
+
+    def _plateau(self) -> float:
+        if not self.pause_s or self.cubic.base == math.inf:
+            return PLATEAU
+        return max(PLATEAU, PAUSE_COST * self.pause_s * self.cubic.base)
+
+    def _fill(self, now: float, paused_until: float) -> None:
+        """Add tokens for the time that has passed, except during pauses; tokens are not saved up."""
+        if self.rate < math.inf:
+            passed = max(0.0, now - max(self.filled_at, paused_until))
+            self.tokens = min(1 + self.rate * SLACK_S, self.tokens + passed * self.rate)
+        self.filled_at = now

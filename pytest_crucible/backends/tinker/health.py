@@ -1,0 +1,127 @@
+"""Monitors the health of a remote service: the SDK itself would retry for minutes, and after some errors for ever.
+
+Two things can be wrong. A service may be gone: no connection, or no response, not even to a health check. Then waiting ends
+after `GONE_S`. Or it responds only that it is overloaded or broken (429, 5xx): then the SDK may retry for `BUSY_S`. One sign
+of the opposite ends both states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pytest_crucible.backends.tinker.errors import is_unreachable
+from pytest_crucible.records.errors import Refused, Retryable
+
+GONE_S = 3.0
+"""A service without any response for this long is gone. With the silence before it and the check after it: within 5 s."""
+BUSY_S = 30.0
+"""A service that responds only with errors of its own for this long is not waited for any longer."""
+QUIET_S = 1.0
+"""After this long without a response, the health of a service that is waited for is checked."""
+UNPAID = 402
+ASIDE = ("SESSION", "TELEMETRY")
+"""Kinds of the SDK's requests that succeed while no sample is answered: heartbeats and telemetry."""
+
+
+class HealthMonitor:
+    """Records every response that the SDK gets from one service, and checks the service's health while there are none."""
+
+    def __init__(self, name: str, probe: Callable[[], object], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`probe` returns after any response, and raises when none came within `GONE_S`."""
+        self._name, self._probe, self._clock = name, probe, clock
+        self._word_at = self._asked_at = clock()
+        self._silent: tuple[float, str] | None = None
+        self._busy: tuple[float, int] | None = None
+        self._stopped = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    def check(self, waited_s: float = 0.0) -> None:
+        """Raise BackendError when waiting is in vain; called several times a second by each request that waits.
+
+        A service that is gone is gone for every request. A busy one fails only requests that have waited long enough
+        themselves, because a new request may be luckier.
+        """
+        now = self._asked_at = self._clock()
+        # The thread ends when no request waits any more, and starts with the next one that does.
+        if self._watch is None or not self._watch.is_alive():
+            self._watch = threading.Thread(target=self._ask_after_health, name="tinker-pulse", daemon=True)
+            self._watch.start()
+        silent, busy = self._silent, self._busy
+        if silent is not None and now - silent[0] >= GONE_S:
+            raise Retryable(f"{self._name} does not answer any more: {silent[1]}", kind="connection")
+        if busy is None:
+            return
+        since, status = busy
+        # Since when the service is busy matters less than how long this request has waited for it.
+        lasted = min(now - since, waited_s)
+        if status == UNPAID and lasted >= GONE_S:
+            raise Refused(f"{self._name} answers nothing but status {UNPAID}: it wants to be paid first")
+        if lasted >= BUSY_S:
+            raise Retryable(f"{self._name} has answered nothing but status {status} for {BUSY_S:g} s", kind=str(status))
+
+    def heard(self, error: BaseException | None, *, aside: bool = False) -> None:
+        """Record the result of one request; None is success. One `aside`, such as a heartbeat, only proves a connection."""
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int) or error is None:
+            self._word_at, self._silent = self._clock(), None
+            # A heartbeat says nothing about whether samples are answered.
+            if aside:
+                return
+            if isinstance(status, int) and _is_trouble(status):
+                self._busy = self._busy or (self._word_at, status)
+            else:
+                self._busy = None
+        elif is_unreachable(error):
+            self._silent = self._silent or (self._clock(), _describe(error))
+
+    def listen(self, holder: Any) -> None:
+        """Record every request of an SDK's client from now on."""
+        # Private to the SDK: a version without it is used unwatched.
+        inner = getattr(holder, "aclient", None)
+        if inner is None:
+            return
+
+        @contextlib.contextmanager
+        def aclient(kind: Any) -> Iterator[Any]:
+            aside = getattr(kind, "name", "") in ASIDE
+            with inner(kind) as client:
+                try:
+                    yield client
+                except Exception as error:
+                    self.heard(error, aside=aside)
+                    raise
+                self.heard(None, aside=aside)
+
+        holder.aclient = aclient
+
+    def close(self) -> None:
+        """Stop checking."""
+        self._stopped.set()
+        if self._watch is not None:
+            self._watch.join(GONE_S)
+
+    def _ask_after_health(self) -> None:
+        """Check the service's health while a request waits and nothing is received; `check` starts it again."""
+        while not self._stopped.wait(QUIET_S / 4) and self._clock() - self._asked_at < 2 * QUIET_S:
+            started = self._clock()
+            if self._silent is None and started - self._word_at < QUIET_S:
+                continue
+            try:
+                self._probe()
+            except Exception as error:
+                self._silent = self._silent or (started, _describe(error))
+            else:
+                self._word_at, self._silent = self._clock(), None
+
+
+def _is_trouble(status: int) -> bool:
+    """Return whether a status means that the service cannot work at present."""
+    return status >= 500 or status in (UNPAID, 409, 429)
+
+
+def _describe(error: BaseException) -> str:
+    return str(error).strip().rstrip(".") or type(error).__name__

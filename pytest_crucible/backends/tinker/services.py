@@ -1,0 +1,223 @@
+"""The Tinker services of one session: opened when first used, closed with the session.
+
+Local is the default, and then the session's own service cannot be the hosted one: address and key are passed on, and are set
+in the environment for code that makes clients of its own. The hosted service is used when the options name it and there is a
+key. Adapters may name further services, each of which is opened once.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_crucible.backends.tinker.keys import find_hosted_key
+from pytest_crucible.backends.tinker.service import HOSTED, LOCAL, Service
+from pytest_crucible.backends.tinker.service_address import (
+    HOSTED_URL,
+    KEY,
+    URL,
+    ServiceAddress,
+    exempt_loopback,
+    names_service,
+    read_address,
+)
+from pytest_crucible.backends.tinker.session_environment import SessionEnvironment
+from pytest_crucible.records.errors import BackendError, SpecError
+
+if TYPE_CHECKING:
+    from pytest_crucible.backends.tinker.health import HealthMonitor
+    from pytest_crucible.local_model.server.process import LocalServer
+
+
+class Redaction(Protocol):
+    """Removes keys from texts."""
+
+    def __call__(self, text: str) -> str: ...
+
+    def learn(self, *keys: str) -> None:
+        """Remove these keys, too, from now on."""
+
+
+class TinkerServices:
+    """The session's own service, further ones that adapters name, and the server on this machine. Errors are SpecErrors."""
+
+    def __init__(
+        self, root: Path, *, is_local: bool, base: str | None, seed: int, wait_s: float, hide: Redaction
+    ) -> None:
+        """`base` is a directory below `root` where the service is local, else the name of a model.
+
+        `wait_s` is the longest wait for a client.
+        """
+        self.is_local, self.seed, self.hide = is_local, seed, hide
+        self._root, self._base, self._wait_s = root, base, wait_s
+        self._environment = SessionEnvironment()
+        self.hide.learn(*({self._environment.original.get(KEY, "")} - {""}))
+        self._services: dict[ServiceAddress, Service] = {}
+        self._monitors: dict[str, HealthMonitor] = {}
+
+    # -- services ---------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def server(self) -> LocalServer:
+        """The server on this machine, which the fixture `local_tinker` starts even when the clients are hosted."""
+        from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
+
+        # With a hosted service `base` names one of its models, and the local server has the packaged one.
+        base = self._root / self._base if self._base and self.is_local else None
+        try:
+            server = LocalServer.start(self._root / ".crucible" / "tinker", base=base)
+        except (ServerFailed, OSError) as error:
+            raise SpecError(f"the local Tinker server cannot be started: {_in_one_line(error)}") from None
+        self.hide.learn(server.key)
+        if self.is_local:
+            self._environment.set(server.environment())
+        return server
+
+    @functools.cached_property
+    def own(self) -> Service:
+        """The session's own service."""
+        if self.is_local:
+            # A missing SDK is reported before a server is started in vain.
+            _ = self.sdk
+            return self._service(ServiceAddress(self.server.url, self.server.key), name=LOCAL, check=self.check)
+        key, secrets = find_hosted_key(self.sdk)
+        self.hide.learn(*secrets)
+        return self._remote(ServiceAddress(self._hosted_url, key), name=HOSTED)
+
+    def service_of(self, adapter: str, options: Mapping[str, object]) -> Service:
+        """Return the service that an adapter names, opened once; the session's own where it names none."""
+        if not names_service(options):
+            return self.own
+        address = read_address(
+            adapter, options, self._environment.original, None if self.is_local else self._hosted_url
+        )
+        if address.key:
+            self.hide.learn(address.key)
+        if address not in self._services:
+            _ = self.sdk
+            self._services[address] = self._remote(address, name=f"Tinker at {address.url}")
+        return self._services[address]
+
+    @functools.cached_property
+    def sdk(self) -> Any:
+        """The module `tinker`."""
+        try:
+            return importlib.import_module("tinker")
+        except ImportError as error:
+            raise SpecError(
+                f'Tinker\'s clients need its SDK: pip install "pytest-crucible[tinker]" ({error})'
+            ) from None
+
+    @property
+    def _hosted_url(self) -> str:
+        return (self._environment.original.get(URL) or HOSTED_URL).rstrip("/")
+
+    def _remote(self, address: ServiceAddress, *, name: str) -> Service:
+        """Return a remote service. Its health is checked first, because the SDK would retry for minutes."""
+        from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
+        from pytest_crucible.backends.tinker.polling import check_answers, fetch_health
+
+        # The SDK reads proxies from the environment: NO_PROXY is the only way to exempt a service on this machine.
+        nearer = dict(os.environ)
+        exempt_loopback(address.url, nearer)
+        self._environment.set({name: nearer[name] for name in nearer if nearer[name] != os.environ.get(name)})
+        # One monitor a URL: services that differ in key or project are up and down together.
+        if address.url not in self._monitors:
+            check_answers(address.url)
+            self._monitors[address.url] = HealthMonitor(name, lambda: fetch_health(address.url, patience_s=GONE_S))
+        monitor = self._monitors[address.url]
+        return self._service(address, name=name, check=monitor.check, watched=monitor.listen)
+
+    def _service(self, address: ServiceAddress, *, name: str, check: Callable[[float], None], **named: Any) -> Service:
+        return Service(
+            address, self.sdk, name=name, wait_s=self._wait_s, seed=self.seed, check=check, hide=self.hide, **named
+        )
+
+    def check(self, waited_s: float = 0.0) -> None:
+        """Raise BackendError when the local server is gone."""
+        if self.is_local and "server" in self.__dict__:
+            from pytest_crucible.local_model.server.process import ServerFailed
+
+            try:
+                self.server.check()
+            except ServerFailed as error:
+                raise BackendError(self.hide(_in_one_line(error))) from None
+
+    # -- clients of the session's own service -------------------------------------------------------------------------
+
+    @functools.cached_property
+    def base_model(self) -> str:
+        """The model of clients that name none."""
+        if self.is_local:
+            for name in self.own.contexts:
+                return name
+            raise SpecError("the local Tinker server does not list its models")
+        if self._base is None:
+            raise SpecError(
+                "the hosted Tinker service has many models: name one with crucible_tinker_base, or with base_model"
+            )
+        return self._base
+
+    def training_client(self, **options: Any) -> Any:
+        """Return the SDK's TrainingClient of a new adapter; options are those of `create_lora_training_client`."""
+        return self.own.training_client(**{**options, "base_model": self.full_name(options.get("base_model"))})
+
+    def sampling_client(self, *, model_path: str | None = None, base_model: str | None = None) -> Any:
+        """Return the SDK's SamplingClient of a checkpoint or a base model."""
+        if model_path:
+            return self.own.sampling_client(model_path=model_path)
+        return self.own.sampling_client(base_model=self.full_name(base_model))
+
+    @functools.cached_property
+    def tokenizer(self) -> Any:
+        """The base model's tokenizer, as the SDK loads it."""
+        return self.own.within("load the tokenizer", self.sampling_client().get_tokenizer)
+
+    def full_name(self, named: str | None) -> str:
+        """Return the full name of a base model: transformers would not find a tokenizer by the local one's short name."""
+        if named is None or (self.is_local and named in self.own.contexts):
+            return self.base_model
+        return named
+
+    # -- closing ----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the sessions, close connections, stop the server and put the environment back. Idempotent.
+
+        Each step is done although another one fails; the first error is raised in the end.
+        """
+        own, server = (self.__dict__.pop(name, None) for name in ("own", "server"))
+        services = [*([own] if own is not None else []), *self._services.values()]
+        self._services.clear()
+        with ExitStack() as steps:  # in reverse order
+            steps.callback(self._environment.restore)
+            if server is not None:
+                steps.callback(server.stop)
+            while self._monitors:
+                steps.callback(self._monitors.popitem()[1].close)
+            for service in reversed(services):
+                steps.callback(_close_service, service, server)
+
+
+def _close_service(service: Service, server: LocalServer | None) -> None:
+    is_alive = _is_alive(service) and (server is None or server.process.poll() is None)
+    service.close(alive=is_alive)
+
+
+def _is_alive(service: Service) -> bool:
+    try:
+        service.check(0.0)
+    except BackendError:
+        return False
+    return True
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return first and last line of an error: a server's log may follow, whose last line has the reason."""
+    first, *rest = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{first} ... {rest[-1]}" if rest else first

@@ -1,0 +1,70 @@
+"""Plugins of the `crucible` program: modules that installed packages name in the entry point group `pytest_crucible`.
+
+The program runs without pytest, and so without conftest.py files: what it offers has to be installed.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from pytest_crucible import builtin, hookspecs
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import load_object
+
+if TYPE_CHECKING:
+    from pytest_crucible.importers.results import Reader
+
+GROUP = "pytest_crucible"
+
+
+class ProgramPlugins(pluggy.PluginManager):
+    """Takes every function whose name starts as our hooks do for an implementation, as pytest does."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        options = super().parse_hookimpl_opts(plugin, name)
+        if options is None and name.startswith("pytest_crucible_") and inspect.isroutine(getattr(plugin, name)):
+            unmarked: pluggy.HookimplOpts = {
+                "wrapper": False,
+                "hookwrapper": False,
+                "optionalhook": False,
+                "tryfirst": False,
+                "trylast": False,
+                "specname": None,
+            }
+            return unmarked
+        return options
+
+
+@cache
+def program_plugins() -> ProgramPlugins:
+    """Return the built-in plugin and those that are installed. Raises SpecError for one that cannot be loaded."""
+    plugins = ProgramPlugins("pytest")
+    plugins.add_hookspecs(hookspecs)
+    for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
+        try:
+            plugins.register(entry.load(), entry.name)
+        # A plugin can raise anything while it is imported.
+        except Exception as error:
+            raise SpecError(
+                f"plugin {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}; "
+                "update or uninstall the package that it is from"
+            ) from error
+    # Registered last: pluggy calls the last plugin first, so the built-in commands come first in the help.
+    plugins.register(builtin, "crucible-builtin")
+    return plugins
+
+
+def commands() -> dict[str, Any]:
+    """Return all commands by name, in the order of the help. Raises SpecError when two plugins offer one name."""
+    return builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
+
+
+def importers() -> dict[str, Reader]:
+    """Return the readers of all formats by the harness's name, in the order in which they are tried. Raises SpecError."""
+    offers = builtin.merge_offers(reversed(program_plugins().hook.pytest_crucible_importers()), "importer")
+    return {name: load_object(reader) for name, reader in offers.items()}

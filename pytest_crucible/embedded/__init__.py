@@ -1,1 +1,0 @@
-"""A small language model inside the package: it trains LoRA adapters and samples on the CPU, with numpy alone."""

@@ -1,0 +1,79 @@
+"""Decisions on one bounded value: a state for a target or a comparison, and whether it is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pytest_crucible.records import BoundedValue, Contrast, State, Target
+
+# State, and whether the data prove it.
+Decision = tuple[State, bool]
+# 19 of 20 must meet 0.95 also where the mean comes out a last digit short.
+_ROUNDING = 1e-12
+
+
+def decide_target(target: Target, reading: BoundedValue, *, strict: bool) -> Decision:
+    """Decide a target by the estimate, or (decide="bound", or strict) only by proof."""
+    if reading.value is None:
+        return "undecided", False
+    proven_met = _surely(target, reading)
+    proven_missed = _surely_not(target, reading)
+    # An equality has no proof to wait for, so the estimate decides it under any rule.
+    if (strict or target.decide == "bound") and target.relation != "==":
+        state: State = "met" if proven_met else "missed" if proven_missed else "undecided"
+        return state, proven_met or proven_missed
+    met = _holds(target.relation, reading.value, target.value)
+    return ("met", proven_met) if met else ("missed", proven_missed)
+
+
+def _holds(relation: str, value: float, limit: float) -> bool:
+    slack = _ROUNDING * max(1.0, abs(limit))
+    relations: dict[str, Callable[[], bool]] = {
+        ">=": lambda: value >= limit - slack,
+        "<=": lambda: value <= limit + slack,
+        ">": lambda: value > limit + slack,
+        "<": lambda: value < limit - slack,
+        "==": lambda: abs(value - limit) <= slack,
+    }
+    return relations[relation]()
+
+
+def _surely(target: Target, reading: BoundedValue) -> bool:
+    """Return whether the one-sided bound itself satisfies the target. An equality can only be refuted, never proven."""
+    bound = {">": reading.lower, "<": reading.upper}.get(target.relation[0])
+    return bound is not None and _holds(target.relation, bound, target.value)
+
+
+def _surely_not(target: Target, reading: BoundedValue) -> bool:
+    if target.relation == "==":
+        below = reading.upper is not None and reading.upper < target.value
+        return below or (reading.lower is not None and reading.lower > target.value)
+    bound = {">": reading.upper, "<": reading.lower}[target.relation[0]]
+    return bound is not None and not _holds(target.relation, bound, target.value)
+
+
+def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: float | None, *, alpha: float) -> Decision:
+    """Decide a comparison: with a margin by the one-sided bounds, without one by an adjusted p of at most alpha."""
+    if reading.value is None:
+        return "undecided", False
+    if contrast.margin is not None:
+        return _margin_ruling(contrast, contrast.margin, reading)
+    if p_adjusted is None:
+        return "undecided", False
+    proven = p_adjusted <= alpha and reading.value != 0
+    if proven:
+        return ("met" if reading.value > 0 else "missed"), True
+    return ("undecided" if contrast.alternative == "superior" else "met"), False
+
+
+def _margin_ruling(contrast: Contrast, margin: float, reading: BoundedValue) -> Decision:
+    """Non-inferior and superior turn at one point, equivalent at two."""
+    if reading.lower is None or reading.upper is None:
+        return "undecided", False
+    if contrast.alternative == "equivalent":
+        met = reading.lower > -margin and reading.upper < margin
+        missed = reading.lower > margin or reading.upper < -margin
+    else:
+        turn = margin if contrast.alternative == "superior" else -margin
+        met, missed = reading.lower > turn, reading.upper < turn
+    return ("met", True) if met else ("missed", True) if missed else ("undecided", False)

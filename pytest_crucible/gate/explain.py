@@ -1,0 +1,78 @@
+"""Reasons of verdicts in a few words, and the sample sizes that would decide."""
+
+from __future__ import annotations
+
+from pytest_crucible.records import Comparison, State, TargetResult
+from pytest_crucible.stats.measures.table import STATISTICS
+
+
+def lost_could_overturn(lost: int) -> str:
+    """Say that a proof does not hold for every value of the lost samples.
+
+    >>> lost_could_overturn(1)
+    'proven on the scored samples; the 1 lost sample could still overturn it'
+    """
+    return f"proven on the scored samples; {lost_samples_text(lost)} could still overturn it"
+
+
+def lost_samples_text(lost: int) -> str:
+    return f"the {lost:,} lost {'sample' if lost == 1 else 'samples'}"
+
+
+def target_reason(result: TargetResult, state: State, proven: bool) -> str:
+    """Return which bound proves a target, or how many samples would."""
+    if result.estimate.value is None:
+        return result.note or "no sample was scored"
+    if result.target.relation == "==" and state == "met" and result.target.value == 0:
+        upper = result.evidence.observed.upper
+        share = (
+            upper if upper is None or not STATISTICS[result.target.statistic].is_total else upper / result.estimate.n
+        )
+        rate = "" if share is None else f"; the rate may be as high as {share:.3g}"
+        return f"0 of {result.estimate.n}{rate}"
+    if proven:
+        return _proof(result, state)
+    needed = "" if result.needed is None else f"; proof needs about n={result.needed:,} at this estimate"
+    return f"{'not proven either way' if state == 'undecided' else 'unproven'}{needed}"
+
+
+def _proof(result: TargetResult, state: State) -> str:
+    """Name the bound that settles it: on the target's side when it is missed, on the other side when it is met."""
+    reading, above = result.evidence.observed, result.target.relation.startswith(">")
+    if result.target.relation == "==":
+        return "the one-sided bounds rule it out"
+    bound = reading.lower if above == (state == "met") else reading.upper
+    return f"the one-sided bound {bound:.3g} {'proves it' if state == 'met' else 'rules it out'}"
+
+
+def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha: float) -> str:
+    """Return what is proven, or what these samples can show and how many would decide."""
+    if comparison.difference is None or comparison.evidence.observed.p_value is None:
+        return comparison.note or "too few pairs"
+    if comparison.contrast.margin is not None:
+        return _margin_reason(comparison, state)
+    claim = "an improvement" if comparison.difference > 0 else "a regression"
+    if proven:
+        return f"{claim} is proven"
+    if comparison.p_adjusted is not None and comparison.p_adjusted <= alpha:
+        return f"{claim} is {lost_could_overturn(comparison.lost)}"
+    sees = (
+        ""
+        if comparison.detectable is None
+        else f"; n={comparison.pairs:,} shows differences from {comparison.detectable:.3g}"
+    )
+    needed = "" if comparison.needed is None else f"; about n={comparison.needed:,} would decide at this difference"
+    if state == "undecided":
+        return f"no improvement is proven{needed}"
+    return f"no difference is proven{sees}{needed}"
+
+
+def _margin_reason(comparison: Comparison, state: State) -> str:
+    observed, margin = comparison.evidence.observed, comparison.contrast.margin or 0.0
+    if observed.lower is None or observed.upper is None:
+        return comparison.note or "these data have no bound"
+    bounds = f"one-sided bounds {observed.lower:+.3g} and {observed.upper:+.3g}, margin {margin:g}"
+    if state != "undecided":
+        return bounds
+    needed = "" if comparison.needed is None else f"; about n={comparison.needed:,} would decide at this difference"
+    return f"{bounds}{needed}"

@@ -1,0 +1,122 @@
+"""The formats that can be imported, and detection of a file's format."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_crucible.importers import deepeval, inspect_ai, lm_eval, openai_evals, promptfoo, tables
+from pytest_crucible.importers.metric_names import with_our_names
+from pytest_crucible.importers.pytest_bags import PytestBags
+from pytest_crucible.importers.results import ImportedFile, Reader, Results
+from pytest_crucible.importers.source import Source, open_source
+from pytest_crucible.records.errors import SpecError
+
+# Tried in this order: any file with rows is a table, so that tables come last.
+READERS: Mapping[str, Reader] = {
+    "inspect": inspect_ai,
+    "lm-eval": lm_eval,
+    "deepeval": deepeval,
+    "promptfoo": promptfoo,
+    "openai-evals": openai_evals,
+    "pytest-evals": PytestBags(named=True),
+    "pytest-harvest": PytestBags(named=False),
+    "table": tables,
+}
+# Formats whose columns the user can name.
+TABULAR = ("pytest-evals", "pytest-harvest", "table")
+
+
+def read(
+    path: Path,
+    harness: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    readers: Mapping[str, Reader] = READERS,
+) -> ImportedFile:
+    """Return everything in a file. `harness` names its format, instead of detection; `columns` has role -> column.
+
+    Raises SpecError.
+    """
+    source = open_source(path)
+    name = harness or _detect_harness(source, readers)
+    if name not in readers:
+        near = difflib.get_close_matches(name, readers, n=1)
+        hint = f"did you mean {near[0]!r}" if near else f"there are {', '.join(readers)}"
+        raise SpecError(f"harness {name!r} is not known: {hint}")
+    if columns and name in READERS and name not in TABULAR:
+        raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
+    try:
+        parsed = readers[name].read(source, columns or {})
+        for arm_results in parsed.results:
+            _check_types(arm_results)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        # A reader takes the structure of its format for granted: another version fails in any of these ways.
+        raise SpecError(
+            f"{path} is not a file of {name}, or of an unknown version of it ({type(error).__name__}: {error})"
+        ) from error
+    _check(path, parsed.results)
+    results = [with_our_names(arm_results) for arm_results in parsed.results if _has_scores(arm_results)]
+    return ImportedFile(
+        path=str(path),
+        sha256=source.sha256,
+        harness=name,
+        version=parsed.version,
+        results=[
+            replace(arm_results, identity=f"{source.sha256}:{arm_results.task}:{arm_results.arm}")
+            for arm_results in results
+        ],
+        notes=parsed.notes,
+    )
+
+
+# Characters that databases refuse: NUL, and halves of surrogate pairs.
+_NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
+
+
+def _detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
+    for name, reader in readers.items():
+        if reader.recognises(source):
+            return name
+    raise SpecError(
+        f"the format of {source.path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
+    )
+
+
+def _check_types(results: Results) -> None:
+    """Raise TypeError for a name, a repeat or a score of the wrong type: a file may contain anything."""
+    named = {results.task, results.arm, *(row.sample for row in results.rows)}
+    named |= {metric for row in results.rows for metric in (*row.scores, *row.lost)}
+    named |= {row.group for row in results.rows if row.group is not None}
+    for name in named:
+        if not (isinstance(name, str) and _NO_TEXT.isdisjoint(name)):
+            raise TypeError(f"{name!r:.40} is not a name")
+    for row in results.rows:
+        if not isinstance(row.metadata, Mapping):
+            raise TypeError(f"{row.metadata!r:.40} is not the metadata of a sample")
+        if not isinstance(row.epoch, int) or row.epoch < 0:
+            raise TypeError(f"{row.epoch!r:.40} is not the number of a repeat")
+        for value in row.scores.values():
+            if value is not None and not (isinstance(value, str) or math.isfinite(value)):
+                raise TypeError(f"{value!r:.40} is not a score")
+
+
+def _check(path: Path, results: Sequence[Results]) -> None:
+    """Raise SpecError for a file without scores, or with two rows of one sample in one repeat."""
+    for arm in results:
+        counts = Counter((row.sample, row.epoch) for row in arm.rows)
+        twice = [sample for (sample, _), count in counts.items() if count > 1]
+        if twice:
+            raise SpecError(
+                f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat ({len(twice)} such): ids must be unique"
+            )
+    if not any(map(_has_scores, results)):
+        raise SpecError(f"{path} has only aggregate scores; scores of single samples are needed: log the samples too")
+
+
+def _has_scores(results: Results) -> bool:
+    return any(row.scores or row.lost for row in results.rows)

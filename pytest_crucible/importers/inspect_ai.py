@@ -1,0 +1,139 @@
+"""Logs of Inspect: `.eval` archives and their JSON form (https://inspect.aisi.org.uk/eval-logs.html)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_crucible.importers.results import ParsedFile, Results, Row
+from pytest_crucible.importers.source import Source
+from pytest_crucible.records import MetricFacts, Reply, Value
+from pytest_crucible.records.errors import SpecError
+
+# The format version that this module reads.
+VERSION = 2
+# Values of correct, incorrect, partially correct and no answer in Inspect's `value_to_float`.
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_HEADER, _START, _SAMPLES = "header.json", "_journal/start.json", "samples/"
+
+
+def recognises(source: Source) -> bool:
+    """Return whether it is an archive with a header (or the start of a killed run), or a document with `eval`."""
+    if source.archive is not None:
+        return bool({_HEADER, _START} & set(source.archive.namelist()))
+    return isinstance(source.document, dict) and "eval" in source.document and "version" in source.document
+
+
+def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
+    """Return one arm on one task."""
+    header, samples = _read_archive(source) if source.archive is not None else _read_document(source.document)
+    if header.get("version") != VERSION:
+        raise SpecError(
+            f"{source.path} is an Inspect log of format {header.get('version')!r}, and format {VERSION} can be read: "
+            "convert it with `inspect log convert`"
+        )
+    spec = header["eval"]
+    # Transcripts are most of a log: they are dropped sample by sample, so that they are never all in memory.
+    lean = [_lean(sample) for sample in samples]
+    rows = _mark_missing_scores([_row(sample) for sample in lean])
+    dataset, config = spec.get("dataset", {}), spec.get("config", {})
+    status = header.get("status", "started")
+    results = Results(
+        task=spec["task"],
+        arm=spec["model"],
+        rows=rows,
+        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in _graded_metrics(lean)},
+        planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
+        epochs=max([config.get("epochs") or 1, *(row.epoch + 1 for row in rows)]),
+        finished=status == "success",
+    )
+    ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)
+    return ParsedFile(version=spec.get("packages", {}).get("inspect_ai", ""), results=[results], notes=ended)
+
+
+def _read_archive(source: Source) -> tuple[Mapping[str, Any], Iterable[Mapping[str, Any]]]:
+    assert source.archive is not None
+    names = source.archive.namelist()
+    header = source.member(_HEADER if _HEADER in names else _START)
+    return header, (source.member(name) for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
+
+
+def _read_document(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], Iterable[Mapping[str, Any]]]:
+    return document, document.get("samples") or ()
+
+
+def _lean(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the sample without its transcript, which is most of its size."""
+    return {name: value for name, value in sample.items() if name not in ("events", "messages", "attachments", "store")}
+
+
+def _row(sample: Mapping[str, Any]) -> Row:
+    """Return the row of a sample. One that failed keeps scores that it has; one that was declared invalid is lost."""
+    scores = dict(_scores(sample.get("scores") or {}))
+    error, invalid = sample.get("error") or {}, sample.get("invalidation")
+    why = "invalidated" if invalid else "" if scores else error.get("message", "")
+    return Row(
+        sample=str(sample["id"]),
+        epoch=sample.get("epoch", 1) - 1,
+        scores={name: value for name, value in scores.items() if value is not None},
+        lost={name: "the scorer gave no value" for name, value in scores.items() if value is None},
+        error=why,
+        reply=_reply(sample.get("output") or {}),
+        input=sample.get("input"),
+        expected=sample.get("target"),
+        metadata=sample.get("metadata") or {},
+    )
+
+
+def _mark_missing_scores(rows: Sequence[Row]) -> list[Row]:
+    """Mark missing scores as lost: every scorer scores every sample, so that a replied sample without a score was not reached."""
+    names = {name for row in rows for name in (*row.scores, *row.lost)}
+    missing = dict.fromkeys(names, "the scorer did not get to it")
+    return [row if row.error else replace(row, lost={**_without(missing, row.scores), **row.lost}) for row in rows]
+
+
+def _without(names: Mapping[str, str], scored: Iterable[str]) -> dict[str, str]:
+    return {name: why for name, why in names.items() if name not in set(scored)}
+
+
+def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Value | None]]:
+    """Yield metrics with their values. A scorer of several values has one metric for each: `scorer.value`."""
+    for name, score in scores.items():
+        value = score["value"]
+        if isinstance(value, dict):
+            yield from ((f"{name}.{part}", _number(part_value)) for part, part_value in value.items())
+        elif not isinstance(value, list):
+            yield name, _number(value)
+
+
+def _number(value: Any) -> Value | None:
+    """Return a score as a number; None for NaN, which means unscored. Text other than a grade stays text."""
+    if isinstance(value, str):
+        return GRADES.get(value, WORDS.get(value.lower(), value))
+    if value is None or not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool) else float(value)
+
+
+def _graded_metrics(samples: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the scorers that give grades, which are between 0 and 1."""
+    scores = (item for sample in samples for item in (sample.get("scores") or {}).items())
+    return {name for name, score in scores if isinstance(score["value"], str) and score["value"] in GRADES}
+
+
+def _reply(output: Mapping[str, Any]) -> Reply | None:
+    choices = output.get("choices") or ()
+    if not choices:
+        return None
+    usage = output.get("usage") or {}
+    return Reply(
+        text=output.get("completion") or "",
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        latency_s=output.get("time"),
+        finish="length" if choices[0].get("stop_reason") == "max_tokens" else "stop",
+        model=output.get("model", ""),
+    )

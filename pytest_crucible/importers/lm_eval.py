@@ -1,0 +1,132 @@
+"""Samples of lm-evaluation-harness: `lm_eval --log_samples --output_path` (https://github.com/EleutherAI/lm-evaluation-harness)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.importers.known_metrics import facts_by_name
+from pytest_crucible.importers.results import ParsedFile, Results, Row
+from pytest_crucible.importers.source import Source, open_source
+from pytest_crucible.records import MetricFacts, Reply
+from pytest_crucible.records.errors import SpecError
+
+_FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+
+_NO_METRICS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    | {"doc_hash", "prompt_hash", "target_hash", "task_name", "schedule"}
+)
+
+
+def recognises(source: Source) -> bool:
+    """Return whether these are logged samples, or the results file that lies beside them."""
+    if source.rows is not None:
+        return bool(source.rows) and {"doc_id", "resps", "filtered_resps"} <= set(source.rows[0][1])
+    return isinstance(source.document, dict) and {"results", "higher_is_better"} <= set(source.document)
+
+
+def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
+    """Return the samples of one task; for the results file of a run, those of all its tasks, in the files beside it."""
+    if source.rows is not None:
+        harness = _Told.beside(source.path)
+        return ParsedFile(version=harness.version, results=[_results(source, harness)], notes=list(_left_out(source)))
+    harness = _Told.of(source.document)
+    date = source.path.stem.removeprefix("results_")
+    files = [open_source(path) for path in sorted(source.path.parent.glob(f"samples_*_{date}.jsonl"))]
+    if not files:
+        raise SpecError(
+            f"{source.path} has totals only: run lm_eval with --log_samples, which writes samples beside it"
+        )
+    notes = [note for file in files for note in _left_out(file)]
+    return ParsedFile(version=harness.version, results=[_results(file, harness) for file in files], notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Facts about the samples that only the results file has."""
+
+    arm: str
+    version: str
+    higher: Mapping[str, Mapping[str, bool]]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> _Told:
+        arm = document.get("model_name") or document.get("model_source") or ""
+        return cls(arm, document.get("lm_eval_version") or "", document.get("higher_is_better") or {})
+
+    @classmethod
+    def beside(cls, samples: Path) -> _Told:
+        """Read the results file beside the samples. Without one, the folder's name is the model's."""
+        match = _FILE.fullmatch(samples.name)
+        results = samples.with_name(f"results_{match['date']}.json") if match else None
+        if results is None or not results.is_file():
+            return cls(samples.resolve().parent.name, "", {})
+        return cls.of(json.loads(results.read_text(encoding="utf-8")))
+
+
+def _results(source: Source, harness: _Told) -> Results:
+    """Return one arm. The filters of a task read one reply in different ways: their scores belong to one row."""
+    match = _FILE.fullmatch(source.path.name)
+    task = match["task"] if match else source.path.stem
+    rows: dict[str, Row] = {}
+    for line, sample in source.rows or ():
+        row = _row(sample)
+        earlier = rows.get(row.sample, row)
+        if earlier is not row and {*row.scores, *row.lost} & {*earlier.scores, *earlier.lost}:
+            raise SpecError(
+                f"line {line} of {source.path} repeats doc_id {row.sample} under one filter: ids must be unique"
+            )
+        scores, lost = {**earlier.scores, **row.scores}, {**earlier.lost, **row.lost}
+        rows[row.sample] = replace(earlier, scores=scores, lost=lost)
+    return Results(
+        task=task, arm=harness.arm, rows=list(rows.values()), facts=_facts(rows.values(), harness.higher.get(task, {}))
+    )
+
+
+def _row(sample: Mapping[str, Any]) -> Row:
+    by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
+    values = {name + by_filter: sample[name] for name in _metrics(sample) if _is_score(sample[name])}
+    return Row(
+        sample=str(sample["doc_id"]),
+        scores={name: value for name, value in values.items() if math.isfinite(value)},
+        lost={name: f"the value is {value}" for name, value in values.items() if not math.isfinite(value)},
+        reply=Reply(text=_text(sample["filtered_resps"])),
+        input=sample.get("doc"),
+        expected=sample.get("target"),
+    )
+
+
+def _metrics(sample: Mapping[str, Any]) -> list[str]:
+    """Return the metrics of a sample. Versions before 0.4.7 do not list them: there, every unknown field is one."""
+    return [name for name in sample.get("metrics") or set(sample) - _NO_METRICS if name in sample]
+
+
+def _is_score(value: Any) -> bool:
+    """Return whether a value is a score. Metrics of a whole corpus, such as perplexity, have a list here."""
+    return isinstance(value, int | float)
+
+
+def _left_out(source: Source) -> Iterator[str]:
+    _, first = (source.rows or [(0, {})])[0]
+    for name in _metrics(first):
+        if not _is_score(first[name]):
+            yield f"metric {name!r} of {source.path.name} has no value of a single sample, left out"
+
+
+def _text(resps: Sequence[Any]) -> str:
+    """Return the generated reply; for a multiple choice, the likelihoods as JSON."""
+    first = resps[0] if resps else ""
+    return first if isinstance(first, str) and len(resps) == 1 else json.dumps(resps)
+
+
+def _facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
+    """Return facts with the direction that the task declares. Tasks do not declare ranges."""
+    names = dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost))
+    declared = {name: higher[plain] for name in names if (plain := name.partition(".")[0]) in higher}
+    return {name: replace(facts_by_name(name), direction="higher" if up else "lower") for name, up in declared.items()}

@@ -1,0 +1,95 @@
+"""The kind of another harness's metric: declared by its file, known by its name, or guessed from its values with a note."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pytest_crucible.importers.known_metrics import facts_by_name, is_known
+from pytest_crucible.importers.results import Results
+from pytest_crucible.records import Direction, Kind, MetricFacts, Value
+from pytest_crucible.records.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """The user's declarations of metrics, which override those of the file and of the name."""
+
+    lower: frozenset[str] = frozenset()
+    higher: frozenset[str] = frozenset()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        return {*self.lower, *self.higher, *self.ranges}
+
+    def apply_to(self, facts: MetricFacts) -> MetricFacts:
+        low, high = self.ranges.get(facts.name, (facts.low, facts.high))
+        direction: Direction = facts.direction
+        if facts.name in self.lower | self.higher:
+            direction = "lower" if facts.name in self.lower else "higher"
+        return replace(facts, direction=direction, low=low, high=high)
+
+
+def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[MetricFacts, ...], dict[str, str]]:
+    """Return the facts of every metric of one task's arms, and a note for each metric whose kind was guessed.
+
+    Raises SpecError.
+    """
+    declared_facts = {name: declared_here for arm in of for name, declared_here in arm.facts.items()}
+    by_name = {name: _facts(name, values, declared_facts.get(name), declared) for name, values in _values(of).items()}
+    return tuple(facts for facts, _ in by_name.values()), {name: note for name, (_, note) in by_name.items() if note}
+
+
+def _values(of: Iterable[Results]) -> dict[str, list[Value]]:
+    """Return all values of each metric; an empty list for one that has only losses."""
+    values: dict[str, list[Value]] = {}
+    for row in (row for arm in of for row in arm.rows):
+        for name, value in row.scores.items():
+            values.setdefault(name, [])
+            if value is not None:
+                values[name].append(value)
+        for name in row.lost:
+            values.setdefault(name, [])
+    return values
+
+
+def _facts(
+    name: str, values: Sequence[Value], declared_facts: MetricFacts | None, declared: Declared
+) -> tuple[MetricFacts, str]:
+    if any(isinstance(value, str) for value in values):
+        return MetricFacts(name=name, kind="text"), ""
+    numbers = [float(value) for value in values]
+    low, high = declared.ranges.get(name, (-math.inf, math.inf))
+    outside = next((number for number in numbers if not low <= number <= high), None)
+    if outside is not None:
+        raise SpecError(f"metric {name!r} has {outside:g}, outside its range {low:g} to {high:g}: correct --range")
+    assumed = declared.apply_to(declared_facts or facts_by_name(name))
+    kind, low, high = _kind(assumed, numbers)
+    resolved = replace(assumed, kind=kind, low=low, high=high)
+    if declared_facts or is_known(name) or name in declared.names:
+        return resolved, ""
+    return (
+        resolved,
+        f"metric {name!r} is not known: {_assumption(resolved)} (crucible import --lower, --higher and --range say otherwise)",
+    )
+
+
+def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, float]:
+    """Return kind and bounds. Only zeros and ones make a metric binary; bounds that a value breaks are dropped."""
+    low, high = facts.low, facts.high
+    if numbers and not low <= min(numbers) <= max(numbers) <= high:
+        low, high = -math.inf, math.inf
+    if numbers and set(numbers) <= {0.0, 1.0} and (low, high) in ((0.0, 1.0), (-math.inf, math.inf)):
+        return "binary", 0.0, 1.0
+    if math.isfinite(low) and math.isfinite(high):
+        return "bounded", low, high
+    if facts.low == -math.inf and numbers and 0 <= min(numbers) <= max(numbers) <= 1:
+        return "bounded", 0.0, 1.0
+    return ("positive", 0.0, high) if low == 0 else ("unbounded", low, high)
+
+
+def _assumption(facts: MetricFacts) -> str:
+    shape = {"binary": "yes or no", "bounded": f"a score from {facts.low:g} to {facts.high:g}"}
+    return f"it is taken as {shape.get(str(facts.kind), 'a number without bounds')}, {facts.direction} is better"

@@ -1,0 +1,29 @@
+"""Parses cells of tables and recorded values into scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_WORDS = {"true": True, "false": False, "yes": True, "no": False, "pass": True, "fail": False}
+_NOTHING = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+
+
+def number(value: Any) -> bool | float | None:
+    """Return a cell's value as a number; None for other text, NaN for an empty cell.
+
+    >>> number("True"), number("0.5"), number("a reply"), number("")
+    (True, 0.5, None, nan)
+    """
+    if isinstance(value, bool | int | float):
+        return value if isinstance(value, bool) or math.isfinite(value) else math.nan
+    word = "" if value is None else value.strip().lower() if isinstance(value, str) else "text"
+    if word in _NOTHING:
+        return math.nan
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        parsed = float(word)
+    except ValueError:
+        return None
+    return parsed if math.isfinite(parsed) else math.nan

@@ -1,0 +1,100 @@
+"""Results of promptfoo: `promptfoo eval -o results.json` (https://www.promptfoo.dev/docs/configuration/outputs/)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_crucible.importers.results import ParsedFile, Results, Row, by_arm, number_repeats
+from pytest_crucible.importers.source import Source
+from pytest_crucible.records import MetricFacts, Reply, Value
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import canonical
+
+# The format version that this module reads.
+VERSION = 3
+# The `failureReason` of a request without a reply; 1 is a failed assertion.
+_ERROR = 2
+
+
+def recognises(source: Source) -> bool:
+    """Return whether JSON has an `evalId` beside its results, or JSON lines are promptfoo's results."""
+    document = source.document
+    if source.rows is not None:
+        return bool(source.rows) and {"promptIdx", "testIdx", "testCase", "provider"} <= set(source.rows[0][1])
+    return isinstance(document, dict) and "evalId" in document and isinstance(document.get("results"), dict)
+
+
+def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
+    """Return an arm for each provider (and prompt, where there are several), in the order of the configuration."""
+    document = source.document or {}
+    unsorted = _whole(source) if document else [row for _, row in source.rows or ()]
+    results = sorted(unsorted, key=lambda result: (result["promptIdx"], result["testIdx"]))
+    prompts, names = len({result["prompt"]["label"] for result in results}), _names(results)
+    arms = by_arm((_arm(result, prompts), _row(result, names)) for result in results)
+    task = document.get("config", {}).get("description") or "promptfoo"
+    return ParsedFile(
+        version=document.get("metadata", {}).get("promptfooVersion", ""),
+        results=[_results(task, arm, number_repeats(rows)) for arm, rows in arms.items()],
+    )
+
+
+def _whole(source: Source) -> Sequence[Mapping[str, Any]]:
+    document = source.document["results"]
+    if document.get("version") != VERSION:
+        raise SpecError(
+            f"{source.path} has results of promptfoo's format {document.get('version')!r}, and format {VERSION} can be read: "
+            "export it again with a current promptfoo"
+        )
+    results: Sequence[Mapping[str, Any]] = document["results"]
+    return results
+
+
+def _results(task: str, arm: str, rows: Sequence[Row]) -> Results:
+    facts = {"score": MetricFacts(name="score", low=0.0, high=1.0)}
+    return Results(task=task, arm=arm, rows=rows, facts=facts, epochs=max(row.epoch for row in rows) + 1)
+
+
+def _arm(result: Mapping[str, Any], prompts: int) -> str:
+    provider = result["provider"]
+    name = str(provider.get("label") or provider["id"])
+    return f"{name} / {result['prompt']['label']}" if prompts > 1 else name
+
+
+def _names(results: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Return variables -> sample id: the tests' descriptions where these are unique, or else the variables."""
+    descriptions = {
+        canonical(result.get("vars", {})): str(result["testCase"].get("description") or "") for result in results
+    }
+    own = all(descriptions.values()) and len(set(descriptions.values())) == len(descriptions)
+    return descriptions if own else {variables: variables for variables in descriptions}
+
+
+def _row(result: Mapping[str, Any], names: Mapping[str, str]) -> Row:
+    variables, failed = result.get("vars", {}), result.get("failureReason") == _ERROR
+    scores: dict[str, Value | None] = {"pass": bool(result["success"]), "score": float(result["score"])}
+    return Row(
+        sample=names[canonical(variables)],
+        scores={}
+        if failed
+        else {**scores, **{name: float(score) for name, score in result.get("namedScores", {}).items()}},
+        error=str(result.get("error") or "error").splitlines()[0] if failed else "",
+        reply=_reply(result),
+        input=variables,
+        metadata=result["testCase"].get("metadata") or {},
+    )
+
+
+def _reply(result: Mapping[str, Any]) -> Reply | None:
+    response = result.get("response") or {}
+    if "output" not in response:
+        return None
+    output, usage, latency = response["output"], response.get("tokenUsage") or {}, result.get("latencyMs")
+    return Reply(
+        text=output if isinstance(output, str) else canonical(output),
+        input_tokens=usage.get("prompt"),
+        output_tokens=usage.get("completion"),
+        # A reply from promptfoo's own cache has the latency of the cache, not of the model.
+        latency_s=None if latency is None or response.get("cached") else latency / 1000,
+        cost_usd=response.get("cost"),
+    )

@@ -1,0 +1,101 @@
+"""Records of imported files: arms, the scores of each sample, and what is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from pytest_crucible.importers.source import Source
+from pytest_crucible.records import MetricFacts, Reply, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The result of one arm on one sample in one repeat."""
+
+    sample: str
+    epoch: int = 0
+    """Counted from 0."""
+    scores: Mapping[str, Value | None] = field(default_factory=dict)
+    """None says that the metric does not apply."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> why its value is lost."""
+    error: str = ""
+    """Why the whole sample is lost; empty otherwise."""
+    reply: Reply | None = None
+    input: Any = None
+    expected: Any = None
+    group: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of the sample, not of the reply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One arm on one task."""
+
+    task: str
+    arm: str
+    rows: Sequence[Row]
+    facts: Mapping[str, MetricFacts] = field(default_factory=dict)
+    """The declarations of metrics that the file has."""
+    planned: Sequence[str] = ()
+    """The samples that the run planned, where the file lists them: one without a row was not reached."""
+    epochs: int = 1
+    finished: bool = True
+    """False where the run was cut short."""
+    identity: str = ""
+    """Of the file, the task and the arm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFile:
+    """One file."""
+
+    path: str
+    sha256: str
+    harness: str
+    version: str
+    """Of the harness that wrote it; empty where the file does not say."""
+    results: Sequence[Results]
+    notes: Sequence[str] = ()
+    """A sentence for each thing that was left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedFile:
+    """A file's content as a reader returns it, without path and hash."""
+
+    version: str
+    results: Sequence[Results]
+    notes: Sequence[str] = ()
+
+
+class Reader(Protocol):
+    """The reader of one format: a module of this folder."""
+
+    def recognises(self, source: Source) -> bool:
+        """Return whether the content has this format. The file's name does not matter."""
+
+    def read(self, source: Source, columns: Mapping[str, str]) -> ParsedFile:
+        """Return the whole content. `columns` has the user's roles of a table's columns. Raises SpecError."""
+
+
+def number_repeats(rows: Sequence[Row]) -> list[Row]:
+    """Number the repeats of a harness that does not: the second row of a sample is its second repeat."""
+    counts: Counter[str] = Counter()
+    numbered = []
+    for row in rows:
+        numbered.append(replace(row, epoch=counts[row.sample]))
+        counts[row.sample] += 1
+    return numbered
+
+
+def by_arm(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
+    """Return the rows of each arm."""
+    arms: dict[str, list[Row]] = {}
+    for arm, row in rows:
+        arms.setdefault(arm, []).append(row)
+    return arms

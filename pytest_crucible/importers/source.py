@@ -1,0 +1,118 @@
+"""A file opened far enough to see whose it is: an archive, one JSON document, or rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.datasets.delimited import read_csv, read_tsv
+from pytest_crucible.datasets.jsonl import text_lines
+from pytest_crucible.records.errors import DatasetError, SpecError
+
+_LINES = (".jsonl", ".ndjson")
+_DELIMITED = {".csv": read_csv, ".tsv": read_tsv}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Exactly one of `archive`, `document` and `rows` is there."""
+
+    path: Path
+    sha256: str
+    archive: Any = None
+    """A ZipFile."""
+    document: Any = None
+    rows: Sequence[tuple[int, Mapping[str, Any]]] | None = None
+    """(line, row)."""
+
+    def member(self, name: str) -> Any:
+        """A JSON file of the archive. Raises SpecError for one that is damaged or packed in a way that is not known."""
+        assert self.archive is not None
+        try:
+            return json.loads(self.archive.read(name))
+        except Exception as error:
+            # zlib, zstd and zipfile each have their own
+            raise SpecError(f"{self.path}: {name} in it cannot be read ({error}): write the log again") from error
+
+
+def open_source(path: Path) -> Source:
+    """Raises SpecError for a file that is missing, cut short or none of the three."""
+    if not path.is_file():
+        raise SpecError(f"{str(path)!r} is not a file: give the path of a log, or of a table of results")
+    digest = sha256(path)
+    try:
+        if _begins(path, b"PK"):
+            return Source(path=path, sha256=digest, archive=_archive(path))
+        if path.suffix in _DELIMITED:
+            return Source(path=path, sha256=digest, rows=list(_DELIMITED[path.suffix](path)))
+        return _json(path, digest)
+    except DatasetError as error:
+        raise SpecError(str(error)) from error
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _begins(path: Path, with_bytes: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(with_bytes)) == with_bytes
+
+
+def _archive(path: Path) -> Any:
+    """Inspect packs with Zstandard, which Python's own zipfile reads from 3.14 on."""
+    if sys.version_info >= (3, 14):
+        reader: Any = zipfile
+    else:
+        from backports.zstd import zipfile as reader
+    try:
+        archive: Any = reader.ZipFile(path)
+    except reader.BadZipFile as error:
+        raise SpecError(f"{path} is a damaged archive ({error}): was it copied whole, and is its run over?") from error
+    return archive
+
+
+def _json(path: Path, digest: str) -> Source:
+    """One document, or one object a line. What is cut short is neither, and then the first line tells which it was to be."""
+    text = "".join(line for _, line in text_lines(path))
+    if not text.strip():
+        raise SpecError(f"{path} is empty: there is nothing to import")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        rows = _rows(path, text)
+        if rows is None:
+            raise SpecError(f"{path} is neither JSON nor JSON lines ({error}): was it written to its end?") from error
+        return Source(path=path, sha256=digest, rows=rows)
+    # Of one line only.
+    if path.suffix in _LINES and isinstance(document, dict):
+        return Source(path=path, sha256=digest, rows=[(1, document)])
+    return Source(path=path, sha256=digest, document=document)
+
+
+def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
+    """None for what does not begin with an object on one line."""
+    rows: list[tuple[int, Mapping[str, Any]]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if not rows:
+                return None
+            raise SpecError(
+                f"line {number} of {path} is not JSON ({error}): was the file written to its end?"
+            ) from error
+        if not isinstance(row, dict):
+            return None
+        rows.append((number, row))
+    return rows

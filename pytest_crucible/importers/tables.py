@@ -1,0 +1,181 @@
+"""Any table: CSV, TSV, JSON lines, a JSON list, or the columns and data that MLflow and W&B write.
+
+Long: a row a metric, with its name in one column and its value in another. Wide: a row a sample, each metric a column.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_crucible.importers.columns import roles
+from pytest_crucible.importers.parse_cell import number
+from pytest_crucible.importers.results import ParsedFile, Results, Row
+from pytest_crucible.importers.source import Source
+from pytest_crucible.records import Reply, Value
+from pytest_crucible.records.errors import SpecError
+
+# What MLflow puts behind the name of a metric.
+_SUFFIX = re.compile(r"(/v\d+)?/(score|value)$")
+# Task, arm, sample and repeat.
+Unit = tuple[str, str, str, int]
+
+
+def recognises(source: Source) -> bool:
+    """Return whether the source is any table."""
+    return source.rows is not None or bool(_rows(source))
+
+
+def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
+    """Return the arms of a table. Raises SpecError for a table without a column of sample ids or of scores."""
+    rows = _rows(source)
+    has = list(dict.fromkeys(name for _, row in rows for name in row))
+    role = roles(has, columns)
+    if "sample" not in role:
+        raise SpecError(
+            f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME"
+        )
+    table = _Table(source, role)
+    is_long = {"metric", "value"} <= set(role) and "metrics" not in role
+    metrics = () if is_long else _metrics(rows, role, has)
+    if not (is_long or metrics):
+        raise SpecError(
+            f"{source.path} has no column of numbers beside {', '.join(role.values())}: name the scores with --column metrics=A,B"
+        )
+    units = table.long(rows) if is_long else table.wide(rows, metrics)
+    guessed = (
+        ()
+        if is_long or "metrics" in columns
+        else (f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}",)
+    )
+    return ParsedFile(version="", results=list(_arms(units)), notes=guessed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    source: Source
+    role: Mapping[str, str]
+
+    def wide(self, rows: Sequence[tuple[int, Mapping[str, Any]]], metrics: Sequence[str]) -> dict[Unit, Row]:
+        units: dict[Unit, Row] = {}
+        for line, row in rows:
+            unit = self._unit(line, row)
+            if unit in units:
+                raise self._twice(line, unit)
+            units[unit] = self._row(unit, row, {_SUFFIX.sub("", name): row.get(name) for name in metrics})
+        return units
+
+    def long(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
+        """Return the rows of a long table. A metric that only other units have is lost, as is an empty value.
+
+        Where a column `lost` exists and is empty, too, the metric does not apply.
+        """
+        cells: dict[Unit, dict[str, Any]] = {}
+        spared: dict[Unit, set[str]] = defaultdict(set)
+        first: dict[Unit, Mapping[str, Any]] = {}
+        for line, row in rows:
+            unit, metric = self._unit(line, row), str(row.get(self.role["metric"], ""))
+            if metric in cells.setdefault(unit, {}):
+                raise self._twice(line, unit)
+            cells[unit][metric] = row.get(self.role["value"])
+            if metric and "lost" in self.role and not (self._cell(row, "value") or self._cell(row, "lost")):
+                spared[unit].add(metric)
+            first.setdefault(unit, row)
+        names = dict.fromkeys(name for metrics in cells.values() for name in metrics if name)
+        return {
+            unit: self._row(unit, first[unit], {name: cells[unit].get(name) for name in names}, spared[unit])
+            for unit in cells
+        }
+
+    def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
+        sample, again = self._cell(row, "sample"), self._cell(row, "repeat")
+        if not sample:
+            raise SpecError(
+                f"line {line} of {self.source.path} has no {self.role['sample']!r}: every row needs the id of its sample"
+            )
+        if again and not re.fullmatch(r"\d+(\.0)?", again):
+            raise SpecError(
+                f"line {line} of {self.source.path} has repeat {again!r}: repeats are counted in whole numbers"
+            )
+        arm, task = self._cell(row, "arm"), self._cell(row, "task")
+        return task or "results", arm or self.source.path.stem, sample, int(float(again or 0))
+
+    def _cell(self, row: Mapping[str, Any], role: str) -> str:
+        value = row.get(self.role.get(role, ""))
+        return "" if value is None else str(value)
+
+    def _row(self, unit: Unit, row: Mapping[str, Any], cells: Mapping[str, Any], spared: Set[str] = frozenset()) -> Row:
+        values = {name: _value(cell) for name, cell in cells.items()}
+        error, reply = self._cell(row, "error"), self._cell(row, "reply")
+        scored = {name: value for name, value in values.items() if value is not None}
+        return Row(
+            sample=unit[2],
+            epoch=unit[3],
+            scores={**scored, **dict.fromkeys(spared)},
+            lost={name: error or "the table has no value" for name in values if name not in {*scored, *spared}},
+            error=error if not scored else "",
+            reply=Reply(text=reply) if reply else None,
+            group=self._cell(row, "group") or None,
+            metadata={name: row[name] for name in self._metadata() if row.get(name) is not None},
+        )
+
+    def _metadata(self) -> list[str]:
+        return [name for name in self.role.get("metadata", "").split(",") if name]
+
+    def _twice(self, line: int, unit: Unit) -> SpecError:
+        _, arm, sample, repeat = unit
+        return SpecError(
+            f"line {line} of {self.source.path} has sample {sample!r} of {arm!r} again in repeat {repeat}: "
+            "name what tells them apart with --column repeat=NAME, arm=NAME or task=NAME"
+        )
+
+
+def _value(cell: Any) -> Value | None:
+    parsed = number(cell)
+    if parsed is None:
+        return str(cell)
+    return None if math.isnan(parsed) else parsed
+
+
+def _metrics(rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]) -> list[str]:
+    """Return the columns of metrics: those that the user names, or else all other columns that have only numbers."""
+    if "metrics" in role:
+        return role["metrics"].split(",")
+    metrics = []
+    with_role = {name for columns in role.values() for name in columns.split(",")} | set(role.values())
+    for name in (name for name in has if name not in with_role):
+        values = [number(row.get(name)) for _, row in rows]
+        numbers = [value for value in values if value is not None]
+        if len(numbers) == len(values) and not all(map(math.isnan, numbers)):
+            metrics.append(name)
+    return metrics
+
+
+def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
+    """Yield arms. Repeats are counted from the table's first, which may be 0 or 1."""
+    first = min(unit[3] for unit in units)
+    arms: dict[tuple[str, str], list[Row]] = {}
+    for (task, arm, _, _), row in units.items():
+        arms.setdefault((task, arm), []).append(replace(row, epoch=row.epoch - first))
+    for (task, arm), rows in arms.items():
+        yield Results(task=task, arm=arm, rows=rows, epochs=max(row.epoch for row in rows) + 1)
+
+
+def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
+    """Return the rows with their line, or their number in JSON."""
+    document = source.document
+    if source.rows is not None:
+        return source.rows
+    if (
+        isinstance(document, dict)
+        and isinstance(document.get("columns"), list)
+        and isinstance(document.get("data"), list)
+    ):
+        lists = all(isinstance(row, list) for row in document["data"])
+        document = [dict(zip(document["columns"], row, strict=False)) for row in document["data"]] if lists else None
+    is_list = isinstance(document, list) and all(isinstance(row, dict) for row in document)
+    return list(enumerate(document, start=1)) if is_list else []

@@ -1,0 +1,121 @@
+"""The shape of a model, and the names of its weights.
+
+A model is a decoder-only transformer: tied embedding, pre-RMSNorm, rotary positions, smeared keys, ReLU^2 MLP, no biases.
+Its weights are a plain dict from name to array, all of one dtype (float32; float64 where gradients are checked):
+
+    embedding               (vocabulary, width)     input rows, and transposed the output matrix ("tied")
+    norm                    (width,)                gain of the last RMSNorm
+    layers.I.attention_norm (width,)
+    layers.I.qkv            (width, 3 * width)      queries, keys, values side by side; heads within each
+    layers.I.smear          (width,)                how much of each key channel comes from the token before
+    layers.I.out            (width, width)
+    layers.I.mlp_norm       (width,)
+    layers.I.up             (width, mlp)
+    layers.I.down           (mlp, width)
+
+Matrices are stored (inputs, outputs): y = x @ W.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.floating]
+Integers: TypeAlias = NDArray[np.integer]
+Weights: TypeAlias = dict[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a model.
+
+    >>> Shape(vocabulary=1024, width=128, layers=4, heads=4, mlp=512, context=512).parameters
+    919168
+    """
+
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    mlp: int
+    context: int
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if self.width % (2 * self.heads):
+            raise ValueError(f"a width of {self.width} cannot be split into {self.heads} heads of even width")
+
+    @property
+    def head(self) -> int:
+        """The width of one head."""
+        return self.width // self.heads
+
+    @property
+    def of_weights(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every weight, in the order in which they are saved."""
+        shapes: dict[str, tuple[int, ...]] = {"embedding": (self.vocabulary, self.width), "norm": (self.width,)}
+        for layer in range(self.layers):
+            of_layer = {
+                "attention_norm": (self.width,),
+                "qkv": (self.width, 3 * self.width),
+                "smear": (self.width,),
+                "out": (self.width, self.width),
+                "mlp_norm": (self.width,),
+                "up": (self.width, self.mlp),
+                "down": (self.mlp, self.width),
+            }
+            shapes |= {f"layers.{layer}.{name}": shape for name, shape in of_layer.items()}
+        return shapes
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum(int(np.prod(shape)) for shape in self.of_weights.values())
+
+
+def initial_weights(shape: Shape, seed: int) -> Weights:
+    """Return random weights to train from.
+
+    Normal with variance 1 / inputs; matrices that write to the residual stream are smaller. Gains start at 1. Keys of
+    the first half of the heads start unsmeared, those of the others fully smeared: one layer can then find "what
+    followed this token before", which copying needs.
+
+    >>> initial_weights(Shape(8, 4, 1, 2, 8, 16), seed=0)["layers.0.smear"]
+    array([0., 0., 1., 1.], dtype=float32)
+    """
+    random = np.random.Generator(np.random.Philox(seed))
+    weights = {name: _initial(name, size, shape, random) for name, size in shape.of_weights.items()}
+    check_weights(weights, shape)
+    return weights
+
+
+def check_weights(weights: Weights, shape: Shape) -> None:
+    """Raise ValueError when a weight is missing, unknown, of the wrong shape or not finite."""
+    expected = shape.of_weights
+    if mismatched := sorted(set(weights) ^ set(expected)):
+        raise ValueError(f"these weights are missing or unknown: {', '.join(mismatched)}")
+    for name, size in expected.items():
+        if weights[name].shape != size:
+            raise ValueError(f"{name} has shape {weights[name].shape}, expected {size}")
+        if not np.isfinite(weights[name]).all():
+            raise ValueError(f"{name} is not finite everywhere")
+
+
+def _initial(name: str, size: tuple[int, ...], shape: Shape, random: np.random.Generator) -> Floats:
+    part = name.rsplit(".", 1)[-1]
+    if part == "smear":
+        return np.repeat(np.arange(shape.heads) >= shape.heads // 2, shape.head).astype(np.float32)
+    if len(size) == 1:
+        return np.ones(size, np.float32)
+    # 0.02, and smaller matrices that write to the residual stream, as in GPT-2 (Radford et al. 2019).
+    spread = 0.02 if part == "embedding" else size[0] ** -0.5
+    if part in ("out", "down"):
+        # Two matrices a layer write to the residual stream: its variance must not grow with the number of layers.
+        spread /= (2 * shape.layers) ** 0.5
+    return random.normal(0.0, spread, size).astype(np.float32)

@@ -1,0 +1,145 @@
+"""Token-by-token decoding of many rows at once, with cached keys and values, and equal numbers for equal rows.
+
+Libraries round a matrix product differently for different sizes, and for different places within a matrix. So that a
+row does not depend on its neighbours, every product here is of one row (multiply_by_row), and attention goes over
+blocks of 64 positions of one head, the last one padded: sizes never depend on the batch. Prompts run one by one through
+`model.forward`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_crucible.local_model.attention import rotations
+from pytest_crucible.local_model.config import Floats, Integers, Shape
+from pytest_crucible.local_model.model import Folded, Layer, forward
+from pytest_crucible.local_model.norms import normalise
+
+# Every row's attention runs in blocks of this size, so that sizes never depend on other rows.
+_BLOCK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """A prompt that has been read: keys and values of each layer (heads, tokens, head), last keys, next logits."""
+
+    keys: list[Floats]
+    values: list[Floats]
+    last_keys: list[Floats]
+    logits: Floats
+    length: int
+
+
+def multiply_by_row(x: Floats, matrix: Floats) -> Floats:
+    """Return the product of x (rows, inputs) and a matrix, one row at a time."""
+    # Batched over rows: matmul then calls one vector product a row, whatever the number of rows.
+    product: Floats = np.matmul(x[:, None, :], matrix)[:, 0]
+    return product
+
+
+def prefill(folded: Folded, shape: Shape, prompt: list[int]) -> Prefilled:
+    """Return a prompt's keys, values and next logits."""
+    trace = forward(folded, shape, np.array([prompt], np.int64))
+    attended = [kept.attended for kept in trace.kept]
+    return Prefilled(
+        keys=[layer.keys[0] for layer in attended],
+        values=[layer.values[0] for layer in attended],
+        last_keys=[layer.last_key[0] for layer in attended],
+        logits=multiply_by_row(trace.states[-1:], folded.unembedding)[0],
+        length=len(prompt),
+    )
+
+
+class Decoder:
+    """Rows in slots 0 to `active` - 1, each at its own position.
+
+    `put` fills the next slot, `step` moves all on by one token, `drop` frees a slot and moves the last row there.
+    """
+
+    def __init__(self, folded: Folded, shape: Shape, slots: int, positions: int) -> None:
+        """Make room for `slots` rows of at most this many positions."""
+        self.folded, self.shape = folded, shape
+        self.active = 0
+        dtype, self._blocks = folded.embedding.dtype, -(-positions // _BLOCK)
+        room = (shape.layers, slots, shape.heads, self._blocks * _BLOCK)
+        self._keys = np.zeros((*room, shape.head), dtype)
+        # One more column, always 1: the product with it is the sum of the weights, by which the others are divided.
+        self._values = np.zeros((*room, shape.head + 1), dtype)
+        self._values[..., shape.head] = 1
+        self._last_keys = np.zeros((shape.layers, slots, shape.width), dtype)
+        self._hidden = np.full((slots, self._blocks * _BLOCK), -np.inf, dtype)
+        self._lengths = np.zeros(slots, np.int64)
+        self._rotations = rotations(shape, dtype)
+
+    def put(self, prompt: Prefilled) -> int:
+        """Start a prompt's row and return its slot."""
+        slot = self.active
+        for layer in range(self.shape.layers):
+            self._keys[layer, slot, :, : prompt.length] = prompt.keys[layer]
+            self._values[layer, slot, :, : prompt.length, : self.shape.head] = prompt.values[layer]
+            self._last_keys[layer, slot] = prompt.last_keys[layer]
+        self._hidden[slot] = -np.inf
+        self._hidden[slot, : prompt.length] = 0
+        self._lengths[slot] = prompt.length
+        self.active += 1
+        return slot
+
+    def drop(self, slot: int) -> None:
+        """End a row; the last row takes its slot."""
+        self.active -= 1
+        # Moving the last row into the gap keeps the active rows contiguous.
+        if slot != self.active:
+            length = self._lengths[self.active]
+            self._keys[:, slot, :, :length] = self._keys[:, self.active, :, :length]
+            self._values[:, slot, :, :length] = self._values[:, self.active, :, :length]
+            for row_state in (self._hidden, self._lengths):
+                row_state[slot] = row_state[self.active]
+            self._last_keys[:, slot] = self._last_keys[:, self.active]
+
+    def step(self, tokens: Integers) -> Floats:
+        """Return logits (active, vocabulary) after one more token in each row."""
+        rows = np.arange(self.active)
+        positions = self._lengths[: self.active]
+        self._hidden[rows, positions] = 0
+        x = self.folded.embedding[tokens]
+        for layer_index, layer in enumerate(self.folded.layers):
+            qkv = multiply_by_row(normalise(x)[0], layer.qkv)
+            x += multiply_by_row(self._attend(layer_index, layer, qkv, rows, positions), layer.out)
+            up = multiply_by_row(normalise(x)[0], layer.up)
+            np.maximum(up, 0, out=up)
+            x += multiply_by_row(np.square(up, out=up), layer.down)
+        self._lengths[: self.active] += 1
+        return multiply_by_row(normalise(x)[0], self.folded.unembedding)
+
+    def _attend(self, layer_index: int, layer: Layer, qkv: Floats, rows: Integers, positions: Integers) -> Floats:
+        """Return attention of one new position in each row, after caching its key and value."""
+        count, width, shape = len(rows), self.shape.width, self.shape
+        keys = qkv[:, width : 2 * width]
+        step = self._last_keys[layer_index, :count] - keys
+        self._last_keys[layer_index, :count] = keys
+        # The same smearing as in `attention.attend`, with the previous key kept from the last step.
+        keys += step * layer.smear
+        rotated = qkv[:, : 2 * width].view(self._rotations.dtype)
+        rotated *= self._rotations[positions]
+        query, key, value = qkv.reshape(count, 3, shape.heads, shape.head).swapaxes(0, 1)
+        self._keys[layer_index, rows, :, positions] = key
+        self._values[layer_index, rows, :, positions, : shape.head] = value
+        blocks = int(positions.max()) // _BLOCK + 1
+        size = (count, shape.heads, blocks, _BLOCK, -1)
+        cached = slice(0, blocks * _BLOCK)
+        scores = self._keys[layer_index, :count, :, cached].reshape(size) @ query[:, :, None, :, None]
+        weights = self._weights(scores.reshape(count, shape.heads, -1), self._hidden[:count, None, cached])
+        parts = weights.reshape(count, shape.heads, blocks, 1, _BLOCK) @ self._values[
+            layer_index, :count, :, cached
+        ].reshape(size)
+        mixed = np.add.reduce(parts, axis=2)[:, :, 0]
+        out: Floats = mixed[..., : shape.head] / mixed[..., shape.head :]
+        return out.reshape(count, width)
+
+    def _weights(self, scores: Floats, hidden: Floats) -> Floats:
+        """Return softmax weights before they are divided by their sum."""
+        scores += hidden
+        scores -= scores.max(axis=-1, keepdims=True)
+        return np.exp(scores, out=scores)

@@ -1,0 +1,194 @@
+"""Losses over the log-probabilities of targets, with their gradients: Tinker's names, inputs and formulas.
+
+All are sums over positions, with p = exp(logprobs), q = exp(inputs["logprobs"]) and A = inputs["advantages"]:
+
+    cross_entropy        -sum(weights * log p)
+    importance_sampling  -sum(p / q * A)
+    ppo                  -sum(min(p / q * A, clip(p / q, low, high) * A))        low 0.8, high 1.2
+    cispo                -sum(clip(p / q, low, high) * A * log p), clip constant  low 0.0, high 4.0
+    dro                  -sum(A * log p - beta / 2 * (log p - log q)^2)           beta 0.05
+    gspo                 -sum(min(s * A, clip(s, low, high) * A))                 low and high must be given
+
+In gspo, s is one ratio for a whole sequence, exp of the mean of log p - log q where `sequence_ratio_mask` is not 0; each
+position has its value, and the gradient of its own log p (GSPO-token). Inputs have one number per position, in arrays of
+the shape of `logprobs`. `clip_low_threshold` and `clip_high_threshold` may be given in the configuration, or as inputs,
+one per position. Schulman et al. 2017 (ppo); MiniMax 2025 (cispo); Richemond et al. 2024 (dro); Zheng et al. 2025 (gspo);
+https://tinker-docs.thinkingmachines.ai/tinker/losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_crucible.local_model.config import Floats
+
+Inputs: TypeAlias = Mapping[str, Floats]
+Settings: TypeAlias = Mapping[str, float | Floats]
+Config: TypeAlias = Mapping[str, float]
+LossResult: TypeAlias = tuple[float, Floats, dict[str, Floats], dict[str, float]]
+"""Sum of the loss, its derivative by each log-probability, outputs by position, metrics ("name:reduction")."""
+
+_CLIPS = ("clip_low_threshold", "clip_high_threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss: its required inputs, its settings with their defaults, and its formula."""
+
+    name: str
+    needs: tuple[str, ...]
+    defaults: Mapping[str, float]
+    formula: Callable[[Floats, Inputs, Settings], tuple[Floats, Floats]]
+    required: tuple[str, ...] = ()
+    """Settings without a default."""
+    of_sequences: bool = False
+    """True when the formula is one of whole sequences, not of each position by itself."""
+
+    def __call__(
+        self,
+        logprobs: Floats,
+        inputs: Mapping[str, NDArray[np.number]],
+        config: Config | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> LossResult:
+        """Return the loss and its derivative; `lengths` separates sequences that follow each other.
+
+        Missing, unknown or misshapen inputs and settings raise ValueError.
+
+        >>> loss, derivative, outputs, metrics = LOSSES["cross_entropy"](np.log([0.5, 0.25]), {"weights": np.ones(2)})
+        >>> round(loss, 4), derivative.tolist(), metrics == {"loss:sum": loss}
+        (2.0794, [-1.0, -1.0], True)
+        """
+        self._check(logprobs, inputs)
+        converted: Inputs = {
+            name: values.astype(logprobs.dtype) for name, values in inputs.items() if name != "target_tokens"
+        }
+        settings = self._settings(config or {}, converted)
+        # An infinite ratio makes the loss infinite, which raises an error later: numpy's warning would only repeat it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            of_position, derivative = self._evaluate(logprobs, converted, settings, lengths)
+        # Thousands of float32 terms would lose digits in a float32 sum.
+        loss = float(of_position.sum(dtype=np.float64))
+        return loss, derivative, {"logprobs": logprobs, "elementwise_loss": of_position}, {"loss:sum": loss}
+
+    @property
+    def _setting_names(self) -> tuple[str, ...]:
+        return (*self.defaults, *self.required)
+
+    def _settings(self, config: Config, inputs: Inputs) -> Settings:
+        if unknown := sorted(set(config) - set(self._setting_names)):
+            names = ", ".join(self._setting_names) or "nothing"
+            raise ValueError(f"{self.name} has no setting {', '.join(unknown)}; it has {names}")
+        thresholds = {name: inputs[name] for name in _CLIPS if name in inputs and name in self._setting_names}
+        settings: dict[str, float | Floats] = {**self.defaults, **config, **thresholds}
+        if missing := [name for name in self.required if name not in settings]:
+            raise ValueError(f"{self.name} needs values for {' and '.join(missing)}")
+        return settings
+
+    def _evaluate(
+        self, logprobs: Floats, inputs: Inputs, settings: Settings, lengths: Sequence[int] | None
+    ) -> tuple[Floats, Floats]:
+        if not self.of_sequences or lengths is None:
+            return self.formula(logprobs, inputs, settings)
+        ends = np.cumsum(lengths)
+        places = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+        parts = [self.formula(logprobs[at], _part(inputs, at), _part(settings, at)) for at in places]
+        of_position, derivative = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return of_position, derivative
+
+    def _check(self, logprobs: Floats, inputs: Mapping[str, NDArray[np.number]]) -> None:
+        if missing := sorted(set(self.needs) - set(inputs)):
+            raise ValueError(f"{self.name} needs {' and '.join(self.needs)}; {', '.join(missing)} is missing")
+        usable = {"target_tokens", *self.needs, *(name for name in _CLIPS if name in self._setting_names)}
+        if unused := sorted(set(inputs) - usable):
+            raise ValueError(f"{self.name} does not use {', '.join(unused)}")
+        for name in set(inputs) - {"target_tokens"}:
+            if inputs[name].shape != logprobs.shape:
+                raise ValueError(f"{name} has shape {inputs[name].shape}, the targets have {logprobs.shape}")
+
+
+def find_loss(name: str) -> Loss:
+    """Return the loss of this name; ValueError lists the known names."""
+    if name not in LOSSES:
+        why = f"loss {name!r} {ELSEWHERE[name]}" if name in ELSEWHERE else f"unknown loss {name!r}"
+        raise ValueError(f"{why}; use one of {', '.join(LOSSES)}")
+    return LOSSES[name]
+
+
+def _part(mapping: Mapping[str, Any], at: slice) -> dict[str, Any]:
+    """Return the part of one sequence; numbers apply to all sequences."""
+    return {name: values[at] if isinstance(values, np.ndarray) else values for name, values in mapping.items()}
+
+
+def _cross_entropy(logprobs: Floats, inputs: Inputs, _: Settings) -> tuple[Floats, Floats]:
+    weights = inputs["weights"]
+    # An impossible target that does not count adds nothing; 0 * inf would be NaN.
+    return np.where(weights == 0, 0, -weights * logprobs), -weights
+
+
+def _importance_sampling(logprobs: Floats, inputs: Inputs, _: Settings) -> tuple[Floats, Floats]:
+    loss = -_ratio(logprobs, inputs) * inputs["advantages"]
+    return loss, loss
+
+
+def _ppo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
+    unclipped = _ratio(logprobs, inputs) * inputs["advantages"]
+    clipped = _clip_ratio(logprobs, inputs, settings) * inputs["advantages"]
+    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
+
+
+def _cispo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
+    derivative = -_clip_ratio(logprobs, inputs, settings) * inputs["advantages"]
+    return derivative * logprobs, derivative
+
+
+def _dro(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
+    log_ratio, advantages = logprobs - inputs["logprobs"], inputs["advantages"]
+    loss = 0.5 * settings["beta"] * log_ratio * log_ratio - advantages * logprobs
+    return loss, settings["beta"] * log_ratio - advantages
+
+
+def _gspo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
+    is_counted = inputs["sequence_ratio_mask"] != 0
+    if not is_counted.any():
+        raise ValueError("sequence_ratio_mask marks no token of a sequence: mark at least 1")
+    ratio = np.exp((logprobs - inputs["logprobs"])[is_counted].mean())
+    low, high = (settings[name] for name in _CLIPS)
+    unclipped = ratio * inputs["advantages"]
+    clipped = np.clip(ratio, low, high) * inputs["advantages"]
+    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
+
+
+def _ratio(logprobs: Floats, inputs: Inputs) -> Floats:
+    ratio: Floats = np.exp(logprobs - inputs["logprobs"])
+    return ratio
+
+
+def _clip_ratio(logprobs: Floats, inputs: Inputs, settings: Settings) -> Floats:
+    low, high = (settings[name] for name in _CLIPS)
+    return np.clip(_ratio(logprobs, inputs), low, high)
+
+
+_OF_A_POLICY = ("logprobs", "advantages")
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        Loss("cross_entropy", ("weights",), {}, _cross_entropy),
+        Loss("importance_sampling", _OF_A_POLICY, {}, _importance_sampling),
+        Loss("ppo", _OF_A_POLICY, dict(zip(_CLIPS, (0.8, 1.2), strict=True)), _ppo),
+        Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo),
+        Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro),
+        Loss("gspo", (*_OF_A_POLICY, "sequence_ratio_mask"), {}, _gspo, required=_CLIPS, of_sequences=True),
+    )
+}
+# Tinker's losses that this model cannot offer, and why.
+ELSEWHERE = {
+    "stable_reinforce": "needs what only the hosted service records while it samples (record_stability_info), "
+    "and its formula is not published",
+    "custom": "was traced for the hosted service: forward_backward_custom with a function works here as well",
+}

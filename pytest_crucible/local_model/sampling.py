@@ -1,0 +1,255 @@
+"""Replies of a model to prompts: many at once, and each the same as if it were sampled alone.
+
+    replies = sample(folded, shape, tokenizer, prompts, params)      # prompt by prompt, `num_samples` replies each
+
+The random numbers of a reply depend on the seed, the prompt and the number of the sample among those of its prompt, and on
+nothing else: neither on the other prompts nor on their order. Different prompts get independent numbers; two models that
+are asked the same with the same seed get the same numbers, so their replies differ by the models alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from pytest_crucible.local_model.config import Floats, Integers, Shape
+from pytest_crucible.local_model.decoding import Decoder, Prefilled, prefill
+from pytest_crucible.local_model.model import Folded
+from pytest_crucible.local_model.stops import Stop, Stops
+from pytest_crucible.local_model.token_choice import Narrowing, choose, log_softmax, most_probable
+from pytest_crucible.local_model.tokens import Tokenizer
+
+# The most rows decoded at once: their cached keys and values bound the memory.
+SLOTS = 64
+
+StopReason: TypeAlias = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """Settings of a reply, with Tinker's names and defaults.
+
+    `max_tokens` None goes on to the end of the context. `seed` None draws one. `stop` None ends a reply at the end token;
+    otherwise it holds texts, token ids and sequences of token ids, any of which ends the reply, and () ends at nothing.
+    """
+
+    max_tokens: int | None = None
+    seed: int | None = None
+    temperature: float = 1.0
+    top_k: int = -1
+    top_p: float = 1.0
+    stop: tuple[Stop, ...] | None = None
+    num_samples: int = 1
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ValueError(f"the temperature must be 0 or more, not {self.temperature}")
+        if self.top_k != -1 and self.top_k < 1:
+            raise ValueError(f"top_k must be -1 (all tokens) or at least 1, not {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
+        if self.num_samples < 1:
+            raise ValueError(f"num_samples must be at least 1, not {self.num_samples}")
+        if self.stop is not None and not isinstance(self.stop, tuple):
+            raise ValueError(f"stop must be a tuple of texts, ids and tuples of ids, not {self.stop!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One reply.
+
+    `tokens` hold what ended the reply, if something did; `text` does not. `logprobs` are the model's own, at temperature 1 and
+    over all tokens. `topk_tokens` and `topk_logprobs` (tokens, k), the most probable first, are None when not asked for.
+    """
+
+    tokens: list[int]
+    logprobs: list[float]
+    stop_reason: StopReason
+    text: str
+    topk_tokens: Integers | None = None
+    topk_logprobs: Floats | None = None
+
+
+@dataclass(slots=True)
+class _Row:
+    """A reply in progress."""
+
+    place: int
+    limit: int
+    uniforms: Floats
+    stops: Stops
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    topk: list[tuple[Integers, Floats]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One requested reply: its place in the results, and which sample of which prompt it is."""
+
+    place: int
+    prompt: list[int]
+    params: SamplingParams
+    number: int
+    seed: int
+
+
+def sample(
+    folded: Folded,
+    shape: Shape,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Sequence[int]],
+    params: Sequence[SamplingParams],
+    *,
+    topk: int = 0,
+    slots: int = SLOTS,
+) -> list[Sampled]:
+    """Return replies to all prompts, in order; those of one prompt with `num_samples` > 1 follow each other.
+
+    With `topk`, the k most probable tokens at each position as well. A prompt that is empty, that leaves no room in the
+    context or has unknown ids raises ValueError, before anything is sampled.
+    """
+    requests = _requests(prompts, params, shape)
+    replies: dict[int, Sampled] = {}
+    if requests:
+        batch = _Batch(folded, shape, tokenizer, requests, topk, min(slots, len(requests)))
+        while batch.fill():
+            replies |= batch.step()
+    return [replies[place] for place in range(len(replies))]
+
+
+class PromptTooLong(ValueError):
+    """A prompt that fills the context, so that a reply has no room."""
+
+
+def check_prompt(prompt: Sequence[int], shape: Shape, *, room: int = 1) -> None:
+    """Raise ValueError for an invalid prompt, PromptTooLong when `room` more tokens do not fit after it."""
+    if not prompt:
+        raise ValueError("the prompt is empty: give at least one token")
+    if len(prompt) + room > shape.context:
+        raise PromptTooLong(
+            f"the prompt has {len(prompt)} tokens, which leaves no room in a context of {shape.context}"
+        )
+    if wrong := [token for token in prompt if not 0 <= token < shape.vocabulary]:
+        raise ValueError(f"token {wrong[0]} of the prompt does not exist, ids are 0 to {shape.vocabulary - 1}")
+
+
+def _requests(prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams], shape: Shape) -> list[_Request]:
+    if len(prompts) != len(params):
+        raise ValueError(
+            f"{len(prompts)} prompts and {len(params)} parameters: give one set of parameters for each prompt"
+        )
+    requests: list[_Request] = []
+    for prompt, param in zip(prompts, params, strict=True):
+        check_prompt(prompt, shape)
+        # Samples of one prompt share the seed; their numbers tell their streams apart.
+        seed = secrets.randbits(63) if param.seed is None else param.seed
+        for number in range(param.num_samples):
+            requests.append(_Request(len(requests), list(prompt), param, number, seed))
+    return requests
+
+
+class _Batch:
+    """Rows that are being decoded, and those that wait for a slot.
+
+    Equal prompts follow each other and are read once.
+    """
+
+    def __init__(
+        self, folded: Folded, shape: Shape, tokenizer: Tokenizer, requests: list[_Request], topk: int, slots: int
+    ) -> None:
+        self.folded, self.shape, self.tokenizer, self.topk, self.slots = folded, shape, tokenizer, topk, slots
+        # By length and content, so that equal prompts become neighbours and are read once.
+        self.waiting = deque(sorted(requests, key=lambda request: (len(request.prompt), request.prompt)))
+        longest = max(len(request.prompt) + self._limit(request) for request in requests)
+        self.decoder = Decoder(folded, shape, slots, longest)
+        self.rows: list[_Row] = []
+        self.logits = np.empty((slots, shape.vocabulary), folded.embedding.dtype)
+        self.narrowing = Narrowing(np.empty(slots), np.empty(slots, np.int64), np.empty(slots))
+        self.read: tuple[list[int], Prefilled] | None = None
+
+    def fill(self) -> bool:
+        """Give free slots to waiting requests; return True while any row is left."""
+        while self.waiting and len(self.rows) < self.slots:
+            request = self.waiting.popleft()
+            if self.read is None or self.read[0] != request.prompt:
+                self.read = request.prompt, prefill(self.folded, self.shape, request.prompt)
+            slot = self.decoder.put(self.read[1])
+            self.logits[slot] = self.read[1].logits
+            self.narrowing.temperature[slot] = request.params.temperature
+            self.narrowing.top_k[slot] = request.params.top_k
+            self.narrowing.top_p[slot] = request.params.top_p
+            self.rows.append(self._row(request))
+        return bool(self.rows)
+
+    def step(self) -> dict[int, Sampled]:
+        """Add one token to every row; return the complete replies."""
+        count = len(self.rows)
+        logits = self.logits[:count]
+        uniforms = np.array([row.uniforms[len(row.tokens)] for row in self.rows])
+        tokens = choose(logits, uniforms, self.narrowing.at(slice(0, count)))
+        logprobs = log_softmax(logits)
+        self._record(tokens, logprobs)
+        complete = {}
+        # Backwards, because dropping a row moves the last one into its slot.
+        for slot in reversed(range(count)):
+            if reply := self._finish_if_complete(self.rows[slot]):
+                complete[self.rows[slot].place] = reply
+                tokens[slot] = tokens[len(self.rows) - 1]
+                self._drop(slot)
+        if self.rows:
+            self.logits[: len(self.rows)] = self.decoder.step(tokens[: len(self.rows)])
+        return complete
+
+    def _limit(self, request: _Request) -> int:
+        room = self.shape.context - len(request.prompt)
+        return room if request.params.max_tokens is None else min(room, request.params.max_tokens)
+
+    def _row(self, request: _Request) -> _Row:
+        limit = self._limit(request)
+        return _Row(request.place, limit, _stream(request).random(limit), Stops(request.params.stop, self.tokenizer))
+
+    def _record(self, tokens: Integers, logprobs: Floats) -> None:
+        chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
+        for row, token, logprob in zip(self.rows, tokens.tolist(), chosen, strict=True):
+            row.tokens.append(token)
+            row.logprobs.append(logprob)
+        if self.topk:
+            best, values = most_probable(logprobs, self.topk)
+            for slot, row in enumerate(self.rows):
+                row.topk.append((best[slot], values[slot]))
+
+    def _finish_if_complete(self, row: _Row) -> Sampled | None:
+        text_kept = row.stops.text_before_end(row.tokens)
+        if text_kept is None and len(row.tokens) < row.limit:
+            return None
+        text = self.tokenizer.decode(row.tokens) if text_kept is None else text_kept
+        reason: StopReason = "length" if text_kept is None else "stop"
+        if not row.topk:
+            return Sampled(row.tokens, row.logprobs, reason, text)
+        best, values = (np.stack(column) for column in zip(*row.topk, strict=True))
+        return Sampled(row.tokens, row.logprobs, reason, text, best, values)
+
+    def _drop(self, slot: int) -> None:
+        last = len(self.rows) - 1
+        self.decoder.drop(slot)
+        self.rows[slot] = self.rows[last]
+        self.rows.pop()
+        for setting in (self.narrowing.temperature, self.narrowing.top_k, self.narrowing.top_p):
+            setting[slot] = setting[last]
+
+
+def _stream(request: _Request) -> np.random.Generator:
+    """Return the random number generator of one reply."""
+    # Philox is counter-based: any 128-bit key gives an independent stream, so a digest can be the key.
+    digest = hashlib.blake2b(repr((request.seed, request.number, request.prompt)).encode(), digest_size=16)
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))

@@ -1,0 +1,138 @@
+"""Endpoints that list training runs and checkpoints, and change a checkpoint's description.
+
+Runs of earlier servers in the same directory, of which only checkpoints are left, are listed with the others.
+"""
+
+from __future__ import annotations
+
+from pytest_crucible.local_model.server.archive import SAMPLER, TRAINING, Checkpoint, CheckpointPath, format_time
+from pytest_crucible.local_model.server.messages import Json, Request, Response, json_response, not_found
+from pytest_crucible.local_model.server.saving import read_time_to_live
+from pytest_crucible.local_model.server.state import Endpoints, Service
+
+_TYPES = {TRAINING: "training", SAMPLER: "sampler"}
+
+
+def training_runs(service: Service, request: Request) -> Response:
+    """Return a page of all runs, those with the latest request first."""
+    offset, limit = request.whole_number("offset", 0), request.whole_number("limit", 20)
+    runs = _runs(service)
+    return json_response(
+        {
+            "training_runs": runs[offset : offset + limit],
+            "cursor": {"offset": offset, "limit": limit, "total_count": len(runs)},
+        }
+    )
+
+
+def training_run(service: Service, request: Request) -> Response:
+    """Return a run."""
+    run_id = request.parameters["run"]
+    saved = service.archive.all(run_id)
+    if not saved and run_id not in service.runs:
+        raise not_found(f"there is no training run {run_id!r}")
+    return json_response(_run(service, run_id, saved))
+
+
+def checkpoints_of_run(service: Service, request: Request) -> Response:
+    """Return all checkpoints of a run, the newest first."""
+    run_id = request.parameters["run"]
+    saved = service.archive.all(run_id)
+    if not saved and run_id not in service.runs:
+        raise not_found(f"there is no training run {run_id!r}")
+    return json_response({"checkpoints": [_checkpoint(checkpoint) for checkpoint in saved], "cursor": None})
+
+
+def checkpoints(service: Service, request: Request) -> Response:
+    """Return a page of all checkpoints, the newest first."""
+    offset, limit = request.whole_number("offset", 0), request.whole_number("limit", 100)
+    saved = service.archive.all()
+    return json_response(
+        {
+            "checkpoints": [_checkpoint(checkpoint) for checkpoint in saved[offset : offset + limit]],
+            "cursor": {"offset": offset, "limit": limit, "total_count": len(saved)},
+        }
+    )
+
+
+def delete_checkpoint(service: Service, request: Request) -> Response:
+    """Delete a checkpoint. A sampler that has its weights in memory continues for a while."""
+    service.archive.delete(_path(request))
+    return json_response({})
+
+
+def publish_checkpoint(service: Service, request: Request) -> Response:
+    """Mark a checkpoint as public, which has no other effect on this machine."""
+    service.archive.change(_path(request), public=True)
+    return json_response({})
+
+
+def unpublish_checkpoint(service: Service, request: Request) -> Response:
+    """Remove the public mark."""
+    service.archive.change(_path(request), public=False)
+    return json_response({})
+
+
+def set_time_to_live(service: Service, request: Request) -> Response:
+    """Set the time to live, in seconds from now; null for ever."""
+    seconds = read_time_to_live(request.object())
+    service.archive.change(_path(request), expires=None if seconds is None else service.clock() + seconds)
+    return json_response({})
+
+
+def _path(request: Request) -> CheckpointPath:
+    return CheckpointPath(*(request.parameters[name] for name in ("run", "kind", "name")))
+
+
+def _runs(service: Service) -> list[dict[str, Json]]:
+    saved: dict[str, list[Checkpoint]] = {}
+    for checkpoint in service.archive.all():
+        saved.setdefault(checkpoint.path.run, []).append(checkpoint)
+    runs = [_run(service, run_id, saved.get(run_id, [])) for run_id in {**service.runs, **saved}]
+    return sorted(runs, key=lambda run: str(run["last_request_time"]), reverse=True)
+
+
+def _run(service: Service, run_id: str, saved: list[Checkpoint]) -> dict[str, Json]:
+    run = service.runs.get(run_id)
+    metadata = run.user_metadata if run else None
+    return {
+        "training_run_id": run_id,
+        "base_model": service.model_name,
+        "model_owner": "local",
+        "is_lora": True,
+        "corrupted": False,
+        "lora_rank": run.lora.rank if run else int(saved[0].info.lora["rank"]),
+        "last_request_time": format_time(run.last_request if run else saved[0].info.created),
+        "last_checkpoint": _last(saved, TRAINING),
+        "last_sampler_checkpoint": _last(saved, SAMPLER),
+        "user_metadata": metadata,
+    }
+
+
+def _last(saved: list[Checkpoint], kind: str) -> Json:
+    return next((_checkpoint(checkpoint) for checkpoint in saved if checkpoint.path.kind == kind), None)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Json:
+    return {
+        "checkpoint_id": f"{checkpoint.path.kind}/{checkpoint.path.name}",
+        "checkpoint_type": _TYPES[checkpoint.path.kind],
+        "time": format_time(checkpoint.info.created),
+        "tinker_path": str(checkpoint.path),
+        "size_bytes": checkpoint.size,
+        "public": checkpoint.info.public,
+        "user_metadata": checkpoint.info.user_metadata,
+        "expires_at": None if checkpoint.info.expires is None else format_time(checkpoint.info.expires),
+    }
+
+
+ENDPOINTS: Endpoints = {
+    ("GET", "/training_runs"): training_runs,
+    ("GET", "/training_runs/{run}"): training_run,
+    ("GET", "/training_runs/{run}/checkpoints"): checkpoints_of_run,
+    ("GET", "/checkpoints"): checkpoints,
+    ("DELETE", "/training_runs/{run}/checkpoints/{kind}/{name}"): delete_checkpoint,
+    ("POST", "/training_runs/{run}/checkpoints/{kind}/{name}/publish"): publish_checkpoint,
+    ("DELETE", "/training_runs/{run}/checkpoints/{kind}/{name}/publish"): unpublish_checkpoint,
+    ("PUT", "/training_runs/{run}/checkpoints/{kind}/{name}/ttl"): set_time_to_live,
+}

@@ -1,0 +1,248 @@
+"""Endpoints in OpenAI's format, through which any client reaches the same checkpoints: completions, chat completions, models.
+
+    POST /oai/api/v1/completions         {"model": "tinker://RUN/sampler_weights/NAME", "prompt": "...", "max_tokens": 60}
+
+A model is the base (`crucible/tiny`), a `tinker://` path, or the bare name of sampler weights (the newest with that name). Chat
+messages become a prompt by `local_model.chat`: a single one is the prompt as it is. Replies are not streamed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from pytest_crucible.local_model.chat import render_prompt
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
+from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
+from pytest_crucible.local_model.server.messages import (
+    Json,
+    Refusal,
+    Request,
+    Response,
+    bad_request,
+    json_response,
+    not_found,
+)
+from pytest_crucible.local_model.server.replies import SampleRequest, Weights
+from pytest_crucible.local_model.server.request_fields import Body
+from pytest_crucible.local_model.server.sampling import sample
+from pytest_crucible.local_model.server.state import BASE_MODEL, Endpoints, Service, derive_seed
+from pytest_crucible.local_model.tokens import Tokenizer
+
+LOCAL = "local:"
+MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
+_DEFAULT_MAX_TOKENS = 16
+# Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
+_UNSUPPORTED = (
+    *("stream", "echo", "suffix", "tools", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("response_format", "min_p", "repetition_penalty", "best_of"),
+)
+# Values of these that have no effect, and are accepted.
+_DEFAULTS: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_penalty": 1, "best_of": 1}
+_ERROR_TYPES = {
+    HTTPStatus.UNAUTHORIZED: ("authentication_error", "invalid_api_key"),
+    HTTPStatus.NOT_FOUND: ("invalid_request_error", "not_found"),
+    HTTPStatus.TOO_MANY_REQUESTS: ("rate_limit_error", "rate_limit_exceeded"),
+}
+
+
+async def completions(service: Service, request: Request) -> Response:
+    """Complete one prompt or several: texts or lists of token ids."""
+    body = _read_body(request)
+    prompts = [_encode(service, prompt) for prompt in _prompts(body.get("prompt"))]
+    top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
+    sample_requests = [
+        _sample_request(service, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0) for prompt in prompts
+    ]
+    replies = await _replies(service, body, sample_requests)
+    choices: list[Json] = [
+        {
+            "index": index,
+            "text": reply.text,
+            "logprobs": None if top is None else _completion_logprobs(service.engine.tokenizer, reply),
+            "finish_reason": reply.stop_reason,
+        }
+        for index, reply in enumerate(replies)
+    ]
+    return _response(service, "text_completion", "cmpl", body, choices, _usage(sample_requests, replies))
+
+
+async def chat_completions(service: Service, request: Request) -> Response:
+    """Reply to a conversation."""
+    body = _read_body(request)
+    prompt = _chat_prompt(service, body.get("messages"))
+    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
+    sample_request = _sample_request(service, body, prompt, limit, None, top)
+    replies = await _replies(service, body, [sample_request])
+    with_logprobs = request_fields.boolean(body, "logprobs", False)
+    choices: list[Json] = [
+        {
+            "index": index,
+            "message": {"role": "assistant", "content": reply.text, "refusal": None},
+            "logprobs": _chat_logprobs(service.engine.tokenizer, reply) if with_logprobs else None,
+            "finish_reason": reply.stop_reason,
+        }
+        for index, reply in enumerate(replies)
+    ]
+    return _response(service, "chat.completion", "chatcmpl", body, choices, _usage([sample_request], replies))
+
+
+def models(service: Service, request: Request) -> Response:
+    """Return the base model and all sampler weights."""
+    saved = [checkpoint for checkpoint in service.archive.all() if checkpoint.path.kind == SAMPLER]
+    rows: list[Json] = [{"id": BASE_MODEL, "object": "model", "created": 0, "owned_by": "local"}]
+    rows += [
+        {"id": str(checkpoint.path), "object": "model", "created": int(checkpoint.info.created), "owned_by": "local"}
+        for checkpoint in saved
+    ]
+    return json_response({"object": "list", "data": rows})
+
+
+def error(refusal: Refusal) -> Json:
+    """Return a refusal in OpenAI's format."""
+    kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
+    return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}
+
+
+def _completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
+    """Return log-probabilities in the format of /completions."""
+    texts = [tokenizer.decode([token]) for token in reply.tokens]
+    tops: list[Json] = [{tokenizer.decode([token]): logprob for token, logprob in row} for row in _tops(reply)]
+    return {
+        "tokens": texts,
+        "token_logprobs": reply.logprobs,
+        "top_logprobs": tops if reply.topk_tokens is not None else None,
+        "text_offset": [sum(map(len, texts[:place])) for place in range(len(texts))],
+    }
+
+
+def _chat_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
+    """Return log-probabilities in the format of /chat/completions."""
+
+    def token_entry(token: int, logprob: float) -> dict[str, Json]:
+        content = tokenizer.bytes_of([token])
+        return {"token": content.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(content)}
+
+    rows = zip(reply.tokens, reply.logprobs, _tops(reply), strict=True)
+    content: list[Json] = [
+        {**token_entry(token, logprob), "top_logprobs": [token_entry(*pair) for pair in top]}
+        for token, logprob, top in rows
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
+    if reply.topk_tokens is None or reply.topk_logprobs is None:
+        return [[] for _ in reply.tokens]
+    pairs = zip(reply.topk_tokens.tolist(), reply.topk_logprobs.tolist(), strict=True)
+    return [list(zip(tokens, logprobs, strict=True)) for tokens, logprobs in pairs]
+
+
+def _read_body(request: Request) -> Body:
+    body = request.object()
+    if unsupported := [name for name in _UNSUPPORTED if body.get(name) and body[name] != _DEFAULTS.get(name)]:
+        raise bad_request(f"{', '.join(unsupported)} is not supported by this server: leave it out")
+    return body
+
+
+def _prompts(prompt: Json) -> list[Json]:
+    """Return one prompt, or several; a list of numbers is one prompt."""
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return prompt
+    return [prompt]
+
+
+def _encode(service: Service, prompt: Json) -> list[int]:
+    if isinstance(prompt, str):
+        return service.engine.tokenizer.encode(prompt) or [service.engine.tokenizer.eos]
+    return request_fields.whole_numbers(prompt, "prompt")
+
+
+def _chat_prompt(service: Service, messages: Json) -> list[int]:
+    try:
+        return service.engine.tokenizer.encode(render_prompt(messages)) or [service.engine.tokenizer.eos]
+    except TypeError as error:
+        raise bad_request(f"messages cannot be read: {error}") from None
+
+
+def _stops(body: Body) -> list[str]:
+    stop = body.get("stop")
+    stops = [] if stop is None else [stop] if isinstance(stop, str) else stop
+    if not isinstance(stops, list) or not all(isinstance(text, str) and text for text in stops):
+        raise bad_request("stop must be a text or a list of texts")
+    return [text for text in stops if isinstance(text, str)]
+
+
+def _sample_request(
+    service: Service, body: Body, prompt: list[int], limit: str, default: int | None, top: int
+) -> SampleRequest:
+    """Return a sample request. Stop texts are added to the end token; in Tinker's format they replace it."""
+    params = SamplingParams(
+        max_tokens=default if body.get(limit) is None else request_fields.whole(body, limit),
+        seed=request_fields.whole(body, "seed", derive_seed("openai", next(service.numbers)), least=-(2**63)),
+        temperature=request_fields.number(body, "temperature", 1.0),
+        top_k=request_fields.whole(body, "top_k", -1, least=-1),
+        top_p=request_fields.number(body, "top_p", 1.0),
+        stop=(*_stops(body), service.engine.tokenizer.eos),
+        num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
+    )
+    return SampleRequest(prompt, params, top)
+
+
+async def _replies(service: Service, body: Body, sample_requests: Sequence[SampleRequest]) -> list[Sampled]:
+    weights = _weights(service, request_fields.text(body, "model"))
+    tasks = [sample(service, weights, sample_request) for sample_request in sample_requests]
+    try:
+        return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
+    except PromptTooLong as error:
+        most = f"this model's maximum context length is {service.engine.shape.context} tokens"
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded") from None
+    # If one request fails or the client leaves, the others need not be computed.
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _weights(service: Service, model: str) -> Weights:
+    if model in (BASE_MODEL, service.model_name):
+        return Weights()
+    if model.startswith(SCHEME):
+        return service.weights_at(model)
+    name = model.removeprefix(LOCAL)
+    for checkpoint in service.archive.all():
+        if (checkpoint.path.kind, checkpoint.path.name) == (SAMPLER, name):
+            return service.weights_at(str(checkpoint.path))
+    raise not_found(
+        f"there is no model {model!r}; expected {BASE_MODEL}, a tinker:// path, or a name of sampler weights"
+    )
+
+
+def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> Json:
+    read, written = (
+        sum(len(sample_request.prompt) for sample_request in sample_requests),
+        sum(len(reply.tokens) for reply in replies),
+    )
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _response(service: Service, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json) -> Response:
+    return json_response(
+        {
+            "id": f"{prefix}-{next(service.numbers)}",
+            "object": kind,
+            "created": int(service.clock()),
+            "model": request_fields.text(body, "model"),
+            "choices": choices,
+            "usage": usage,
+        }
+    )
+
+
+ENDPOINTS: Endpoints = {
+    ("POST", "/completions"): completions,
+    ("POST", "/chat/completions"): chat_completions,
+    ("GET", "/models"): models,
+}

@@ -1,0 +1,238 @@
+"""State of the service: sessions, their training runs and samplers, and the one model behind them.
+
+Ids are those that the SDK derives itself: `{session}:train:{n}` and `{session}:sample:{n}`. Only checkpoints outlive
+the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from pytest_crucible.local_model.engine import Engine, Trainer
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.server.archive import Archive, CheckpointPath
+from pytest_crucible.local_model.server.futures import Futures
+from pytest_crucible.local_model.server.messages import PROTOBUF, Refusal, Request, Response, bad_request, not_found
+from pytest_crucible.local_model.server.pending import Completions
+from pytest_crucible.local_model.server.replies import Samplers, Weights
+from pytest_crucible.local_model.server.results import to_response
+from pytest_crucible.local_model.server.worker import Worker
+
+T = TypeVar("T")
+
+# The model's short name. Its long name is a directory from which transformers loads its tokenizer.
+BASE_MODEL = "crucible/tiny"
+# Longest wait of a client that fetches a result; the SDK itself gives up after 45 s.
+FETCH_S = 20.0
+# A session ends after this time without a request or heartbeat.
+SILENT_S = 3600.0
+
+
+@dataclass(slots=True)
+class Session:
+    """The session of one ServiceClient."""
+
+    id: str
+    number: int
+    last_seen: float
+    user_metadata: Mapping[str, str] | None = None
+    display_name: str | None = None
+    project_id: str | None = None
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """A model in training. `trainer` is None before it is created and after it is unloaded."""
+
+    id: str
+    session: str
+    lora: LoraSpec
+    last_request: float
+    user_metadata: Mapping[str, str] | None = None
+    trainer: Trainer | None = None
+
+    @property
+    def model(self) -> Trainer:
+        """The trainer. Raises ValueError if it is not loaded."""
+        if self.trainer is None:
+            raise ValueError(f"model {self.id} is not loaded: create it, or load a checkpoint")
+        return self.trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A sampling session."""
+
+    id: str
+    session: str
+    number: int
+    weights: Weights
+
+
+@dataclass(slots=True)
+class Service:
+    """The whole state, which each endpoint receives as its first argument."""
+
+    engine: Engine
+    directory: Path
+    clock: Callable[[], float] = time.time
+    sessions: dict[str, Session] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+    samplings: dict[str, Sampling] = field(default_factory=dict)
+    futures: Futures = field(default_factory=Futures)
+    completions: Completions = field(default_factory=Completions)
+    clones: Counter[str] = field(default_factory=Counter)
+    """Number of copies that have joined a sampler, by sampling session."""
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    """Numbers for requests without one of their own."""
+    work: Worker = field(init=False)
+    samplers: Samplers = field(init=False)
+    archive: Archive = field(init=False)
+    model_name: str = field(init=False)
+    snapshots: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = Worker()
+        self.samplers = Samplers(self.engine)
+        self.archive = Archive(self.directory, self.clock)
+        self.model_name = str(_write_tokenizer(self.engine, self.directory.resolve()))
+        self.snapshots = Path(tempfile.mkdtemp(prefix="crucible-snapshots-"))
+
+    def stop(self, sentence: str) -> None:
+        """Start no more work; unfinished requests fail with that message."""
+        self.work.stop()
+        self.futures.fail_all(sentence)
+
+    def close(self) -> None:
+        """Wait for the work in progress, and clean up. Call it after `stop`."""
+        self.work.join()
+        shutil.rmtree(self.snapshots, ignore_errors=True)
+
+    def session(self, session_id: str) -> Session:
+        """Return an open session: 404 for an unknown one, 410 for a finished one."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise not_found(f"there is no session {session_id!r}")
+        if session.finished:
+            raise Refusal(HTTPStatus.GONE, f"session {session_id} is finished")
+        session.last_seen = self.clock()
+        return session
+
+    def run(self, model_id: str) -> Run:
+        """Return a training run; 404 for an unknown one."""
+        run = self.runs.get(model_id)
+        if run is None:
+            raise not_found(f"there is no model {model_id!r}")
+        run.last_request = self.clock()
+        self.session(run.session)
+        return run
+
+    def sampling(self, sampling_session_id: str) -> Sampling:
+        """Return a sampling session; 404 for an unknown one."""
+        sampling = self.samplings.get(sampling_session_id)
+        if sampling is None:
+            raise not_found(f"there is no sampling session {sampling_session_id!r}")
+        self.session(sampling.session)
+        return sampling
+
+    def open_sampling(self, session: Session, number: int, weights: Weights) -> Sampling:
+        """Open a sampling session, or return the existing one with that number if it is the same."""
+        sampling = Sampling(f"{session.id}:sample:{number}", session.id, number, weights)
+        existing = self.samplings.setdefault(sampling.id, sampling)
+        if existing != sampling:
+            raise bad_request(f"sampling session {sampling.id} exists already, with other weights")
+        return existing
+
+    def finish(self, session: Session) -> None:
+        """Finish a session: its models and snapshots are dropped, its checkpoints stay."""
+        session.finished = True
+        for run in self.runs.values():
+            if run.session == session.id:
+                run.trainer = None
+        self.completions.forget(f"{session.id}:")
+        shutil.rmtree(self.snapshots / session.id, ignore_errors=True)
+
+    def finish_silent_sessions(self) -> None:
+        """Finish sessions whose clients have disappeared."""
+        for session in self.sessions.values():
+            if not session.finished and session.last_seen < self.clock() - SILENT_S:
+                self.finish(session)
+
+    def check_base_model(self, name: str) -> None:
+        """Refuse a base model that this server does not have."""
+        if name not in (BASE_MODEL, self.model_name):
+            raise bad_request(
+                f"base model {name[:200]!r} is not here; this server has {BASE_MODEL}, which is {self.model_name}"
+            )
+
+    def weights_at(self, model_path: str) -> Weights:
+        """Return sampler weights at a `tinker://` path: 400 for an invalid path, 404 if there is nothing."""
+        checkpoint = self.archive.find(CheckpointPath.parse(model_path))
+        if checkpoint.info.base_sha256 != self.engine.base_sha256:
+            raise bad_request(f"{model_path} belongs to another base model; this server has {BASE_MODEL}")
+        return Weights(checkpoint.directory, model_path, checkpoint.info.created)
+
+    def submit(
+        self,
+        request_id: str,
+        compute: Callable[[], asyncio.Future[T]],
+        make_response: Callable[[T], Response],
+        sampler: str | None = None,
+    ) -> None:
+        """Compute a request and keep its response under the id. A repeated request is not computed again.
+
+        Clients that poll `sampler` are notified when it has finished.
+        """
+        if request_id in self.futures:
+            return
+        self.futures.check_capacity()
+        result = to_response(compute(), make_response)
+        if sampler is not None:
+            result.add_done_callback(lambda done: self.completions.record(sampler, request_id, _size(done.result())))
+        self.futures.add(request_id, result)
+
+
+Endpoint: TypeAlias = Callable[[Service, Request], Response | Awaitable[Response]]
+"""Answers one kind of request."""
+Endpoints: TypeAlias = Mapping[tuple[str, str], Endpoint]
+"""Endpoints by method and path."""
+
+
+def _size(response: Response) -> int | None:
+    """Return the size of a sampled result; None for a failure."""
+    return len(response.body) if response.kind == PROTOBUF else None
+
+
+def _write_tokenizer(engine: Engine, directory: Path) -> Path:
+    """Write the tokenizer for transformers and return its directory, which appears as a whole; one for each base model."""
+    home = directory / "models" / f"{BASE_MODEL}-{engine.base_sha256[:8]}"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=home.parent))
+    engine.tokenizer.save_for_transformers(draft)
+    # It exists already, perhaps from an older version.
+    with contextlib.suppress(OSError):
+        draft.rename(home)
+    for file in draft.iterdir() if draft.exists() else ():
+        os.replace(file, home / file.name)
+    shutil.rmtree(draft, ignore_errors=True)
+    return home
+
+
+def derive_seed(*place: int | str) -> int:
+    """Derive a seed for a request without one: the same for the same position in the order of requests."""
+    # Shifted by one, so that it fits a signed 64-bit integer.
+    return int.from_bytes(hashlib.blake2b(repr(place).encode(), digest_size=8).digest(), "little") >> 1

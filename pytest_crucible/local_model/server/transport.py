@@ -1,0 +1,219 @@
+"""HTTP/1.1 on the loopback interface: the part of it that API clients use, with a limit on everything.
+
+Requests have a Content-Length and come one at a time on a connection, which is kept open. A malformed, too large or too slow
+request gets an error response and ends its connection, never the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeAlias, cast
+
+from pytest_crucible.local_model.server.messages import Refusal, Request, Response
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+Refuse: TypeAlias = Callable[[Refusal], Response]
+
+LOOPBACK = "127.0.0.1"
+_END_OF_HEAD = b"\r\n\r\n"
+_REQUEST_LINE = re.compile(r"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits for one client."""
+
+    head_bytes: int = 32 * 1024
+    body_bytes: int = 64 * 1024 * 1024
+    request_s: float = 60.0
+    """Seconds from the first byte of a request to its last."""
+    idle_s: float = 600.0
+    connections: int = 1000
+    # A reset would take the response from the client.
+    linger_s: float = 2.0
+    """Seconds in which a refused client may continue to send before its connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A request without its body."""
+
+    request: Request
+    length: int
+    keep_alive: bool
+
+
+class Server:
+    """Listens until closed. `handler` answers requests; `refuse` makes the response to those that never reach it."""
+
+    def __init__(self, handler: Handler, refuse: Refuse, limits: Limits) -> None:
+        self.handler, self.refuse, self.limits = handler, refuse, limits
+        self.connections: set[Connection] = set()
+        self.closing = False
+
+    async def start(self, port: int = 0) -> int:
+        """Listen on the loopback interface and return the port."""
+        loop = asyncio.get_running_loop()
+        # A client may open hundreds of connections at once, before the loop accepts any.
+        self._listener = await loop.create_server(lambda: Connection(self), LOOPBACK, port, backlog=512)
+        self._watch = asyncio.create_task(self._close_late_connections())
+        return cast(int, self._listener.sockets[0].getsockname()[1])
+
+    async def close(self, patience_s: float = 1.0) -> None:
+        """Accept no more requests, let pending responses go out, then close all connections."""
+        self.closing = True
+        self._watch.cancel()
+        self._listener.close()
+        if due := [connection.answering for connection in self.connections if connection.answering]:
+            await asyncio.wait(due, timeout=patience_s)
+        for connection in tuple(self.connections):
+            connection.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._listener.wait_closed(), patience_s)
+
+    async def _close_late_connections(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            now = asyncio.get_running_loop().time()
+            for connection in tuple(self.connections):
+                connection.close_if_late(now)
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection: receives a request, has it answered, and continues with the next."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.answering: asyncio.Task[None] | None = None
+        self._received = bytearray()
+        self._head: Head | None = None
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + self.server.limits.idle_s
+        self.server.connections.add(self)
+        if len(self.server.connections) > self.server.limits.connections:
+            self._refuse(Refusal(HTTPStatus.TOO_MANY_REQUESTS, "this server has too many open connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.connections.discard(self)
+        if self.answering:
+            self.answering.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if not self._received and not self._head:
+            self._deadline = self._loop.time() + self.server.limits.request_s
+        self._received += data
+        if self.answering:
+            # The next request waits in the socket until this one has been answered.
+            self._transport.pause_reading()
+        else:
+            self._advance()
+
+    def close_if_late(self, now: float) -> None:
+        """Close after too long without data; a request that is being answered is not late."""
+        if self.answering or now < self._deadline:
+            return
+        if self._received or self._head:
+            self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "the request took too long to arrive"))
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close after pending data has been sent."""
+        self._transport.close()
+
+    def _advance(self) -> None:
+        try:
+            if self._head is None:
+                self._head = self._take_head()
+            if self._head is None or len(self._received) < self._head.length:
+                return
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
+        head, self._head = self._head, None
+        body = bytes(self._received[: head.length])
+        del self._received[: head.length]
+        request = Request(head.request.method, head.request.path, head.request.query, head.request.headers, body)
+        self.answering = self._loop.create_task(self._answer(request, head.keep_alive))
+
+    def _take_head(self) -> Head | None:
+        limits = self.server.limits
+        end = self._received.find(_END_OF_HEAD, 0, limits.head_bytes)
+        if end < 0:
+            if len(self._received) >= limits.head_bytes:
+                sentence = f"the headers are longer than {limits.head_bytes} bytes"
+                raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, sentence)
+            return None
+        head = parse_head(self._received[:end].decode("latin-1"))
+        del self._received[: end + len(_END_OF_HEAD)]
+        if head.length > limits.body_bytes:
+            sentence = f"the body has {head.length} bytes; expected at most {limits.body_bytes}"
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+        # curl and some SDKs wait for this before they send a large body.
+        if head.length and head.request.headers.get("expect", "").lower() == "100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return head
+
+    async def _answer(self, request: Request, keep_alive: bool) -> None:
+        response = await self.server.handler(request)
+        close = response.close or not keep_alive or self.server.closing
+        self._transport.write(response.to_bytes(close=close, without_body=request.method == "HEAD"))
+        self.answering = None
+        self._deadline = self._loop.time() + self.server.limits.idle_s
+        if close:
+            self.close()
+        else:
+            self._transport.resume_reading()
+            self._advance()
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._refused = True
+        self._received.clear()
+        self._transport.write(self.server.refuse(refusal).to_bytes(close=True))
+        self._loop.call_later(self.server.limits.linger_s, self.close)
+
+
+def parse_head(text: str) -> Head:
+    r"""Parse the request line and the headers; refuse anything but HTTP/1.x.
+
+    >>> head = parse_head("POST /api/v1/x?limit=3 HTTP/1.1\r\nContent-Length: 2")
+    >>> head.request.path, head.request.query, head.length, head.keep_alive
+    ('/api/v1/x', 'limit=3', 2, True)
+    """
+    first, *lines = text.split("\r\n")
+    line = _REQUEST_LINE.fullmatch(first)
+    if not line:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"the request starts with {first[:80]!r}, which is not HTTP/1.1")
+    headers: dict[str, str] = {}
+    for header in lines:
+        name, colon, value = header.partition(":")
+        name = name.lower()
+        # A repeated Content-Length is how requests are smuggled past a proxy.
+        if not (colon and _HEADER_NAME.fullmatch(name)) or (name == "content-length" and name in headers):
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"{header[:80]!r} is not a header")
+        headers[name] = value.strip(" \t")
+    path, _, query = line[2].partition("?")
+    connection = headers.get("connection", "keep-alive" if line[3] == "1" else "close").lower()
+    return Head(Request(line[1], path, query, headers), _length(headers), keep_alive="close" not in connection)
+
+
+def _length(headers: dict[str, str]) -> int:
+    # Chunked bodies are not read: no client of this server sends them.
+    if "transfer-encoding" in headers:
+        raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the body has no Content-Length: send it, not chunks")
+    text = headers.get("content-length", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"Content-Length {text[:40]!r} is not a number of bytes")
+    return int(text)

@@ -1,0 +1,219 @@
+"""Byte-level byte-pair encoding: any text to token ids and back.
+
+    tokenizer = train_tokenizer(texts, vocabulary=1024)     # seconds; the same texts give the same tokenizer
+    tokenizer.save(path / "tokenizer.json")                 # the format of Hugging Face's `tokenizers`
+    tokenizer = Tokenizer.load(path / "tokenizer.json")
+    tokenizer.decode(tokenizer.encode(text)) == text        # whatever the text
+
+Text is first cut into pieces: a word with the blank before it, one digit, one punctuation mark with the blank before
+it, a run of blanks, a run of control characters (line breaks). Digits stay alone so that numbers are copied digit by
+digit. All beyond ASCII counts as letters: so the cut needs no Unicode tables, and is the same in every library. Then
+pairs of tokens are merged within each piece, in the order in which training found them.
+
+Ids 0 to 255 are the bytes, then come the merges, last `pad` and `eos`. Encoding never makes `pad` or `eos`, whatever the
+text says; decoding leaves them out, and shows bytes that are no UTF-8 as U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeAlias
+
+from pytest_crucible.local_model import token_files
+
+# The pattern that splits text; `token_files.PIECES` is the same for other libraries.
+_PIECES = re.compile(" ?[A-Za-z\x80-\U0010ffff]+|[0-9]| ?[!-/:-@\\[-`{-~]| +|[\x00-\x1f\x7f]+")
+_BYTES = 256
+# Pieces whose ids are cached; beyond it the cache starts again.
+_REMEMBERED = 1 << 16
+
+Pair: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Merges in the order of training: each is a pair of ids that becomes one token.
+
+    >>> tokenizer = Tokenizer(merges=((104, 105),))
+    >>> tokenizer.encode("hi 42!"), tokenizer.vocabulary, tokenizer.eos
+    ([256, 32, 52, 50, 33], 259, 258)
+    >>> tokenizer.decode([256, 33, 258])
+    'hi!'
+    """
+
+    merges: tuple[Pair, ...]
+    _bytes: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
+    _ranks: dict[Pair, int] = field(init=False, repr=False, compare=False)
+    _ids: dict[bytes, int] = field(init=False, repr=False, compare=False)
+    _cache: dict[str, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        table = _Table()
+        for pair in self.merges:
+            table.add(pair)
+        object.__setattr__(self, "_bytes", tuple(table.bytes))
+        object.__setattr__(self, "_ids", table.ids)
+        object.__setattr__(self, "_ranks", {pair: rank for rank, pair in enumerate(self.merges)})
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of ids; all ids are below it."""
+        return len(self._bytes) + 2
+
+    @property
+    def pad(self) -> int:
+        """The id that pads rows."""
+        return len(self._bytes)
+
+    @property
+    def eos(self) -> int:
+        """The id that ends a text."""
+        return len(self._bytes) + 1
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text.
+
+        A lone surrogate is not text and raises UnicodeEncodeError (a ValueError).
+        """
+        cache = self._cache
+        ids: list[int] = []
+        for piece in _PIECES.findall(text):
+            piece_ids = cache.get(piece)
+            if piece_ids is None:
+                if len(cache) >= _REMEMBERED:
+                    # Clearing at the limit is simpler than evicting, and the common pieces return at once.
+                    cache.clear()
+                piece_ids = cache[piece] = self._merge_piece(piece)
+            ids += piece_ids
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids; ValueError for an unknown id."""
+        return self.bytes_of(ids).decode("utf-8", errors="replace")
+
+    def bytes_of(self, ids: Iterable[int]) -> bytes:
+        """Return the bytes of ids, before they are read as UTF-8: a character may span several tokens."""
+        texts = self._bytes
+        ids = [int(token) for token in ids]
+        if ids and not 0 <= min(ids) <= max(ids) < self.vocabulary:
+            wrong = next(token for token in ids if not 0 <= token < self.vocabulary)
+            raise ValueError(f"token {wrong} does not exist, ids are 0 to {self.vocabulary - 1}")
+        return b"".join(texts[token] for token in ids if token < len(texts))
+
+    def save(self, path: Path) -> None:
+        """Write `tokenizer.json`, which `Tokenizer.load` and Hugging Face's `tokenizers` both read."""
+        path.write_text(token_files.tokenizer_json(self._bytes, self.merges), encoding="utf-8")
+
+    def save_for_transformers(self, directory: Path) -> None:
+        """Write a directory from which transformers' AutoTokenizer produces the same ids."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.save(directory / "tokenizer.json")
+        for name, content in token_files.configurations().items():
+            (directory / name).write_text(content, encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Tokenizer:
+        """Return the tokenizer that `save` wrote; ValueError for another library's file."""
+        try:
+            return Tokenizer(token_files.read_merges(path.read_text(encoding="utf-8")))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} was not written by this tokenizer ({error!r})") from None
+
+    def _merge_piece(self, piece: str) -> list[int]:
+        """Return the ids of a piece: always merge the pair that training found first, everywhere in the piece."""
+        ids, ranks = list(piece.encode("utf-8")), self._ranks
+        while len(ids) > 1:
+            best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
+            if best not in ranks:
+                break
+            ids = _replace_pair(ids, best, self._ids[self._bytes[best[0]] + self._bytes[best[1]]])
+        return ids
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int = 1024) -> Tokenizer:
+    """Return a tokenizer with `vocabulary` ids: each merge joins the most common pair of neighbours.
+
+    Of equally common pairs the first in the order of bytes wins, so that the order of the texts does not matter. Raises
+    ValueError when the texts have too few pairs. Gage 1994; Sennrich, Haddow & Birch 2016.
+
+    >>> train_tokenizer(["low lower lowest"], vocabulary=261).merges
+    ((108, 111), (256, 119), (32, 257))
+    """
+    counts = Counter(piece for text in texts for piece in _PIECES.findall(text))
+    words = [(list(piece.encode("utf-8")), count) for piece, count in sorted(counts.items())]
+    table, pairs, merges = _Table(), _Pairs(words), []
+    while len(table.bytes) + 2 < vocabulary:
+        best = pairs.commonest(table.bytes)
+        merges.append(best)
+        pairs.merge(best, table.add(best))
+    return Tokenizer(tuple(merges))
+
+
+class _Table:
+    """The bytes of every id. Two merges with the same bytes have the same id."""
+
+    def __init__(self) -> None:
+        self.bytes = [bytes([byte]) for byte in range(_BYTES)]
+        self.ids = {text: position for position, text in enumerate(self.bytes)}
+
+    def add(self, pair: Pair) -> int:
+        if not max(pair) < len(self.bytes):
+            raise ValueError(f"merge {pair} uses a token that no earlier merge made")
+        merged = self.bytes[pair[0]] + self.bytes[pair[1]]
+        # Two merges may produce the same bytes; they then share one id.
+        if merged not in self.ids:
+            self.ids[merged] = len(self.bytes)
+            self.bytes.append(merged)
+        return self.ids[merged]
+
+
+class _Pairs:
+    """The number of occurrences of every pair of neighbours, updated as pairs are merged."""
+
+    def __init__(self, words: list[tuple[list[int], int]]) -> None:
+        self.words = words
+        self.counts: Counter[Pair] = Counter()
+        self.where: defaultdict[Pair, set[int]] = defaultdict(set)
+        for position in range(len(words)):
+            self._count(position, +1)
+
+    def commonest(self, texts: Sequence[bytes]) -> Pair:
+        most = max(self.counts.values(), default=0)
+        if most < 1:
+            raise ValueError("the texts hold too few pairs for a vocabulary of this size")
+        candidates = (pair for pair, count in self.counts.items() if count == most)
+        return min(candidates, key=lambda pair: (texts[pair[0]], texts[pair[1]]))
+
+    def merge(self, pair: Pair, merged: int) -> None:
+        # A copy: counting changes the set while it is read.
+        for position in tuple(self.where[pair]):
+            self._count(position, -1)
+            ids, count = self.words[position]
+            self.words[position] = (_replace_pair(ids, pair, merged), count)
+            self._count(position, +1)
+
+    def _count(self, position: int, sign: int) -> None:
+        ids, count = self.words[position]
+        for pair in pairwise(ids):
+            self.counts[pair] += sign * count
+            if sign > 0:
+                self.where[pair].add(position)
+            else:
+                self.where[pair].discard(position)
+
+
+def _replace_pair(ids: list[int], pair: Pair, merged: int) -> list[int]:
+    result, position, last = [], 0, len(ids) - 1
+    while position <= last:
+        if position < last and ids[position] == pair[0] and ids[position + 1] == pair[1]:
+            result.append(merged)
+            position += 2
+        else:
+            result.append(ids[position])
+            position += 1
+    return result

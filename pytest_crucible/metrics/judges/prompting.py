@@ -1,0 +1,61 @@
+"""Shared by all judge metrics: their version depends on the configured judge, and each reply is judged once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from pytest_crucible.metrics.definition import NotApplicable
+from pytest_crucible.metrics.judges.verdicts import NoVerdict
+from pytest_crucible.metrics.models.registry import NO_JUDGE, judge
+from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.errors import BackendError
+
+VERSION = "1"
+NO_JUDGE_CONFIGURED = NotApplicable(NO_JUDGE)
+Verdict = TypeVar("Verdict")
+AskJudge = Callable[[Reply, Sample], Coroutine[Any, Any, Verdict]]
+
+
+def judge_version(*question_parts: Any) -> Callable[[], str]:
+    """Return a function for `depends`: the version by the question and the judge."""
+
+    def version() -> str:
+        configured = judge()
+        words = hashlib.sha256(json.dumps(question_parts, sort_keys=True).encode()).hexdigest()[:16]
+        return f"{VERSION}:{words}:{configured.identity if configured else 'no judge'}"
+
+    return version
+
+
+def judge_once(ask: AskJudge[Verdict]) -> AskJudge[Verdict]:
+    """Return `ask` with a memory of a task's last reply: a metric and its side values are one question."""
+    last_call: ContextVar[tuple[Reply, Sample, asyncio.Task[Verdict]] | None]
+    last_call = ContextVar("crucible_last_verdict", default=None)
+
+    async def cached_ask(reply: Reply, sample: Sample) -> Verdict:
+        latest = last_call.get()
+        if latest is None or latest[0] is not reply or latest[1] is not sample:
+            # A task, not a result: the metric and its side value await the same request.
+            latest = (reply, sample, asyncio.ensure_future(ask(reply, sample)))
+            last_call.set(latest)
+        return await latest[2]
+
+    return cached_ask
+
+
+async def side_value(
+    verdict_for: AskJudge[Verdict], reply: Reply, sample: Sample, to_list: Callable[[Verdict], list[Any]]
+) -> str | NotApplicable:
+    """Return a value recorded along with a score, as JSON.
+
+    Without a verdict the score is lost, which counts once: this value does not apply.
+    """
+    try:
+        return json.dumps(to_list(await verdict_for(reply, sample)))
+    except (BackendError, NoVerdict) as error:
+        return NotApplicable(str(error))

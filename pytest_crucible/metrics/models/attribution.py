@@ -1,0 +1,27 @@
+"""The reply being scored (experiment, sample, repeat), so that a scoring model's requests are charged to it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class ScoredReply(NamedTuple):
+    """The reply to which a scoring model's request belongs: it is counted, paid for and cached there."""
+
+    experiment: str = ""
+    sample: str = ""
+    epoch: int = 0
+
+
+_CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
+
+
+def set_current_reply(experiment: str, sample: str, epoch: int) -> None:
+    """Set the sample and repeat whose reply this task scores from now on."""
+    _CURRENT.set(ScoredReply(experiment, sample, epoch))
+
+
+def current_reply() -> ScoredReply:
+    """Return the reply being scored; with an empty name outside an experiment."""
+    return _CURRENT.get()

@@ -1,0 +1,53 @@
+"""An LLM judge: a model queried about replies, through the wrappers of any adapter (cache, limits, budget, events)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pytest_crucible.metrics.models.attribution import current_reply
+from pytest_crucible.records import Reply, Request, judge_arm
+from pytest_crucible.records.errors import BackendError
+
+
+class Judge:
+    """An adapter that judges. Its usage is reported beside the arms, under the name `judge:ADAPTER`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        identity: str,
+        generate: Callable[[Request], Awaitable[Reply]],
+        parameters: Mapping[str, Any],
+        simulated: bool = False,
+    ) -> None:
+        """`identity` is the backend's; with the parameters it is part of the version of each metric that uses this judge."""
+        self.identity = f"{identity} {sorted(parameters.items())}"
+        self.name = name
+        self._is_unreported = simulated
+        self._arm = judge_arm(name)
+        self._generate = generate
+        self._parameters = parameters
+
+    def report(self) -> str | None:
+        """Return once that the judge is simulated, if it is."""
+        is_unreported, self._is_unreported = self._is_unreported, False
+        return f"judge {self.name!r} is simulated: no model stands behind its verdicts" if is_unreported else None
+
+    async def query(self, prompt: str) -> str:
+        """Return the judge's reply. Raises BackendError if it is missing or truncated."""
+        target = current_reply()
+        reply = await self._generate(
+            Request(
+                input=prompt,
+                sample=target.sample,
+                epoch=target.epoch,
+                parameters=self._parameters,
+                experiment=target.experiment,
+                arm=self._arm,
+            )
+        )
+        if reply.finish != "stop":
+            raise BackendError(f"the judge's reply is incomplete ({reply.finish}): increase its max_tokens")
+        return reply.text

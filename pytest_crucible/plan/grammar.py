@@ -1,0 +1,254 @@
+"""The grammar that `quality_target` and `ab_compare` share: a syntax tree, its printed form and its parser.
+
+    target   = value relation number
+    value    = term [by] | function "(" term [relation number] {"," term} [by] ")"
+    term     = metric ["." view] ["[" name [number] "]"]
+    by       = "by" field {"&" field} ["within" field]
+    field    = name {"." name} ["(" cuts ")"]
+    cuts     = number {"," number}
+    relation = ">=" | "<=" | "==" | ">" | "<"
+
+`by` and `within` are words only after a term, so a metric may have either name. A dot may be part of a metric's name,
+so the parser leaves `metric.view` whole; `plan.design` splits it, because only the experiment knows its metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar, cast
+
+from pytest_crucible.records import Relation
+from pytest_crucible.records.errors import SpecError
+
+RELATIONS = (">=", "<=", "==", ">", "<")
+EXAMPLE = "for example 'accuracy >= 0.80'"
+CONDITION = "a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
+_TOKEN = re.compile(
+    r"\s*(?:(?P<name>[A-Za-z_][\w.\-]*)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"|(?P<relation>>=|<=|==|>|<)|(?P<bracket>\[[^\[\]]+\])|(?P<sign>[(),&]))"
+)
+# A member of an ensemble may have any name, so only a last word that is a number counts as one.
+_NUMBERED = re.compile(r"(?P<name>.*\S)\s+(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """`[v1]`, a member of an ensemble, or `[attack 3]`, a numbered variant."""
+
+    name: str
+    number: float | None = None
+
+    def __str__(self) -> str:
+        return f"[{self.name}]" if self.number is None else f"[{self.name} {shortest(self.number)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A metric, perhaps with a view after a dot and a bracket."""
+
+    metric: str
+    bracket: Bracket | None = None
+
+    def __str__(self) -> str:
+        return f"{self.metric}{self.bracket or ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`>= 0.75` within the parentheses of a function."""
+
+    relation: Relation
+    number: float
+
+    def __str__(self) -> str:
+        return f"{self.relation} {shortest(self.number)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the samples, perhaps cut into ranges: `metadata.length(100, 200)`."""
+
+    name: str
+    cuts: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(shortest, self.cuts))})" if self.cuts else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """`by language & topic within author`."""
+
+    fields: tuple[Field, ...]
+    within: Field | None = None
+
+    def __str__(self) -> str:
+        within = "" if self.within is None else f" within {self.within}"
+        return f"by {' & '.join(map(str, self.fields))}{within}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One number of an arm: a metric, or a function of metrics."""
+
+    terms: tuple[Term, ...]
+    function: str = ""
+    """Empty for a metric alone, which stands for its mean."""
+    condition: Condition | None = None
+    """On the first metric."""
+    by: By | None = None
+
+    def __str__(self) -> str:
+        first, *others = map(str, self.terms)
+        condition = "" if self.condition is None else f" {self.condition}"
+        inner = ", ".join([f"{first}{condition}", *others]) + ("" if self.by is None else f" {self.by}")
+        return f"{self.function}({inner})" if self.function else inner
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A value and what is required of it."""
+
+    value: Value
+    relation: Relation
+    number: float
+
+    def __str__(self) -> str:
+        return f"{self.value} {self.relation} {shortest(self.number)}"
+
+
+def shortest(number: float) -> str:
+    """Return the shortest text that reads as the same float: `2`, not `2.0`."""
+    return repr(number).removesuffix(".0")
+
+
+def parse_requirement(text: object, what: str) -> Requirement:
+    """Parse a target. `what` names it in messages. Raises SpecError that points at the place."""
+    parser = _Parser(text, what)
+    value, relation = parser.value(), parser.relation()
+    number = parser.number()
+    if parser.kind == "relation":
+        parser.refuse(CONDITION)
+    parser.expect_end()
+    return Requirement(value, relation, number)
+
+
+def parse_value(text: object, what: str) -> Value:
+    """Parse what a comparison is about. Raises SpecError that points at the place."""
+    parser = _Parser(text, what)
+    value = parser.value()
+    if parser.kind == "relation":
+        parser.refuse("a comparison has no limit: leave out the relation and the number")
+    parser.expect_end()
+    return value
+
+
+class _Parser:
+    """Reads a text token by token, from left to right, and never goes back."""
+
+    def __init__(self, text: object, what: str) -> None:
+        self._what = what
+        self._text = text if isinstance(text, str) else ""
+        self.kind, self._token = "", ""
+        self._start = self._end = 0
+        if not isinstance(text, str):
+            raise SpecError(f"{what} is a {type(text).__name__}: write it as text, {EXAMPLE}")
+        self._advance()
+
+    def value(self) -> Value:
+        name = self._expect("name", "a metric")
+        if self._token != "(":
+            return Value((Term(name, self._bracket()),), by=self._by())
+        self._advance()
+        first, condition = self._term(), self._condition()
+        terms = (first, *self._while(",", self._term))
+        value = Value(terms, name, condition, self._by())
+        self._sign(")")
+        return value
+
+    def relation(self) -> Relation:
+        return cast(Relation, self._expect("relation", "one of >=, <=, >, <, =="))
+
+    def number(self) -> float:
+        return float(self._expect("number", "a number"))
+
+    def expect_end(self) -> None:
+        if self.kind:
+            self._refuse_place("expected nothing more")
+
+    def refuse(self, sentence: str) -> NoReturn:
+        raise SpecError(f"{self._what} cannot be read at {self._place()}: {sentence}")
+
+    def _term(self) -> Term:
+        return Term(self._expect("name", "a metric"), self._bracket())
+
+    def _bracket(self) -> Bracket | None:
+        if self.kind != "bracket":
+            return None
+        inner = self._token[1:-1].strip()
+        if not inner:
+            self._refuse_place("expected a name in the brackets")
+        self._advance()
+        numbered = _NUMBERED.fullmatch(inner)
+        return Bracket(numbered["name"], float(numbered["number"])) if numbered else Bracket(inner)
+
+    def _condition(self) -> Condition | None:
+        return Condition(self.relation(), self.number()) if self.kind == "relation" else None
+
+    def _by(self) -> By | None:
+        if self._token != "by":
+            return None
+        self._advance()
+        fields = (self._field(), *self._while("&", self._field))
+        if self._token != "within":
+            return By(fields)
+        self._advance()
+        return By(fields, self._field())
+
+    def _field(self) -> Field:
+        name = self._expect("name", "a field of the samples")
+        if self._token != "(":
+            return Field(name)
+        self._advance()
+        cuts = (self.number(), *self._while(",", self.number))
+        self._sign(")")
+        return Field(name, cuts)
+
+    def _while(self, sign: str, read: Callable[[], Item]) -> tuple[Item, ...]:
+        items: list[Item] = []
+        while self._token == sign:
+            self._advance()
+            items.append(read())
+        return tuple(items)
+
+    def _sign(self, sign: str) -> None:
+        if self._token != sign:
+            self._refuse_place(f"expected {sign!r}")
+        self._advance()
+
+    def _expect(self, kind: str, what: str) -> str:
+        if self.kind != kind:
+            self._refuse_place(f"expected {what}")
+        token = self._token
+        self._advance()
+        return token
+
+    def _advance(self) -> None:
+        match = _TOKEN.match(self._text, self._end)
+        rest = self._text[self._end :]
+        if match is None:
+            self._start = self._end + len(rest) - len(rest.lstrip())
+            # What is not a token is named by its first character, so that the message can point at it.
+            self.kind, self._token = ("unknown", self._text[self._start]) if rest.strip() else ("", "")
+            return
+        self.kind, self._token = str(match.lastgroup), match[str(match.lastgroup)]
+        self._start, self._end = match.start(str(match.lastgroup)), match.end()
+
+    def _refuse_place(self, expected: str) -> NoReturn:
+        self.refuse(f"{expected}, {EXAMPLE}")
+
+    def _place(self) -> str:
+        return f"{self._token!r} (character {self._start + 1})" if self.kind else "its end"

@@ -1,0 +1,68 @@
+"""Detectable effects before a run: the smallest difference it can show, and the n that a margin needs.
+
+How much the arms differ is not known yet, so this rests on stated assumptions. After the run the same is computed from the data.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pytest_crucible import stats
+from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
+from pytest_crucible.stats.measures.table import STATISTICS
+
+# The middle of 10 to 30 %: docs/statistics/planning.md shows what the assumption changes.
+# Assumed proportion of samples on which two arms disagree about a yes-or-no metric.
+DISCORDANCE = 0.2
+# Two independent uniform scores would differ with 0.41; scores of the same samples agree more.
+# Assumed standard deviation of the difference of bounded scores, as a proportion of their range.
+DEVIATION = 0.25
+
+
+def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
+    """Return what each comparison can show with 80 % power, when `family_size` comparisons share alpha.
+
+    Each cluster counts as one sample, which is the most careful assumption. A statistic without a formula is left out.
+    """
+    facts = {metric.name: metric for metric in plan.metrics}
+    n = plan.groups or plan.selected
+    return tuple(
+        _one(
+            contrast,
+            planned_as(contrast, facts.get(contrast.metric, MetricFacts(name=contrast.metric))),
+            n,
+            alpha,
+            family_size,
+        )
+        for contrast in plan.contrasts
+        for planned_as in [STATISTICS[contrast.statistic].planned_as]
+        if planned_as is not None
+    )
+
+
+def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, family_size: int) -> DetectableEffect:
+    shared = alpha / max(family_size, 1)
+    span = facts.high - facts.low
+    if facts.kind in (None, "binary"):
+        deviation, unit = math.sqrt(DISCORDANCE), "points"
+        prefix = "" if facts.kind == "binary" else "it is yes or no and "
+        assumption = f"{prefix}{DISCORDANCE * 100:g} % of answers change"
+        detectable = stats.detectable_paired_proportions(n, DISCORDANCE, alpha=shared)
+    elif math.isfinite(span):
+        deviation, unit = DEVIATION * span, ""
+        assumption = f"differences spread by {deviation:.2g}"
+        detectable = _detectable(n, deviation, shared)
+    else:
+        deviation, unit, assumption = math.nan, "spreads of the differences", ""
+        detectable = _detectable(n, 1.0, shared)
+    margin, needed = contrast.margin, None
+    if margin is not None and facts.kind is not None and math.isfinite(deviation):
+        pseudo = 2 * span**2 if facts.kind not in ("binary", "unbounded") else 0.0
+        needed = stats.samples_for_margin(margin, deviation, alpha=alpha, pseudo=pseudo)
+        if facts.kind == "binary":
+            needed = max(needed or 1, stats.samples_for_zero(margin, alpha=alpha))
+    return DetectableEffect(contrast=contrast, detectable=detectable, unit=unit, assumption=assumption, needed=needed)
+
+
+def _detectable(n: int, deviation: float, alpha: float) -> float | None:
+    return stats.detectable_mean(n, deviation, alpha=alpha) if n > 1 else None

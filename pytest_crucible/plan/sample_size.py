@@ -1,0 +1,45 @@
+"""Sample sizes for a difference to detect or a margin to prove."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_crucible import stats
+from pytest_crucible.plan.power import DEVIATION, DISCORDANCE
+from pytest_crucible.records import PairVariability
+
+# Assumptions for an experiment that has not run yet.
+ASSUMED = (
+    PairVariability(
+        nodeid="", metric="yes or no", baseline="", pairs=0, deviation=math.sqrt(DISCORDANCE), discordance=DISCORDANCE
+    ),
+    PairVariability(
+        nodeid="", metric="a score from 0 to 1", baseline="", pairs=0, deviation=DEVIATION, discordance=None
+    ),
+)
+
+
+def samples_to_detect(difference: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
+    """Return the samples on which a two-sided test finds a difference of this size; None where no number is enough.
+
+    >>> samples_to_detect(0.05, ASSUMED[0], alpha=0.05, power=0.8)
+    626
+    """
+    if spread.discordance is not None:
+        fits = 0 < abs(difference) <= spread.discordance
+        return (
+            stats.samples_for_paired_proportions(difference, spread.discordance, alpha=alpha, power=power)
+            if fits
+            else None
+        )
+    if not spread.deviation or not difference:
+        return None
+    needed = stats.samples_for_t(abs(difference) / spread.deviation, alpha=alpha, power=power)
+    return needed.ceiling
+
+
+def samples_to_prove(margin: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
+    """Return the samples that prove an equally good candidate no more than the margin worse; None where no number is enough."""
+    needed = stats.samples_for_margin(margin, spread.deviation, alpha=alpha, power=power)
+    floor = stats.samples_for_zero(min(margin, 0.999), alpha=alpha) if spread.discordance is not None else 2
+    return None if needed is None else max(needed, floor)

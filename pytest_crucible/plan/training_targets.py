@@ -1,0 +1,43 @@
+"""Targets on a training: `loss_reduction >= 0.95` judges how the candidate was trained, where no metric has that name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+
+from pytest_crucible.records import TRAINING_NUMBERS, MetricFacts, Target
+from pytest_crucible.records.errors import SpecError
+
+_RANGES = {
+    "training_steps": (1.0, math.inf),
+    "convergence_steps": (1.0, math.inf),
+    "loss_reduction": (-math.inf, 1.0),
+    "largest_gradient_norm": (0.0, math.inf),
+    "gradient_norms_finite": (0.0, 1.0),
+}
+# Number -> its facts, with the values that it can have.
+TRAINING = {
+    name: MetricFacts(name=name, low=low, high=high)
+    for name in TRAINING_NUMBERS
+    for low, high in (_RANGES.get(name, (-math.inf, math.inf)),)
+}
+
+
+def check_form(target: Target) -> None:
+    """Raise SpecError for a statistic of what is one number: a share, a count or a percentile of it means nothing."""
+    if target.expression != target.metric:
+        relation, value = target.inner_relation or target.relation, target.inner_value
+        instead = f"{target.metric} {relation} {target.value if value is None else value:g}"
+        raise SpecError(
+            f"target {target.text!r} asks for a statistic of {target.metric!r}, which is one number of the candidate's "
+            f"training: write {instead!r}"
+        )
+
+
+def check_comparison(metric: str, of_training: Container[str]) -> None:
+    """Raise SpecError for a comparison of trainings: one number an arm leaves nothing to test."""
+    if metric in of_training:
+        raise SpecError(
+            f"ab_compare({metric!r}) names a number of the training, of which each arm has one, so that nothing can be "
+            f"tested: judge it with quality_target, or compare on a metric"
+        )

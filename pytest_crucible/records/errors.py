@@ -1,0 +1,79 @@
+"""Every error that a user can meet. Each class has its own consequence.
+
+    CrucibleError
+    +- SpecError       a marker, option or configuration value is wrong     -> usage error (exit 4) before sampling
+    |  +- DatasetError a dataset that is missing or malformed
+    +- BackendError    one reply could not be obtained                      -> that sample is lost
+    |  +- Retryable    the same request may succeed later                   -> sent again, then lost
+    |  +- Spent        the budget is exhausted                              -> that sample is lost, and so are the rest
+    |  +- Uncached     the reply is not in the cache, and no model may be called -> that sample is lost, the experiment fails
+    |  +- Refused      every request would be refused                       -> the experiment stops
+    +- StoreError      the run store cannot be read or written              -> sampling stops
+    +- NotEnoughData   raised inside `stats` only                           -> analyse turns it into a note
+
+Messages are sentences without capital and full stop: what was given, what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CrucibleError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class SpecError(CrucibleError):
+    """An invalid marker argument, option or configuration value."""
+
+
+class DatasetError(SpecError):
+    """A dataset that is missing, empty or malformed."""
+
+
+class BackendError(CrucibleError):
+    """A backend could not reply to one request."""
+
+    kind: str = ""
+    """The class under which it is counted, such as an HTTP status; empty for the name of the type."""
+
+    def __init__(self, message: str = "", *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Retryable(BackendError):
+    """A temporary failure of a request: an overloaded server, a broken connection, half a reply."""
+
+    def __init__(self, message: str, *, kind: str, retry_after_s: float | None = None) -> None:
+        """`kind` is the class of error that is counted: an HTTP status, or a word such as `timeout`, `connection`, `garbage`."""
+        super().__init__(message, kind=kind)
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _retryable, (str(self), self.kind, self.retry_after_s)
+
+
+def _retryable(message: str, kind: str, retry_after_s: float | None) -> Retryable:
+    """Keyword-only arguments do not survive pickling by themselves."""
+    return Retryable(message, kind=kind, retry_after_s=retry_after_s)
+
+
+class Spent(BackendError):
+    """The budget of the run or of the experiment is exhausted."""
+
+
+class Uncached(BackendError):
+    """A reply that is not in the reply cache, where no model may be called."""
+
+
+class Refused(BackendError):
+    """A backend that would refuse every request: an invalid key, an unknown model."""
+
+
+class StoreError(CrucibleError):
+    """The run store cannot be opened, read or written."""
+
+
+class NotEnoughData(CrucibleError):
+    """Too few or unsuitable data for a statistic."""

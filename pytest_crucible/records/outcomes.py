@@ -1,0 +1,169 @@
+"""Units of work and their results: requests, replies, calls, outcomes, observations and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from pytest_crucible.records.plan import Sample
+from pytest_crucible.records.types import Value
+
+
+class Unit(NamedTuple):
+    """One piece of work: one sample, as one of its variants, in one arm, once. Every part counts from 0."""
+
+    position: int
+    """The sample's place in its dataset."""
+    variant: int
+    """0 is the sample as it is; others are twins of it, such as another form of the prompt."""
+    arm: int
+    """0 is the candidate; the baselines follow in the plan's order."""
+    repeat: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to one backend."""
+
+    input: Any
+    sample: str
+    epoch: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    experiment: str = ""
+    arm: str = ""
+    """Events of a request carry its experiment and arm, so that two experiments never mix."""
+    call: int = 1
+    """Counts equal requests of the unit from 1: the same request sent twice is two draws."""
+    member: str = ""
+    """The member's adapter, for a request to a member of an ensemble."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A model's reply, or any value that the test function returned (then `text` is its string)."""
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    latency_s: float | None = None
+    """Seconds from sending the successful request to its reply, without rate limiting and failed attempts."""
+    first_token_s: float | None = None
+    finish: str = "stop"
+    """`length` when the answer was cut at max_tokens, `content_filter` when the provider withheld it: failures of the
+    candidate, not of the world. `tool_calls` when it wants a tool. `abstained`, `tied` or `divided` when an ensemble has no
+    answer: the text is then empty."""
+    value: Any = None
+    logprobs: tuple[float, ...] | None = None
+    """Natural logarithms of the probabilities of the answer's tokens."""
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    alternatives: tuple[Reply, ...] = ()
+    """The further choices, where more than one was asked for."""
+    model: str = ""
+    """The model's own name for itself."""
+    cost_usd: float | None = None
+    """None, not 0, where the price is not known."""
+    cached: bool = False
+    """Whether it comes from the reply cache. Tokens, latency and cost are those of the original request."""
+    members: Mapping[str, Reply] = field(default_factory=dict)
+    """Replies of the members of an ensemble. The `value` of each is its answer as it was counted, or None."""
+    reasoning: str = ""
+    """The model's reasoning, where the server sends it apart from the text. It is stored and shown, not scored."""
+    paid_by: str = ""
+    """The run that paid for a cached reply; empty for this run, or where that is not known."""
+    lost_members: Mapping[str, str] = field(default_factory=dict)
+    """The members of an ensemble that gave no reply, and why."""
+    consensus: float | None = None
+    """The share of an ensemble's votes for its answer; None without a vote."""
+
+
+Failure = Literal["assertion", "timeout", "truncated", "filtered"]
+LostReason = Literal["error", "scorer", "member", "budget", "deadline", "uncached"]
+# Reasons of units that a budget or deadline kept from running: a resumed run runs them.
+CUT_SHORT = frozenset({"budget", "deadline"})
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One call of `sampler.generate`, recorded as it is sent."""
+
+    text: str
+    """The prompt; or, with `is_json`, the messages as canonical JSON, which a list that grows later cannot change."""
+    is_json: bool
+    request: int
+    """Counts equal requests of the unit from 1."""
+    parameters: Mapping[str, Any] | None
+    """None for those of the adapter."""
+    system: str
+    """The adapter's system prompt, which is sent before the messages; may be empty."""
+    reply: Reply | None = None
+    error: str = ""
+    """The error, for a call without a reply."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of one unit. At most one of failure, skipped and lost is set."""
+
+    unit: Unit
+    reply: Reply | None = None
+    scores: dict[str, Value | None] = field(default_factory=dict)
+    failure: Failure | None = None
+    skipped: bool = False
+    lost: LostReason | None = None
+    detail: str = ""
+    started: float = 0.0
+    calls: list[ModelCall] = field(default_factory=list)
+    """In the order in which they were sent."""
+    sample: Sample | None = None
+    """The unit's sample. A large dataset builds a new object at each access, so that this one is passed along."""
+
+
+# The reason of a metric that returned None without one.
+UNEXPLAINED = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One metric's value for one reply. None says that the metric does not apply, and `reason` why."""
+
+    unit: Unit
+    metric: str
+    value: Value | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A value that is lost for reasons outside the model: not 0, and not inapplicable. Without a `metric`, the whole reply."""
+
+    unit: Unit
+    metric: str | None
+    reason: LostReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreColumns:
+    """All values of one metric in one arm, as parallel columns. A value of None does not apply."""
+
+    positions: Sequence[int]
+    epochs: Sequence[int]
+    values: Sequence[float | None]
+    is_bool: Sequence[bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmOutcomes:
+    """Everything that is stored of one arm, as parallel columns over its units that are not lost."""
+
+    positions: Sequence[int]
+    epochs: Sequence[int]
+    failures: Sequence[Failure | None]
+    skipped: Sequence[bool]
+    scores: Mapping[str, ScoreColumns]
+    lost: Sequence[Lost]
+    labels: frozenset[str] = frozenset()
+    """Metrics whose values are text."""
+    told: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
+    """Position, repeat and text that LLM judges record beside their scores."""

@@ -1,0 +1,222 @@
+"""Samples, adapters, targets, comparisons, and the plan that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_crucible.records.training import TrainingResult
+from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample. Its id is stable across runs and machines: arms are paired by it."""
+
+    id: str
+    input: Any
+    expected: Any = None
+    group: str | None = None
+    """Samples that share a passage, a repository or a template share a group: they are one cluster."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """The samples of one experiment, with a hash that is equal for two runs on the same samples."""
+
+    name: str
+    sha256: str
+    samples: Sequence[Sample]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The source of a dataset, so that a run can name the version that it used."""
+
+    source: str
+    licence: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File -> SHA-256 of it as it was read."""
+    official: bool | None = None
+    """True when every file is, byte for byte, the published one; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The selected part of a dataset, where it is not the whole."""
+
+    of: int
+    """Number of samples in the whole dataset."""
+    seed: int
+    """The seed with which `limit` draws."""
+    split: str | None = None
+    fold: str | None = None
+    limit: int | None = None
+    stratify: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """A model: a name from the configuration (or a URI) and the settings to reach it."""
+
+    name: str
+    backend: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The backend's own settings: where the model is."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Sampling parameters: temperature, max_tokens and the like."""
+    asking: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of requests, whichever backend it has: retries, limits, hedges, prices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """An adapter's part in an experiment. Equal identities (and parameters) are the same checkpoint."""
+
+    name: str
+    role: Role
+    adapter: str
+    identity: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    simulated: bool = False
+    members: tuple[str, ...] = ()
+    """The adapters that answer together, where it is an ensemble."""
+    stored_run: str | None = None
+    """The run whose stored answers this arm is, when it was named as `run:ID`."""
+    training: TrainingResult | None = None
+    """The training of its weights, where it is known. It is not part of the arm's identity: the weights are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFacts:
+    """Facts that a metric declares. The statistical method follows these, never the scores."""
+
+    name: str
+    kind: Kind | None = None
+    """None until the first run has shown whether the values are bool or numbers."""
+    direction: Direction = "higher"
+    low: float = float("-inf")
+    high: float = float("inf")
+    version: str = ""
+    of_ensemble: bool = False
+    """Observed along with an ensemble's replies: arms that have none are left out, and no failure is worth the worst value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One statistic of one or several metrics: `accuracy`, `rate(entailment >= 0.75)`, `ece(confidence, accuracy)`."""
+
+    statistic: str = "mean"
+    """The name of a row in `stats.measures.table`."""
+    metric: str
+    quantile: float | None = None
+    """Between 0 and 1, for a statistic that is spelled with a percentage, such as `p95`."""
+    inner_relation: Relation | None = None
+    inner_value: float | None = None
+    further: tuple[str, ...] = ()
+    """Metrics after the first."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.metric, *self.further)
+
+    @property
+    def label(self) -> str:
+        """The statistic without its metric: `mean`, `rate >= 0.75`, `p95`, `ece vs accuracy`."""
+        function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
+        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further)])
+
+    @property
+    def expression(self) -> str:
+        """The measure as a target or a comparison names it; a mean is its metric alone."""
+        if self.statistic == "mean":
+            return self.metric
+        function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
+        return f"{function}({', '.join([' '.join([self.metric, *self._condition]), *self.further])})"
+
+    @property
+    def _condition(self) -> list[str]:
+        return [] if self.inner_relation is None else [f"{self.inner_relation} {self.inner_value:g}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(Measure):
+    """A quality target such as `rate(entailment >= 0.75) >= 0.45`, parsed."""
+
+    text: str
+    relation: Relation
+    value: float
+    decide: DecisionRule = "point"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast(Measure):
+    """A comparison of the candidate with one baseline by one measure."""
+
+    baseline: str
+    alternative: Alternative = "regression"
+    margin: float | None = None
+
+    def subject(self, candidate: str) -> str:
+        """`accuracy: v2 vs v1`, with the claim and the margin where the comparison has them."""
+        claim = "" if self.alternative == "regression" else f" {self.alternative}"
+        margin = "" if self.margin is None else f" by {self.margin:g}"
+        return f"{self.expression}: {candidate} vs {self.baseline}{claim}{margin}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """Hashes that must be equal before stored answers may stand in for new ones, part by part, so that a difference has a name."""
+
+    dataset: str
+    function: str
+    metrics: str
+    sampling: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One experiment before it runs: nothing in it depends on an answer."""
+
+    nodeid: str
+    path: str
+    line: int
+    dataset: str
+    dataset_sha256: str
+    planned: int
+    selected: int
+    """Below `planned` when -k, -m or --lf removed samples: then no verdict can be given."""
+    groups: int | None
+    """Number of clusters, or None when no sample carries a group."""
+    epochs: int
+    arms: tuple[Arm, ...]
+    metrics: tuple[MetricFacts, ...]
+    targets: tuple[Target, ...]
+    contrasts: tuple[Contrast, ...]
+    fingerprint: Fingerprint
+    open_metrics: bool
+    """True when the test function scores by itself, so that metric names are known only after the run."""
+    origin: Origin | None = None
+    """The origin of a named dataset."""
+    selection: Selection | None = None
+    by_item: bool = False
+    """True for an ordinary parametrised test that joined: each of its items is a sample."""
+
+    @property
+    def candidate(self) -> Arm:
+        return self.arms[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectableEffect:
+    """The smallest difference that a comparison can show, under a stated assumption on how much the arms differ."""
+
+    contrast: Contrast
+    detectable: float | None
+    unit: str
+    """`points` for shares; empty for scores of a known range; words where only multiples of a spread can be foreseen."""
+    assumption: str
+    needed: int | None
+    """Samples that the declared margin needs, when the arms are truly equal."""

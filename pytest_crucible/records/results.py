@@ -1,0 +1,83 @@
+"""Results of an experiment and a session: analyses, verdicts, the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pytest_crucible.records.plan import Plan
+from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
+from pytest_crucible.records.types import State
+from pytest_crucible.records.usage import BudgetSpent
+from pytest_crucible.records.views import SectionOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Met, missed or undecided, and whether the data prove it."""
+
+    nodeid: str
+    subject: str
+    kind: Literal["target", "comparison", "claim"]
+    state: State
+    proven: bool
+    reason: str
+    mistake: bool = False
+    """True when the suite is wrong rather than the model: a target that names what nothing scored. Always fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReusedAnswers:
+    """Stored answers that replaced new ones: their run and their number."""
+
+    run: str
+    answers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedReplies:
+    """Number of an arm's replies that came from the reply cache, and the time when the oldest was stored."""
+
+    replies: int
+    requests: int
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """Everything that was computed for one experiment, before anything is decided."""
+
+    plan: Plan
+    estimates: tuple[Estimate, ...]
+    targets: tuple[TargetResult, ...]
+    comparisons: tuple[Comparison, ...]
+    kinds: Mapping[str, str]
+    """Each metric's kind: declared, or inferred from the values of all arms."""
+    finished: bool
+    """False when sampling was cut short."""
+    inapplicable: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> why it does not apply to some sample of the candidate."""
+    sections: Mapping[str, SectionOutcome] = field(default_factory=dict)
+    """Results and views of the report's sections, by name, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One session, whole: what the reporters are given."""
+
+    id: str
+    started: str
+    finished: str
+    seed: int
+    git: Mapping[str, Any] | None
+    environment: Mapping[str, Any]
+    alpha: float
+    correction: str
+    family_size: int
+    """Comparisons that the session asked, answered or not: the family that p-values are adjusted for."""
+    experiments: tuple[Analysis, ...]
+    verdicts: tuple[Verdict, ...]
+    exit_status: int
+    store: str
+    budgets: tuple[BudgetSpent, ...] = ()

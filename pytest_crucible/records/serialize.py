@@ -1,0 +1,129 @@
+"""Records to plain JSON values and back, for the run store and for reports that cross xdist."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeVar, cast
+
+Record = TypeVar("Record")
+_AS_THEY_ARE = frozenset({str, int, bool, types.NoneType})
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value as plain JSON: dataclasses become dicts, tuples lists, infinities strings. Raises TypeError."""
+    if type(value) in _AS_THEY_ARE:
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, int | float | str):
+        return value
+    raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
+
+
+def plain_or_repr(value: Any) -> Any:
+    """Return a value's plain form, or its repr where JSON has no form for it."""
+    try:
+        return to_plain(value)
+    except TypeError:
+        return repr(value)
+
+
+def canonical(value: Any) -> str:
+    """Return one text for all equal values: JSON with sorted keys, in which records and mappings are alike.
+
+    Raises TypeError for a value that JSON has no form for.
+
+    >>> canonical({"b": (1, 2), "a": None}) == canonical({"a": None, "b": [1, 2]})
+    True
+    """
+    try:
+        return _CANONICAL.encode(value)
+    except (ValueError, RecursionError) as error:
+        # of what contains itself
+        raise TypeError(f"a {type(value).__name__} has no plain form: {error}") from None
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Return a record or mapping as a dict, one level deep, for the JSON encoder."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_parts)
+
+
+def from_plain(kind: type[Record], plain: Any) -> Record:
+    """Build a record of that class from what `to_plain` made of it."""
+    build: Builder = _builder(cast(Hashable, kind))
+    return cast(Record, build(plain))
+
+
+Builder = Callable[[Any], Any]
+
+
+@cache
+def _builder(kind: Any) -> Builder:
+    """Return the function that builds a value of a type from its plain form."""
+    if dataclasses.is_dataclass(kind):
+        return partial(_record, kind)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        members = [member for member in typing.get_args(kind) if member is not type(None)]
+        return _optional(_of_several(members) if len(members) > 1 else _builder(members[0]))
+    if origin is tuple:
+        build = _builder(typing.get_args(kind)[0])
+        return lambda plain: tuple(map(build, plain))
+    if origin is Sequence:
+        build = _builder(typing.get_args(kind)[0])
+        return lambda plain: list(map(build, plain))
+    if origin is Mapping:
+        of_value = _builder(typing.get_args(kind)[1])
+        return lambda plain: {key: of_value(item) for key, item in plain.items()}
+    return _number if kind is float else _as_it_is
+
+
+def _record(kind: Any, plain: Any) -> Any:
+    builders = _field_builders(kind)
+    return kind(**{name: builders[name](item) for name, item in plain.items() if name in builders})
+
+
+def _optional(build: Builder) -> Builder:
+    return build if build is _as_it_is else lambda plain: None if plain is None else build(plain)
+
+
+def _number(plain: Any) -> Any:
+    """Return a float: plain JSON has infinities as strings, and may have a whole number."""
+    return float(plain) if isinstance(plain, str | int) else plain
+
+
+def _as_it_is(plain: Any) -> Any:
+    return plain
+
+
+def _of_several(members: list[Any]) -> Builder:
+    """Return the builder of a union. Records are distinguished by their field names; scalars stay as they are."""
+    if not all(map(dataclasses.is_dataclass, members)):
+        return _as_it_is
+    by_names = {frozenset(field.name for field in dataclasses.fields(member)): _builder(member) for member in members}
+    return lambda plain: by_names[frozenset(plain)](plain)
+
+
+@cache
+def _field_builders(kind: Any) -> dict[str, Builder]:
+    """Return the builders of a record's fields, on first use: a record may contain others of its own class."""
+    return {name: _builder(of) for name, of in typing.get_type_hints(kind).items()}

@@ -1,0 +1,44 @@
+"""The settings of a session, merged from the command line, the environment and pytest's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_crucible.records.durations import seconds_of
+
+# The run store, below pytest's root directory.
+DEFAULT_STORE = ".crucible/crucible.db"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One field per option: command line over environment over configuration over default."""
+
+    adapter: str | None
+    compare: tuple[str, ...]
+    concurrency: int
+    timeout: float
+    deadline: str | None
+    budget: tuple[str, ...]
+    seed: int
+    alpha: float
+    store: str
+    tag: tuple[str, ...]
+    strict: bool
+    fresh: bool
+    cache: str
+    resume: bool
+    train: bool
+    run_code: bool
+    sample: str | None
+    json: str | None
+    report: tuple[str, ...]
+    otel: bool
+    undecided: str
+    tinker: str
+    tinker_base: str | None
+
+    @property
+    def deadline_s(self) -> float | None:
+        """Seconds from the start of the run; None without a deadline."""
+        return None if self.deadline is None else seconds_of(self.deadline)

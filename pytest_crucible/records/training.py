@@ -1,0 +1,63 @@
+"""The training of an adapter: its result and its lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingResult:
+    """The numbers of a training, which quality targets can name. Losses are in nats per counted token."""
+
+    training_steps: int
+    first_loss: float
+    """Of the first step."""
+    final_loss: float
+    """Mean over the last tenth of the steps, since batches differ."""
+    loss_reduction: float | None
+    """1 - final / first; None where the first loss is not above 0, as that of a policy may be."""
+    convergence_steps: int | None
+    """The first step from which the loss stays near its end; None where it is not reduced, or still changes at the end."""
+    largest_gradient_norm: float | None
+    """None where the training service does not report it."""
+    gradient_norms_finite: bool | None
+    """False when a loss, a gradient or the weights became infinite or NaN, which ends a training; None as above."""
+
+
+TRAINING_NUMBERS = tuple(field.name for field in fields(TrainingResult))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """The lineage of a trained adapter: everything that determined its weights, and the course of its training."""
+
+    adapter_sha256: str
+    """Hash of the file beside it; empty where a service has the weights."""
+    base: str
+    base_sha256: str
+    recipe: str
+    recipe_sha256: str
+    data: Mapping[str, str]
+    """SHA-256 of each file that the recipe read; names count from the recipe's folder."""
+    lora: Mapping[str, Any]
+    seed: int
+    hyperparameters: Mapping[str, Any]
+    """All values that steps used of the loss, its settings, the number of rows, and Adam's settings but the learning rate."""
+    git: Mapping[str, Any] | None
+    parent: str | None
+    """SHA-256 of the checkpoint that training continued from, or its path on a service."""
+    result: TrainingResult
+    losses: tuple[float, ...]
+    gradient_norms: tuple[float | None, ...]
+    learning_rates: tuple[float, ...]
+    seconds: float
+    stopped: str | None = None
+    """Why training ended before its recipe did; such an adapter is used only where its path is named."""
+    adapter: str = ""
+    """The adapter's name in the configuration when it was trained."""
+    checkpoint: str = ""
+    """Path of the sampling weights on a service."""
+    state: str = ""
+    """Path of the state from which training can continue on a service."""

@@ -1,0 +1,14 @@
+"""Literal types that records share: kinds, directions, roles, relations, states."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Role = Literal["candidate", "baseline"]
+Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded", "text"]
+Direction = Literal["higher", "lower"]
+State = Literal["met", "missed", "undecided"]
+DecisionRule = Literal["point", "bound"]
+Alternative = Literal["regression", "non-inferior", "superior", "equivalent"]
+Relation = Literal[">=", "<=", ">", "<", "=="]
+Value = bool | float | str

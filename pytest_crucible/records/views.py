@@ -1,0 +1,165 @@
+"""Views: the tables, notes, charts and JSON of a report section, which every report format lays out in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_crucible.records.statistics import Interval
+from pytest_crucible.records.types import State
+
+# 0: always shown. 1: on the terminal with -v. 2: with -vv. 3: in report files only. Files fold away what is above 0.
+Verbosity = Literal[0, 1, 2, 3]
+
+
+def experiment_name(nodeid: str) -> str:
+    """Return the name of an experiment's function.
+
+    >>> experiment_name("test_math.py::test_sums")
+    'test_sums'
+    """
+    return nodeid.partition("::")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of a table. The first cell names what the row is about."""
+
+    cells: tuple[str, ...]
+    state: State | None = None
+    """The verdict in this row, if it has one."""
+    below: str = ""
+    """A sentence that stands below the row."""
+    experiment: str = ""
+    """Nodeid. A section leaves it empty: it is filled in when the tables of several experiments are joined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of finished cells, so that no number is formatted twice."""
+
+    title: str
+    """The caption in reports. The terminal shows the heads alone, so these must explain themselves."""
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    numbers: tuple[str, ...] = ()
+    """Heads of the columns that hold one number a cell: they are aligned to the right."""
+    note: str = ""
+    """A sentence below the table."""
+    verbosity: Verbosity = 0
+
+    def is_number(self, column: int) -> bool:
+        """Return whether a column holds single numbers; a column of intervals does not."""
+        return self.heads[column] in self.numbers and not any(row.cells[column].endswith("]") for row in self.rows)
+
+    def with_names(self) -> Table:
+        """Return the same table with the experiment's name as its first column."""
+        rows = tuple(
+            Row(
+                experiment=row.experiment,
+                cells=(experiment_name(row.experiment), *row.cells),
+                state=row.state,
+                below=row.below,
+            )
+            for row in self.rows
+        )
+        return Table(
+            title=self.title,
+            heads=("experiment", *self.heads),
+            rows=rows,
+            numbers=self.numbers,
+            note=self.note,
+            verbosity=self.verbosity,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A sentence that changes how the numbers are read. Reports put the experiment's name before it."""
+
+    text: str
+    details: tuple[str, ...] = ()
+    """Further sentences, indented below it."""
+    verbosity: Verbosity = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One line of a chart: an estimate on its interval."""
+
+    label: str
+    value: float | None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Estimates below each other on one scale. Drawn where a format has pictures; the numbers belong into a table too."""
+
+    title: str
+    points: tuple[Point, ...]
+    limits: tuple[float, ...] = ()
+    """Values at which a line is drawn, such as 0 for "no difference"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """A sample worth reading, and the reply to it."""
+
+    sample: str
+    reason: str
+    """Why it is here, such as `exact_match = 0, baseline 1`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One sentence of the methods, with the keys of the publications that it cites (report/references.toml)."""
+
+    text: str
+    cites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Everything that a section shows of one experiment."""
+
+    title: str
+    """The heading of the section."""
+    tables: tuple[Table, ...] = ()
+    notes: tuple[Note, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    excerpts: tuple[Excerpt, ...] = ()
+    methods: tuple[Statement, ...] = ()
+    document: Any = None
+    """The JSON value under `sections` in JSON reports: scalars, lists, mappings, and records of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A statement that a section tests, with its p-value."""
+
+    subject: str
+    p_value: float | None
+    """None where the data allow no test. The claim still counts in its family."""
+    fails: bool = False
+    """True: when the claim is proven, the session fails. It then joins the session's Holm family and gets a verdict.
+
+    False: it is adjusted together with the other claims of its section only, and decides no verdict.
+    """
+    reason: str = ""
+    """What is proven, as a sentence for the verdict."""
+    p_adjusted: float | None = None
+    """Filled in by the gate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionOutcome:
+    """The result of a section for one experiment."""
+
+    result: Any = None
+    claims: tuple[Claim, ...] = ()
+    view: View | None = None
+    """None until the claims are adjusted."""
+    error: str = ""
+    """Exception of a section that raised: such a section is a mistake in the suite, and fails the session."""

@@ -1,0 +1,44 @@
+"""Notes that change how the numbers are read, a sentence each: those of all sections, and of comparisons and estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_crucible.records import Analysis, Estimate, Note, Run, experiment_name
+from pytest_crucible.report.printable import printable
+from pytest_crucible.report.sections import section_notes
+
+# A message of a model's or a scorer's may be long: a line of it says which one it is.
+LONGEST_DETAIL = 200
+
+
+def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
+    """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only what that adds."""
+    # The tables have the reasons of verdicts already.
+    reasons = {verdict.reason for verdict in run.verdicts}
+    for analysis in run.experiments:
+        name = experiment_name(analysis.plan.nodeid)
+        for note in section_notes(analysis, verbosity=verbosity):
+            details = tuple(printable(detail, LONGEST_DETAIL) for detail in note.details)
+            yield Note(text=f"{name}: {note.text}", details=details)
+        if verbosity == 0:
+            texts = dict.fromkeys(
+                comparison.note
+                for comparison in analysis.comparisons
+                if comparison.note and comparison.note not in reasons
+            )
+            yield from (Note(text=f"{name}: {text}") for text in (*texts, *_inapplicable(analysis)))
+
+
+def _inapplicable(analysis: Analysis) -> Iterator[str]:
+    of_ensembles = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble}
+    for estimate in analysis.estimates:
+        if estimate.inapplicable and estimate.metric not in of_ensembles:
+            share = f"{estimate.inapplicable:,} of {analysis.plan.selected:,} samples"
+            yield f"{estimate.metric} of {estimate.arm} does not apply to {share}{_unconditional(estimate)}"
+
+
+def _unconditional(estimate: Estimate) -> str:
+    if estimate.unconditional is None or not estimate.n:
+        return ""
+    return f"; with them at the worst value its mean is {estimate.unconditional:.3f}"

@@ -1,0 +1,70 @@
+"""The samples most worth reading, with the prompt and each arm's reply side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_crucible.records import Exchange
+from pytest_crucible.records.number_format import seconds
+from pytest_crucible.report.experiment_page import Chapter
+from pytest_crucible.report.page.archive import text_of
+from pytest_crucible.report.printable import printable
+from pytest_crucible.report.sections import section_excerpts
+
+HOW_MANY = 5
+# Characters of a text in a panel; the sample's row in the archive has more.
+A_REPLY = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One sample in words: why it is here, what was asked, and each arm's first answer."""
+
+    sample: str
+    why: str
+    asked: str
+    expected: str
+    said: tuple[tuple[str, str], ...]
+    """Arm, and what it said or what became of it."""
+
+
+def excerpt_panels(chapter: Chapter) -> dict[str, tuple[Told, ...]]:
+    """Return the samples that sections show, by the title of the section."""
+    place = {name: k for k, name in enumerate(chapter.columns.ids)}
+    panels: dict[str, tuple[Told, ...]] = {}
+    for title, excerpt in section_excerpts(chapter.analysis):
+        if excerpt.sample in place:
+            panels[title] = (*panels.get(title, ()), _panel(chapter, place[excerpt.sample], excerpt.reason))
+    return panels
+
+
+def slowest(chapter: Chapter) -> tuple[Told, ...]:
+    """Return the samples for which the candidate's answer took longest."""
+    took = np.nan_to_num(np.asarray(chapter.columns.latency_s[0], dtype=float), nan=-1.0)
+    order = np.argsort(-took, kind="stable")[:HOW_MANY]
+    return tuple(_panel(chapter, int(k), f"answered in {seconds(float(took[k]))}") for k in order if took[k] > 0)
+
+
+def _panel(chapter: Chapter, position: int, why: str) -> Told:
+    [exchange] = chapter.read([position])
+    return Told(
+        sample=printable(chapter.columns.ids[position], 200),
+        why=why,
+        asked=_short(text_of(exchange.input)),
+        expected=_short(text_of(exchange.expected)),
+        said=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
+    )
+
+
+def _answers(exchange: Exchange) -> Sequence[str]:
+    return [
+        _short(text_of(arm[0].text or f"({arm[0].state}: {arm[0].detail})")) if arm else "(not asked)"
+        for arm in exchange.replies
+    ]
+
+
+def _short(text: str) -> str:
+    return printable(text, A_REPLY)

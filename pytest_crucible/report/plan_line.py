@@ -1,0 +1,60 @@
+"""One line an experiment, before anything is spent: arms, samples, and what this run can show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_crucible.records import DetectableEffect, Plan
+from pytest_crucible.records.number_format import points
+
+# Fewer groups give no interval, so a comparison could decide nothing.
+FEWEST_GROUPS = 5
+
+
+def announcement(
+    plan: Plan, foresight: Sequence[DetectableEffect], unasked: Sequence[str] = (), *, replayed: bool = False
+) -> str:
+    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy: can show differences from 8.9 points ...`"""
+    name = plan.nodeid.partition("::")[2]
+    arms = " vs ".join(arm.name for arm in plan.arms)
+    parts = [f"crucible: {name}: {arms}, {_size(plan)}"]
+    first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
+    parts += [_shows(effect, plan.groups) for effect in first]
+    if unasked:
+        parts.append(f"{', '.join(unasked)} not asked: the test compares nothing (@pytest.mark.ab_compare)")
+    if replayed:
+        parts.append("nobody is asked: replies come from the reply cache")
+    return "; ".join(parts)
+
+
+def _size(plan: Plan) -> str:
+    samples = f"{plan.selected:,} samples"
+    if plan.selected < plan.planned:
+        samples = f"{plan.selected:,} of {plan.planned:,} samples"
+    if plan.groups is not None:
+        samples += f" in {plan.groups:,} groups"
+    if plan.epochs > 1:
+        samples += f" x {plan.epochs} epochs"
+    arm_count = sum(arm.stored_run is None for arm in plan.arms)
+    total = plan.selected * plan.epochs * arm_count
+    return f"{samples} x {arm_count} arms = {total:,} replies" if arm_count > 1 else samples
+
+
+def _shows(effect: DetectableEffect, groups: int | None) -> str:
+    if groups is not None and groups < FEWEST_GROUPS:
+        return f"{effect.contrast.expression}: {groups} groups are too few to compare by, {FEWEST_GROUPS} at least"
+    what = (
+        "too few to show a difference" if effect.detectable is None else f"can show differences from {_amount(effect)}"
+    )
+    assumed = f", if {effect.assumption}" if effect.assumption else ""
+    line = f"{effect.contrast.expression}: {what} (80 % power{assumed})"
+    if effect.needed is not None and effect.contrast.margin is not None:
+        line += (
+            f", margin {effect.contrast.margin:g} needs about {'n=' if groups is None else 'groups='}{effect.needed:,}"
+        )
+    return line
+
+
+def _amount(effect: DetectableEffect) -> str:
+    value = effect.detectable or 0.0
+    return points(value) if effect.unit == "points" else f"{value:.2g} {effect.unit}".rstrip()

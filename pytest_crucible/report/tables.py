@@ -1,0 +1,153 @@
+"""The tables of verdicts and estimates. Every report shows these, so that no number is formatted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_crucible.records import (
+    Analysis,
+    Claim,
+    Comparison,
+    Estimate,
+    Row,
+    Run,
+    Table,
+    TargetResult,
+    Verdict,
+)
+from pytest_crucible.records.number_format import p_value, with_interval
+from pytest_crucible.report.verdict_text import estimate_text, find_claim
+
+
+def targets(run: Run) -> Table:
+    """Target, estimate with interval, n, lost, verdict."""
+    verdicts = _verdicts(run)
+    rows = [_target_row(analysis, result, verdicts) for analysis in run.experiments for result in analysis.targets]
+    heads = ("target", f"estimate {_interval(run)}", "n", "lost", "verdict")
+    return Table(title="Quality targets", heads=heads, rows=tuple(rows), numbers=("n", "lost"))
+
+
+def comparisons(run: Run) -> Table:
+    """Comparison, difference with interval, n, lost, adjusted p, verdict."""
+    verdicts = _verdicts(run)
+    corrected = _adjusted_head(run)
+    rows = [
+        _pair_row(analysis, comparison, verdicts) for analysis in run.experiments for comparison in analysis.comparisons
+    ]
+    heads = ("comparison", f"difference {_interval(run)}", "n", "lost", corrected, "verdict")
+    title = "Comparisons of the candidate with its baselines"
+    return Table(title=title, heads=heads, rows=tuple(rows), numbers=("n", "lost", corrected))
+
+
+def claims(run: Run) -> Table:
+    """Claims of sections that can fail the session: claim, adjusted p, verdict."""
+    analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
+    # Claims share alpha with the comparisons, so their p-values are adjusted in the same family.
+    head = _adjusted_head(run)
+    rows = [
+        Row(
+            experiment=verdict.nodeid,
+            cells=(
+                verdict.subject,
+                _claim_p(find_claim(verdict, analyses[verdict.nodeid])),
+                _ruling(verdict, analyses[verdict.nodeid]),
+            ),
+            state=verdict.state,
+            below=verdict.reason,
+        )
+        for verdict in run.verdicts
+        if verdict.kind == "claim"
+    ]
+    return Table(title="Claims", heads=("claim", head, "verdict"), rows=tuple(rows), numbers=(head,))
+
+
+def verdict_tables(run: Run) -> tuple[Table, ...]:
+    """Return the tables that have verdicts, those without rows left out."""
+    return tuple(table for table in (targets(run), comparisons(run), claims(run)) if table.rows)
+
+
+def _adjusted_head(run: Run) -> str:
+    return "p" if run.family_size == 1 else f"p (Holm, {run.family_size})"
+
+
+def _claim_p(claim: Claim | None) -> str:
+    return "-" if claim is None else p_value(claim.p_adjusted)
+
+
+def estimates(analyses: Sequence[Analysis]) -> Table:
+    """Every metric of every arm, judged or not, with its method."""
+    rows = [
+        Row(experiment=analysis.plan.nodeid, cells=_estimate_cells(estimate))
+        for analysis in analyses
+        for estimate in analysis.estimates
+    ]
+    heads = ("metric", "statistic", "arm", "estimate", "n", "lost", "method")
+    return Table(title="Estimates", heads=heads, rows=tuple(rows), numbers=("n", "lost"))
+
+
+def _interval(run: Run) -> str:
+    return f"[{(1 - run.alpha) * 100:g} % interval]"
+
+
+def _verdicts(run: Run) -> dict[tuple[str, str], Verdict]:
+    return {(verdict.nodeid, verdict.subject): verdict for verdict in run.verdicts}
+
+
+def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[str, str], Verdict]) -> Row:
+    nodeid, estimate = analysis.plan.nodeid, result.estimate
+    verdict = verdicts[nodeid, result.target.text]
+    cells = (
+        result.target.text,
+        estimate_text(estimate),
+        f"{estimate.n:,}",
+        f"{estimate.lost:,}",
+        _ruling(verdict, analysis),
+    )
+    # The cells of a proven verdict say all, and so does the number of a training.
+    says_all = (verdict.state == "met" and verdict.proven) or is_of_training(result)
+    return Row(experiment=nodeid, cells=cells, state=verdict.state, below="" if says_all else verdict.reason)
+
+
+def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[str, str], Verdict]) -> Row:
+    nodeid, subject = analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)
+    verdict = verdicts[nodeid, subject]
+    difference = with_interval(comparison.difference, comparison.interval, sign=True)
+    cells = (
+        subject,
+        difference,
+        f"{comparison.pairs:,}",
+        f"{comparison.lost:,}",
+        _p(comparison),
+        _ruling(verdict, analysis),
+    )
+    return Row(experiment=nodeid, cells=cells, state=verdict.state, below=verdict.reason)
+
+
+def _p(comparison: Comparison) -> str:
+    """Return the p-value that decides, a dash where bounds do."""
+    # With a margin the bounds decide, and the p-value of no difference would only mislead.
+    return "-" if comparison.contrast.margin is not None else p_value(comparison.p_adjusted)
+
+
+def _ruling(verdict: Verdict, analysis: Analysis) -> str:
+    """Return a verdict such as `met, proven`, marked as simulated when a script answered."""
+    simulated = any(arm.simulated for arm in analysis.plan.arms)
+    return verdict.state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
+
+
+def is_of_training(result: TargetResult) -> bool:
+    """A number of a training that is known."""
+    return result.estimate.statistic == "training" and result.estimate.value is not None
+
+
+def _estimate_cells(estimate: Estimate) -> tuple[str, ...]:
+    value = with_interval(estimate.value, estimate.interval)
+    return (
+        estimate.metric,
+        estimate.statistic,
+        estimate.arm,
+        value,
+        f"{estimate.n:,}",
+        f"{estimate.lost:,}",
+        estimate.method,
+    )

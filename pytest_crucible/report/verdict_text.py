@@ -1,0 +1,81 @@
+"""A verdict as one sentence, with the numbers that it rests on: for failure reports, short summaries and JUnit files."""
+
+from __future__ import annotations
+
+from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, Interval, TargetResult, Verdict
+from pytest_crucible.records.number_format import number, p_value, with_interval
+
+
+def sentence(verdict: Verdict, analysis: Analysis) -> str:
+    """`missed: 0.347 [0.322, 0.373] n=1,319; the one-sided bound 0.369 rules it out`."""
+    numbers = {"target": _target, "comparison": _comparison, "claim": _claim}[verdict.kind](verdict, analysis)
+    simulated = " (simulated)" if any(arm.simulated for arm in analysis.plan.arms) else ""
+    state = "mistake in the suite" if verdict.mistake else verdict.state
+    return f"{state}{simulated}: {'; '.join(part for part in (numbers, verdict.reason) if part)}"
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """`0.563 [0.536, 0.589]`; a training's number is known rather than estimated: `0.987 [one training]`."""
+    if estimate.statistic == "training" and estimate.value is not None:
+        return f"{number(estimate.value)} [{estimate.method}]"
+    return with_interval(estimate.value, estimate.interval)
+
+
+def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | None]:
+    """The numbers that a verdict rests on: estimate, low, high, n, lost, and the p of a comparison. Empty for a mistake."""
+    if verdict.kind == "target":
+        result = _target_result(verdict, analysis)
+        if result is None:
+            return {}
+        estimate = result.estimate
+        return {"estimate": estimate.value, **_ends(estimate.interval), "n": estimate.n, "lost": estimate.lost}
+    if verdict.kind == "claim":
+        claim = find_claim(verdict, analysis)
+        return {} if claim is None else {"p_adjusted": claim.p_adjusted}
+    pair = _find_comparison(verdict, analysis)
+    if pair is None:
+        return {}
+    numbers = {"estimate": pair.difference, **_ends(pair.interval), "n": pair.pairs, "lost": pair.lost}
+    return {**numbers, "p_adjusted": pair.p_adjusted}
+
+
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
+
+
+def _target(verdict: Verdict, analysis: Analysis) -> str:
+    result = _target_result(verdict, analysis)
+    # Of a training without a recorded number not even n is known.
+    if result is None or (result.estimate.value is None and result.note):
+        return ""
+    return f"{estimate_text(result.estimate)} n={result.estimate.n:,}"
+
+
+def _comparison(verdict: Verdict, analysis: Analysis) -> str:
+    comparison = _find_comparison(verdict, analysis)
+    if comparison is None:
+        return ""
+    difference = with_interval(comparison.difference, comparison.interval, sign=True)
+    p = "" if comparison.contrast.margin is not None else f", adjusted p {p_value(comparison.p_adjusted)}"
+    return f"{difference} n={comparison.pairs:,}{p}"
+
+
+def _target_result(verdict: Verdict, analysis: Analysis) -> TargetResult | None:
+    return next((result for result in analysis.targets if result.target.text == verdict.subject), None)
+
+
+def _find_comparison(verdict: Verdict, analysis: Analysis) -> Comparison | None:
+    subjects = {comparison.contrast.subject(comparison.candidate): comparison for comparison in analysis.comparisons}
+    return subjects.get(verdict.subject)
+
+
+def _claim(verdict: Verdict, analysis: Analysis) -> str:
+    claim = find_claim(verdict, analysis)
+    return "" if claim is None else f"adjusted p {p_value(claim.p_adjusted)}"
+
+
+def find_claim(verdict: Verdict, analysis: Analysis) -> Claim | None:
+    """Return the claim that a verdict is about; None where the section is not known here, or raised."""
+    name, _, subject = verdict.subject.partition(": ")
+    outcome = analysis.sections.get(name)
+    return next((claim for claim in outcome.claims if claim.subject == subject), None) if outcome else None

@@ -1,0 +1,1 @@
+"""Stored runs, without pytest: evaluate, load, compare, import, reproduce, export."""

@@ -1,0 +1,191 @@
+"""Compares arms of two stored runs: paired by sample, with the methods and verdicts of a session."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_crucible import gate
+from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected
+from pytest_crucible.analyse.realign import realign
+from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.records import Contrast, Plan, Run
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.runs.evaluate import analyse_together, concluded_run
+from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.sections.inputs import NoStoredDetails
+from pytest_crucible.sections.run import load_sections
+from pytest_crucible.store.outcomes import expected_values, group_names, load_outcomes, sample_questions
+from pytest_crucible.store.runs import RunStore
+
+ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
+"""Chooses comparisons among the metrics that both arms have; returns none for those that the suite declares."""
+
+
+@dataclass(frozen=True)
+class StoredArm:
+    """An arm of a stored run."""
+
+    run: str
+    arm: str = ""
+    """Empty: the candidate."""
+
+    def number(self, plan: Plan) -> int | None:
+        """Return its number among the arms of an experiment; None if the experiment lacks it."""
+        names = [arm.name for arm in plan.arms]
+        return 0 if not self.arm else names.index(self.arm) if self.arm in names else None
+
+
+def compare_runs(
+    store: RunStore, ours: StoredArm, theirs: StoredArm, ask: ChooseContrasts, *, alpha: float
+) -> tuple[Run, tuple[str, ...]]:
+    """Return the comparison as a run that is not stored, and notes on other differences. Raises SpecError."""
+    for side in (ours, theirs):
+        _check_arm(store, side)
+    other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
+    both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
+    tables = [_table(store, ours, theirs, *pair, ask) for pair in both]
+    compared = [table for table in tables if table is not None]
+    if not compared:
+        raise SpecError(
+            f"{_arm_text(ours)} and {_arm_text(theirs)} have no experiment in common: compare runs of one suite, "
+            "and arms that it queried"
+        )
+    analyses, family_size = analyse_together(
+        lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
+        load_sections(BUILT_IN),
+        alpha=alpha,
+        declared=sum(len(inputs.plan.contrasts) for inputs, _ in compared),
+    )
+    verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
+    whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts)
+    # Not a stored run: the id names both sides, and alpha may differ from the run's own.
+    run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}", alpha=alpha)
+    return run, tuple(note for _, notes in compared for note in notes)
+
+
+def _check_arm(store: RunStore, side: StoredArm) -> None:
+    """Raise SpecError, with the nearest name, for an arm that no experiment of the run has."""
+    names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
+    if side.arm and side.arm not in names_known:
+        near = difflib.get_close_matches(side.arm, names_known, n=1)
+        hint = f"did you mean {near[0]!r}" if near else f"it has {', '.join(names_known)}"
+        raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
+
+
+Entered = tuple[int, Plan, bool]
+"""Key, plan, and whether all samples were queried."""
+
+
+def _table(
+    store: RunStore,
+    ours: StoredArm,
+    theirs: StoredArm,
+    ours_entry: Entered,
+    theirs_entry: Entered,
+    ask: ChooseContrasts,
+) -> tuple[AnalysisInputs, list[str]] | None:
+    """Return both arms' answers to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
+    numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
+    if (
+        numbers[0] is None
+        or numbers[1] is None
+        or not (store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0]))
+    ):
+        return None
+    plan = _plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs)
+    places, notes = _places(store, ours_entry[1], theirs_entry[1])
+    answers = (
+        realign(
+            load_outcomes(store, ours_entry[0], numbers[0]), {k: k for k in range(plan.planned)}, epochs=plan.epochs
+        ),
+        realign(load_outcomes(store, theirs_entry[0], numbers[1]), places, epochs=plan.epochs),
+    )
+    kinds = store.known_kinds(plan, ours_entry[0] + 1)
+    groups = group_names(store, plan.dataset_sha256)
+    inputs = AnalysisInputs(
+        plan=plan, answers=answers, groups=groups, finished=ours_entry[2] and theirs_entry[2], known_kinds=kinds
+    )
+    scored = [
+        name for name, facts in metric_facts(inputs).items()
+        if facts.kind != "text" and all(name in arm.scores for arm in answers)
+    ]  # fmt: skip
+    contrasts = ask(scored) or _contrasts_of_suite(ours_entry[1], scored)
+    named_contrasts = tuple(dataclasses.replace(contrast, baseline=plan.arms[1].name) for contrast in contrasts)
+    changed = [*notes, *_changes(ours_entry[1], theirs_entry[1])]
+    notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
+    queried = dataclasses.replace(plan, contrasts=named_contrasts)
+    expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
+    return dataclasses.replace(inputs, plan=queried, expected=expected), notes_of_experiment
+
+
+def _plan(
+    ours_plan: Plan, theirs_plan: Plan, number: int, other_number: int, ours: StoredArm, theirs: StoredArm
+) -> Plan:
+    candidate, baseline = ours_plan.arms[number], theirs_plan.arms[other_number]
+    names = [candidate.name, baseline.name]
+    # Reports name arms, so both need a name of their own.
+    if names[0] == names[1]:
+        # Two runs of one adapter: the beginning of the run's id tells the arms apart.
+        names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
+    return dataclasses.replace(
+        ours_plan,
+        arms=(
+            dataclasses.replace(candidate, role="candidate", name=names[0]),
+            dataclasses.replace(baseline, role="baseline", name=names[1]),
+        ),
+        # Repeats are paired, so those that only one run has are left out.
+        epochs=min(ours_plan.epochs, theirs_plan.epochs),
+        targets=(),
+        contrasts=(),
+    )
+
+
+def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
+    """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input."""
+    if one.dataset_sha256 == other.dataset_sha256:
+        return {k: k for k in range(one.planned)}, []
+    ours, theirs = (sample_questions(store, plan.dataset_sha256) for plan in (one, other))
+    ours_by_id = {name: (place, question) for place, (name, question) in enumerate(ours)}
+    same = {
+        place: ours_by_id[name][0]
+        for place, (name, question) in enumerate(theirs)
+        if ours_by_id.get(name, (0, ""))[1] == question
+    }
+    if not same:
+        raise SpecError(f"{one.nodeid}: the two runs have no sample in common (ids and questions are compared)")
+    there = {name for name, _ in theirs}
+    apart = [name for name in ours_by_id if name not in there] + [name for name in there if name not in ours_by_id]
+    changed = [name for name, question in theirs if name in ours_by_id and ours_by_id[name][1] != question]
+    return same, [
+        *_left_out_note(apart, "in one run only"),
+        *_left_out_note(changed, "with another input in the other run"),
+    ]
+
+
+def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
+    if samples:
+        yield f"{quantity(len(samples), 'sample')} {what} (first: {min(samples)}), left out"
+
+
+def _contrasts_of_suite(plan: Plan, scored: Sequence[str]) -> tuple[Contrast, ...]:
+    """Return the comparisons that the suite declares; if there are none, one for every metric of both arms."""
+    declared = dict.fromkeys(
+        dataclasses.replace(contrast, baseline="")
+        for contrast in plan.contrasts
+        if set(contrast.metrics) <= set(scored)
+    )
+    return tuple(declared) or tuple(Contrast(metric=name, baseline="") for name in scored)
+
+
+def _changes(one: Plan, other: Plan) -> Iterator[str]:
+    changed = [part for part in differences(one.fingerprint, other.fingerprint) if part != "dataset rows"]
+    if changed:
+        yield f"{' and '.join(changed)} changed between the runs, so a difference may come from that as well as from the arms"
+
+
+def _arm_text(side: StoredArm) -> str:
+    return f"{side.run}:{side.arm}" if side.arm else side.run

@@ -1,0 +1,156 @@
+"""Evaluates a run: analyses its stored answers, decides the verdicts and stores them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from pytest_crucible import gate
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
+from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
+from pytest_crucible.runs.provenance import utc_now
+from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.sections import Section
+from pytest_crucible.sections.inputs import StoredDetails, section_inputs
+from pytest_crucible.sections.run import add_views, compute_sections, load_sections
+from pytest_crucible.store.events import load_budgets
+from pytest_crucible.store.experiments import StoredExperiment, load_experiments
+from pytest_crucible.store.outcomes import inapplicable_reasons
+from pytest_crucible.store.runs import RunStore
+
+
+def conclude(
+    store: RunStore,
+    run: str,
+    *,
+    alpha: float,
+    strict: bool,
+    interrupted: bool,
+    amend: Callable[[Verdict], Verdict | None],
+    sections: Mapping[str, Section | str] = BUILT_IN,
+) -> Run:
+    """Analyse everything that a run has stored, decide all verdicts together, store and return them.
+
+    `amend` may replace a verdict; `sections` are those of the report.
+    """
+    by_key, family_size = analyse_run(store, run, load_sections(sections), alpha=alpha, interrupted=interrupted)
+    analyses = list(by_key.values())
+    decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
+    verdicts = tuple(amend(verdict) or verdict for verdict in decided)
+    for key, analysis in by_key.items():
+        store.set_kinds(key, analysis.kinds)
+        store.add_verdicts(key, [verdict for verdict in verdicts if verdict.nodeid == analysis.plan.nodeid])
+    finished_at = utc_now()
+    is_whole = not interrupted and all(analysis.finished for analysis in analyses)
+    store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
+    return concluded_run(store, run, finished_at, family_size, analyses, verdicts)
+
+
+def analyse_run(
+    store: RunStore,
+    run: str,
+    sections: Mapping[str, Section],
+    *,
+    alpha: float,
+    interrupted: bool,
+    stored_claims: int = 0,
+) -> tuple[dict[int, Analysis], int]:
+    """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
+
+    Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
+    be computed again without the plugin, and yet they share alpha.
+    """
+
+    def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
+        for stored in load_experiments(store, run):
+            yield analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted)), stored
+
+    entered = store.experiments(run)
+    declared = sum(len(plan.contrasts) for _, plan, _ in entered)
+    analyses, family_size = analyse_together(
+        experiments, sections, alpha=alpha, declared=declared, stored_claims=stored_claims
+    )
+    keys = {plan.nodeid: key for key, plan, _ in entered}
+    by_key = {keys[analysis.plan.nodeid]: analysis for analysis in analyses}
+    return {key: _with_reasons(store, key, analysis) for key, analysis in by_key.items()}, family_size
+
+
+def analyse_together(
+    experiments: Callable[[], Iterable[tuple[AnalysisInputs, StoredDetails]]],
+    sections: Mapping[str, Section],
+    *,
+    alpha: float,
+    declared: int,
+    stored_claims: int = 0,
+) -> tuple[list[Analysis], int]:
+    """Return the analyses of all experiments of a session, and the size of its Holm family.
+
+    `experiments` reads them one after the other: only the analyses stay in memory, not the replies. `declared` is the number
+    of declared comparisons; the claims of sections that can fail the session join them.
+    """
+    size = declared + stored_claims
+    analyses = [_analyse(sections, *pair, alpha=alpha, family_size=size) for pair in experiments()]
+    deciding = sum(
+        claim.fails for analysis in analyses for section in analysis.sections.values() for claim in section.claims
+    )
+    family_size = declared + max(deciding, stored_claims)
+    # The first pass shows how many claims of sections join the family, and power depends on how many claims share alpha.
+    if family_size != size:
+        analyses = [_analyse(sections, *pair, alpha=alpha, family_size=family_size) for pair in experiments()]
+    adjusted = gate.adjust_p_values(analyses, family_size=family_size)
+    return [add_views(sections, analysis) for analysis in adjusted], family_size
+
+
+def _analyse(
+    sections: Mapping[str, Section], inputs: AnalysisInputs, stored: StoredDetails, *, alpha: float, family_size: int
+) -> Analysis:
+    table = score_table(inputs)
+    outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
+    return dataclasses.replace(analyse(inputs, table, alpha=alpha, family_size=family_size), sections=outcomes)
+
+
+def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
+    """Return what the analysis of a stored experiment needs. It is not finished where a budget or deadline cut it short."""
+    return AnalysisInputs(
+        plan=stored.plan,
+        answers=stored.arms,
+        groups=stored.groups,
+        finished=finished and not any(lost.reason in CUT_SHORT for arm in stored.arms for lost in arm.lost),
+        known_kinds=stored.known_kinds,
+        expected=stored.expected_values() if uses_expected(stored.plan) else (),
+    )
+
+
+def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:
+    """Return the analysis with the reasons why metrics do not apply, read only where some do not."""
+    if not any(estimate.inapplicable for estimate in analysis.estimates):
+        return analysis
+    return dataclasses.replace(analysis, inapplicable=inapplicable_reasons(store, key, 0))
+
+
+def concluded_run(
+    store: RunStore,
+    run: str,
+    finished: str,
+    family_size: int,
+    analyses: Sequence[Analysis],
+    verdicts: tuple[Verdict, ...],
+) -> Run:
+    """Return the whole run. Its exit status is 0 until the session sets it."""
+    facts = store.run(run)
+    return Run(
+        id=run,
+        started=facts["started"],
+        finished=finished,
+        seed=facts["seed"],
+        git=facts["git"],
+        environment=facts["environment"],
+        alpha=facts["alpha"],
+        correction=facts["correction"],
+        family_size=family_size,
+        experiments=tuple(analyses),
+        verdicts=verdicts,
+        exit_status=0,
+        store=store.location,
+        budgets=load_budgets(store, run),
+    )

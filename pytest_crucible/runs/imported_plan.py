@@ -1,0 +1,130 @@
+"""A task in other harnesses' files, planned like an experiment of a session."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_crucible.datasets import identify
+from pytest_crucible.importers.metric_kinds import Declared, metric_facts
+from pytest_crucible.importers.results import ImportedFile, Results
+from pytest_crucible.importers.tasks import Task
+from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
+from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target
+from pytest_crucible.records.serialize import canonical
+
+DEFAULT_ALPHA = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """Options of an import: arms, targets, comparisons, and facts about metrics."""
+
+    arms: Sequence[str] = ()
+    candidate: str = ""
+    targets: Sequence[Target] = ()
+    contrasts: tuple[Contrast, ...] = ()
+    """Without a baseline. Empty: every metric that all arms have."""
+    declared: Declared = field(default_factory=Declared)
+    alpha: float = DEFAULT_ALPHA
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedTask:
+    """One task, planned."""
+
+    task: Task
+    plan: Plan
+    samples: tuple[Sample, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, task: Task, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedTask:
+        """Plan one task. Raises SpecError for targets and comparisons that do not fit it."""
+        samples = _samples(task)
+        facts, assumed = metric_facts(task.arms, wishes.declared)
+        contrasts_of_task = (
+            _contrasts_to_decide(wishes.contrasts, _common_metrics(task, facts)) if len(task.arms) > 1 else []
+        )
+        targets = tuple(target for target in wishes.targets if set(target.metrics) <= {fact.name for fact in facts})
+        plan_metrics(facts, targets, contrasts_of_task, open_metrics=False)
+        check_expected(targets, contrasts_of_task, samples)
+        decisive = {name for claim in (*contrasts_of_task, *targets) for name in claim.metrics} or set(assumed)
+        assumptions = [sentence for name, sentence in assumed.items() if name in decisive]
+        path = next(file.path for file in files if task.name in {results.task for results in file.results})
+        plan = _plan(task, path, identify(task.name, samples), facts, targets, contrasts_of_task)
+        return cls(
+            task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, plan.epochs), *assumptions)
+        )
+
+
+def _plan(
+    task: Task,
+    path: str,
+    dataset: Dataset,
+    facts: tuple[MetricFacts, ...],
+    targets: tuple[Target, ...],
+    contrasts_of_task: Sequence[Contrast],
+) -> Plan:
+    arms, n = tuple(_arm(number, results) for number, results in enumerate(task.arms)), len(dataset.samples)
+    metrics = _sha([metric.name for metric in facts])
+    return Plan(
+        nodeid=f"imported::{task.name}",
+        path=path,
+        line=0,
+        dataset=dataset.name,
+        dataset_sha256=dataset.sha256,
+        planned=n,
+        selected=n,
+        groups=group_count(dataset),
+        # Repeats are paired between arms; `_repeats` notes those that are left out.
+        epochs=min(results.epochs for results in task.arms),
+        arms=arms,
+        metrics=facts,
+        targets=targets,
+        contrasts=contrasts_with_baselines(contrasts_of_task, arms),
+        fingerprint=Fingerprint(dataset=dataset.sha256, function=_sha(task.name), metrics=metrics, sampling=""),
+        open_metrics=False,
+    )
+
+
+def _samples(task: Task) -> tuple[Sample, ...]:
+    """Return the samples as the candidate's rows describe them; samples that it lacks, as another arm's rows do."""
+    # In reverse, because a later entry replaces an earlier one: the candidate's first row of a sample wins.
+    rows = {row.sample: row for results in reversed(task.arms) for row in reversed(results.rows)}
+    rows_of_samples = ((name, rows.get(name)) for name in task.samples)
+    return tuple(
+        Sample(id=name, input=row.input, expected=row.expected, group=row.group, metadata=row.metadata)
+        if row
+        else Sample(id=name, input=None)
+        for name, row in rows_of_samples
+    )
+
+
+def _arm(number: int, results: Results) -> Arm:
+    """Return an arm whose identity is its file: the file does not tell which weights answered."""
+    role: Role = "baseline" if number else "candidate"
+    return Arm(name=results.arm, role=role, adapter=results.arm, identity=results.identity)
+
+
+def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
+    """Return the metrics of which every arm has a value."""
+    has = [{name for row in arm.rows for name in (*row.scores, *row.lost)} for arm in task.arms]
+    return [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
+
+
+def _contrasts_to_decide(contrasts: Sequence[Contrast], compared: Sequence[str]) -> list[Contrast]:
+    chosen = contrasts or [Contrast(metric=name, baseline="") for name in compared]
+    return [contrast for contrast in chosen if set(contrast.metrics) <= set(compared)]
+
+
+def _repeats(task: Task, epochs: int) -> Iterator[str]:
+    for arm in task.arms:
+        if arm.epochs > epochs:
+            yield f"task {task.name!r}: {arm.arm!r} has {arm.epochs} repeats and another arm {epochs}: the others are left out"
+
+
+def _sha(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

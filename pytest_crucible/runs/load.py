@@ -1,0 +1,63 @@
+"""Loads a stored run: repeats the analysis on its stored answers, and restores the verdicts given then."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_crucible import gate
+from pytest_crucible.records import Run, Verdict
+from pytest_crucible.runs.evaluate import analyse_run, concluded_run
+from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.sections import Section
+from pytest_crucible.sections.run import load_sections
+from pytest_crucible.store.runs import RunStore
+
+Stored = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Stored verdicts by nodeid and subject."""
+
+
+def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = BUILT_IN) -> Run:
+    """Return the run of that id. Nothing is written; the verdicts of a run that was killed rest on what it stored.
+
+    Sections of plugins are not known here. Their stored verdicts are shown all the same, and still share alpha.
+    """
+    facts, stored = store.run(run), _stored_verdicts(store, run)
+    analyses_by_key, family_size = analyse_run(
+        store,
+        run,
+        load_sections(sections),
+        alpha=facts["alpha"],
+        interrupted=facts["status"] != "finished",
+        stored_claims=sum(_is_claim(subject, verdict) for (_, subject), verdict in stored.items()),
+    )
+    analyses = list(analyses_by_key.values())
+    decided = gate.decide_verdicts(analyses, alpha=facts["alpha"], strict=False, family_size=family_size)
+    verdicts = tuple(_restore_verdicts(decided, stored))
+    whole = concluded_run(store, run, facts["finished"] or "", family_size, analyses, verdicts)
+    return dataclasses.replace(whole, exit_status=facts["exit_status"] or 0)
+
+
+def _stored_verdicts(store: RunStore, run: str) -> Stored:
+    return {
+        (plan.nodeid, subject): verdict
+        for key, plan, _ in store.experiments(run)
+        for subject, verdict in store.verdicts(key).items()
+    }
+
+
+def _is_claim(subject: str, verdict: Mapping[str, Any]) -> bool:
+    """Return whether a verdict is on a claim. That of a section which raised is on the section: its name alone."""
+    return verdict["kind"] == "claim" and ": " in subject
+
+
+def _restore_verdicts(decided: tuple[Verdict, ...], stored: Stored) -> Iterator[Verdict]:
+    """Yield the verdicts as the session gave them: a hook may have waived one, or --crucible-strict asked for proof."""
+    for verdict in decided:
+        yield dataclasses.replace(verdict, **stored.get((verdict.nodeid, verdict.subject), {}))
+    # Claims of a plugin's section cannot be computed without the plugin, but their stored verdicts are.
+    decided_keys = {(verdict.nodeid, verdict.subject) for verdict in decided}
+    for (nodeid, subject), facts in stored.items():
+        if facts["kind"] == "claim" and (nodeid, subject) not in decided_keys:
+            yield Verdict(nodeid=nodeid, subject=subject, **facts)

@@ -1,0 +1,161 @@
+"""Calls the test function for one unit and records its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+from pytest_crucible.backends.sample_clock import set_clock
+from pytest_crucible.backends.timers import TimeLimit
+from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
+from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
+from pytest_crucible.sample.threads import DaemonThreads
+
+Judgement = Literal["failed", "skipped", "lost", "stop"]
+# Returns the meaning of an exception that the test function raised, such as pytest.skip.
+Classify = Callable[[BaseException], Judgement]
+Scores = dict[str, Value | None]
+# Ends of a reply that are the candidate's failure: a reply that was cut or withheld cannot be scored.
+_FAILING: Mapping[str, Failure] = {"length": "truncated", "content_filter": "filtered"}
+
+
+async def ask_async(
+    function: Callable[..., Awaitable[Any]],
+    arguments: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    timeout_s: float | None,
+    classify: Classify,
+) -> Outcome:
+    """Await the function under its deadline. Time that it waits for rate limits or retries does not count."""
+    outcome.started = time.time()
+    deadline = TimeLimit(timeout_s)
+    try:
+        async with deadline:
+            set_clock(deadline)
+            returned = await function(**arguments)
+    except BaseException as error:
+        # Whatever the function raised when it was cancelled.
+        if deadline.expired() and isinstance(error, Exception):
+            return _timed_out(outcome, timeout_s)
+        return _record_exception(outcome, error, classify)
+    return _record_return(outcome, returned)
+
+
+async def ask_in_thread(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    timeout_s: float | None,
+    classify: Classify,
+    threads: DaemonThreads,
+) -> Outcome:
+    """Call a plain function in a thread. One that exceeds its deadline is left behind: threads cannot be killed."""
+    outcome.started = time.time()
+    deadline = TimeLimit(timeout_s)
+    try:
+        async with deadline:
+            set_clock(deadline)
+            running = threads.submit(contextvars.copy_context().run, _call_safely, function, arguments)
+            call = asyncio.wrap_future(running)
+            await asyncio.wait((call,))
+    except TimeoutError:
+        if not running.cancel():
+            threads.leave_one()
+        return _timed_out(outcome, timeout_s)
+    finally:
+        # The loop need not handle a result that no task waits for any more.
+        call.cancel()
+    returned, error = call.result()
+    return _record_return(outcome, returned) if error is None else _record_exception(outcome, error, classify)
+
+
+def _call_safely(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+    """Return the function's result or exception. pytest's outcomes are not Exceptions: raised, they would end the thread."""
+    try:
+        return function(**arguments), None
+    except BaseException as error:
+        return None, error
+
+
+def _record_return(outcome: Outcome, returned: Any) -> Outcome:
+    if isinstance(returned, Reply):
+        outcome.reply = returned
+        outcome.failure = _FAILING.get(returned.finish)
+    elif inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        outcome.lost, outcome.detail = (
+            "error",
+            "the test returned something to await: return await sampler.generate(...)",
+        )
+    elif returned is not None:
+        outcome.reply = Reply(text=returned if isinstance(returned, str) else repr(returned), value=returned)
+    return outcome
+
+
+def _timed_out(outcome: Outcome, timeout_s: float | None) -> Outcome:
+    outcome.failure = "timeout"
+    # A thread that is left behind must not score or call any more.
+    outcome.scores, outcome.calls = dict(outcome.scores), list(outcome.calls)
+    outcome.detail = f"no answer within {timeout_s or 0:g} s"
+    return outcome
+
+
+def _record_exception(outcome: Outcome, error: BaseException, classify: Classify) -> Outcome:
+    judgement = _judgement(error, classify)
+    if judgement == "stop":
+        raise error
+    if judgement == "skipped":
+        outcome.skipped, outcome.detail = True, str(error)
+    elif judgement == "failed":
+        outcome.failure, outcome.detail = "assertion", _last_line(error)
+    else:
+        outcome.lost, outcome.detail = lost_reason(error), _failure_detail(error)
+    return outcome
+
+
+def _judgement(error: BaseException, classify: Classify) -> Judgement:
+    if isinstance(error, Refused):
+        return "stop"
+    if isinstance(error, asyncio.CancelledError):
+        # Raised again when this unit is being cancelled. One that the function raised itself would silently end the worker.
+        task = asyncio.current_task()
+        return "stop" if task is not None and task.cancelling() else "lost"
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        # Raised by the function: on this thread it would end the loop, and the session would hang.
+        return "lost"
+    return classify(error)
+
+
+def lost_reason(error: BaseException) -> LostReason:
+    """Return the reason of a sample that this exception lost."""
+    if isinstance(error, Uncached):
+        return "uncached"
+    return "budget" if isinstance(error, Spent) else "error"
+
+
+def _last_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _failure_detail(error: BaseException) -> str:
+    """Return a backend's own sentence, or the traceback of any other exception."""
+    if isinstance(error, BackendError):
+        return str(error)
+    lines = traceback.format_exception(error)
+    return f"{type(error).__name__}: {error}\n{''.join(lines)}"
+
+
+def needs_reply(outcome: Outcome, sample: Sample, name: str) -> Outcome:
+    """Lose the unit of a function that has metrics and returned None: most likely a `return` is missing."""
+    if outcome.reply is None and not (outcome.failure or outcome.skipped or outcome.lost):
+        outcome.lost = "error"
+        outcome.detail = f"{name} returned None for sample {sample.id!r}, but its metrics need a reply: return it"
+    return outcome

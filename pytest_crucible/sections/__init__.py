@@ -1,0 +1,71 @@
+"""Sections of a report, one module each: what it computes, which claims it tests, and what it shows.
+
+A section is any object, a module for example, with the three functions of `Section`. The built-in ones are registered through
+the hook `pytest_crucible_sections`, as everyone's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_crucible.records.views import (
+    Chart,
+    Claim,
+    Excerpt,
+    Note,
+    Point,
+    Row,
+    SectionOutcome,
+    Statement,
+    Table,
+    View,
+)
+
+if TYPE_CHECKING:
+    from pytest_crucible.sections.inputs import SectionInputs as SectionInputs
+
+# Name -> module, in the order in which reports show them.
+BUILT_IN: Mapping[str, str] = {
+    "losses": "pytest_crucible.sections.losses",
+    "cache": "pytest_crucible.sections.cache",
+    "drift": "pytest_crucible.sections.drift",
+    "training": "pytest_crucible.sections.training",
+    "judges": "pytest_crucible.sections.judges",
+    "usage": "pytest_crucible.sections.usage",
+    "diversity": "pytest_crucible.sections.diversity",
+    "slices": "pytest_crucible.sections.slices",
+    "worst_samples": "pytest_crucible.sections.worst_samples",
+}
+
+
+class Section(Protocol):
+    """One part of the report. Its name is the key under which the hook returns it."""
+
+    def compute(self, inputs: SectionInputs, /) -> Any:
+        """Return the section's result for one experiment, or None where it has nothing to show.
+
+        Pure: it reads nothing but `inputs`, and neither writes nor prints.
+        """
+
+    def claims(self, result: Any, /) -> Sequence[Claim]:
+        """Return the p-values of a result: those that can fail the session, and those of the section's own family."""
+
+    def view(self, result: Any, claims: Sequence[Claim], /) -> View:
+        """Return what is shown of a result. `claims` are those of the result, with their adjusted p-values."""
+
+
+__all__ = [
+    "BUILT_IN",
+    "Chart",
+    "Claim",
+    "Excerpt",
+    "Note",
+    "Point",
+    "Row",
+    "Section",
+    "SectionOutcome",
+    "Statement",
+    "Table",
+    "View",
+]

@@ -1,0 +1,110 @@
+"""Drift: a baseline that was called again, against its stored answers. With one identity, a difference is the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_crucible.analyse.comparisons import compare_means
+from pytest_crucible.analyse.scores import scores
+from pytest_crucible.records import ArmOutcomes, Claim, Comparison, Contrast, Note, View
+from pytest_crucible.records.number_format import p_equals, with_interval
+from pytest_crucible.sections.inputs import SectionInputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One baseline on one metric: the answers of today against those of an earlier run."""
+
+    arm: str
+    run: str
+    """The run of the stored answers."""
+    alpha: float
+    comparison: Comparison
+    """The answers of today are its candidate."""
+
+
+def compute(inputs: SectionInputs) -> tuple[Drift, ...] | None:
+    """Return the comparison of each baseline that was called again with its earlier answers."""
+    return tuple(_drifts(inputs)) or None
+
+
+def claims(drifts: Sequence[Drift]) -> Sequence[Claim]:
+    """Return a claim for each drift, in a family of their own: what is wrong with a server costs the candidate nothing."""
+    return tuple(
+        Claim(
+            subject=f"{drift.arm} on {drift.comparison.contrast.metric} since run {drift.run}",
+            p_value=drift.comparison.evidence.weakest_p_value,
+        )
+        for drift in drifts
+    )
+
+
+def view(drifts: Sequence[Drift], claims: Sequence[Claim]) -> View:
+    """Return a note for each drift, proven or not: that it was looked for is worth knowing."""
+    pairs = list(zip(drifts, claims, strict=True))
+    return View(
+        title="Drift of the baselines",
+        notes=tuple(Note(text=_sentence(drift, claim)) for drift, claim in pairs),
+        document=[_document(drift, claim) for drift, claim in pairs],
+    )
+
+
+def _drifts(inputs: SectionInputs) -> Iterator[Drift]:
+    not_called = {*inputs.stored.reused_answers(), *inputs.stored.cached_replies()}
+    for number, arm in enumerate(inputs.plan.arms):
+        if arm.role == "candidate" or arm.name in not_called or arm.stored_run is not None:
+            continue
+        earlier = inputs.stored.earlier_answers(number)
+        if earlier is not None:
+            run, answers = earlier
+            for comparison in _comparisons(inputs, number, answers):
+                yield Drift(arm=arm.name, run=run, alpha=inputs.alpha, comparison=comparison)
+
+
+def _comparisons(inputs: SectionInputs, number: int, earlier: ArmOutcomes) -> Iterator[Comparison]:
+    """Yield today's answers against the earlier ones, on each metric on which the arm is a baseline."""
+    arm, today = inputs.plan.arms[number], inputs.answers[number]
+    size = {"samples": inputs.samples, "epochs": inputs.plan.epochs}
+    contrasts = [contrast for contrast in inputs.plan.contrasts if contrast.baseline == arm.name]
+    metrics = dict.fromkeys(name for contrast in contrasts for name in contrast.metrics)
+    for name in metrics:
+        if name in today.scores and name in earlier.scores:
+            facts, contrast = inputs.facts[name], Contrast(metric=name, baseline="stored")
+            pair = (scores(facts, today, **size), scores(facts, earlier, **size))
+            yield compare_means(
+                contrast, facts, arm.name, pair, inputs.clusters, alpha=inputs.alpha, family_size=len(metrics)
+            )
+
+
+def _is_proven(drift: Drift, claim: Claim) -> bool:
+    return claim.p_adjusted is not None and claim.p_adjusted <= drift.alpha
+
+
+def _sentence(drift: Drift, claim: Claim) -> str:
+    pair = drift.comparison
+    lost = f", {pair.lost:,} lost" if pair.lost else ""
+    difference = with_interval(pair.difference, pair.interval, sign=True)
+    numbers = f"{pair.contrast.metric} {difference}, n {pair.pairs:,}{lost}"
+    if _is_proven(drift, claim):
+        return (
+            f"{drift.arm} has drifted since run {drift.run}: {numbers}, {p_equals(claim.p_adjusted)}; "
+            "the server changed, not the adapter"
+        )
+    return f"{drift.arm}, asked anew, is not proven to have drifted since run {drift.run}: {numbers}"
+
+
+def _document(drift: Drift, claim: Claim) -> dict[str, object]:
+    interval, pair = drift.comparison.interval, drift.comparison
+    return {
+        "arm": drift.arm,
+        "run": drift.run,
+        "metric": pair.contrast.metric,
+        "pairs": pair.pairs,
+        "lost": pair.lost,
+        "difference": pair.difference,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "p_adjusted": claim.p_adjusted,
+        "proven": _is_proven(drift, claim),
+    }

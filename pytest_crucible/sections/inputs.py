@@ -1,0 +1,103 @@
+"""Inputs of a section: one experiment's plan, scores and answers, and what the run store has about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse.statistics import Clusters
+from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, MetricFacts, Plan, ReusedAnswers
+
+
+class StoredDetails(Protocol):
+    """Details of an experiment that only some sections need. Each method reads them when it is called."""
+
+    def events(self) -> Mapping[str, ArmEvents]:
+        """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
+
+    def reused_answers(self) -> Mapping[str, ReusedAnswers]:
+        """Return, by arm, the stored answers that stood in for new ones."""
+
+    def cached_replies(self) -> Mapping[str, CachedReplies]:
+        """Return, by arm, how many replies came from the reply cache."""
+
+    def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
+        """Return the latest earlier run that asked the same of an arm, and its answers."""
+
+    def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
+        """Return the values of a text metric by (position, repeat)."""
+
+    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of the samples at some positions."""
+
+    def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
+        """Return an arm's first reply to the samples at some positions."""
+
+
+class NoStoredDetails:
+    """Details of an experiment that was put together from several runs, as `crucible compare` does: there are none."""
+
+    def events(self) -> Mapping[str, ArmEvents]:
+        return {}
+
+    def reused_answers(self) -> Mapping[str, ReusedAnswers]:
+        return {}
+
+    def cached_replies(self) -> Mapping[str, CachedReplies]:
+        return {}
+
+    def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
+        return None
+
+    def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
+        return {}
+
+    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
+        return {}
+
+    def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionInputs:
+    """One experiment, as a section sees it."""
+
+    plan: Plan
+    answers: tuple[ArmOutcomes, ...]
+    """Each arm's answers, in the order of `plan.arms`: the candidate first."""
+    groups: Sequence[str | None]
+    """Each sample's group."""
+    finished: bool
+    """False when sampling was cut short."""
+    alpha: float
+    facts: Mapping[str, MetricFacts]
+    """Each metric's declaration, its kind resolved."""
+    scores: Mapping[str, tuple[Scores, ...]]
+    """Metric -> arm -> one score a sample, repeats averaged."""
+    clusters: Clusters | None
+    """A number for the group of each sample; None where samples are independent."""
+    stored: StoredDetails
+
+    @property
+    def samples(self) -> int:
+        """The number of samples in the dataset."""
+        return len(self.groups)
+
+
+def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDetails, *, alpha: float) -> SectionInputs:
+    """Return the inputs of the sections of one experiment."""
+    return SectionInputs(
+        plan=inputs.plan,
+        answers=inputs.answers,
+        groups=inputs.groups,
+        finished=inputs.finished,
+        alpha=alpha,
+        facts=table.facts,
+        scores=table.scores,
+        clusters=table.clusters,
+        stored=stored,
+    )

@@ -1,0 +1,121 @@
+"""LLM judges: whether they prefer the answer shown first or second, and how far people agree with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_crucible import stats
+from pytest_crucible.records import (
+    HUMAN,
+    ORDERS,
+    Arm,
+    ArmOutcomes,
+    Claim,
+    HumanAgreement,
+    Note,
+    PlaceBias,
+    Proportion,
+    View,
+)
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import p_equals, with_interval
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.inputs import SectionInputs
+
+JudgeQuality = PlaceBias | HumanAgreement
+
+
+def compute(inputs: SectionInputs) -> tuple[JudgeQuality, ...] | None:
+    """Return one record for each judged metric of each arm; None where no judge left evidence about itself."""
+    return (
+        tuple(
+            quality
+            for arm, answers in zip(inputs.plan.arms, inputs.answers, strict=True)
+            for quality in _qualities(arm, answers, level=1 - inputs.alpha)
+        )
+        or None
+    )
+
+
+def claims(qualities: Sequence[JudgeQuality]) -> Sequence[Claim]:
+    """Return no claims: a p-value of a place bias is shown, and decides nothing."""
+    return ()
+
+
+def view(qualities: Sequence[JudgeQuality], claims: Sequence[Claim]) -> View:
+    """Return a note for each judged metric and arm: a score is worth what its judge is."""
+    return View(
+        title="Judges",
+        notes=tuple(
+            Note(text=f"judge of {quality.metric}, {quality.arm}: {_sentence(quality)}") for quality in qualities
+        ),
+        document=[_document(quality) for quality in qualities],
+    )
+
+
+def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[JudgeQuality]:
+    """Yield what judges left beside their scores, in the first repeat of each sample."""
+    for name, rows in answers.told.items():
+        values = [json.loads(text) for _, repeat, text in rows if repeat == 0]
+        try:
+            if name.endswith(ORDERS):
+                yield _place_bias(arm.name, name.removesuffix(ORDERS), values, level)
+            else:
+                yield _agreement(arm.name, name.removesuffix(HUMAN), values, level)
+        except NotEnoughData:
+            continue
+
+
+def _place_bias(arm: str, metric: str, values: Sequence[Sequence[float]], level: float) -> PlaceBias:
+    bias = stats.position_bias([pair[0] for pair in values], [pair[1] for pair in values], level=level)
+    return PlaceBias(
+        arm=arm,
+        metric=metric,
+        n=bias.pairs,
+        consistent=Proportion(value=bias.consistency, interval=bias.consistency_interval),
+        towards_first=bias.towards_first,
+        towards_second=bias.towards_second,
+        p_value=bias.p_value,
+    )
+
+
+def _agreement(arm: str, metric: str, values: Sequence[Sequence[str]], level: float) -> HumanAgreement:
+    kappa = stats.cohen_kappa([pair[0] for pair in values], [pair[1] for pair in values], level=level)
+    same = sum(pair[0] == pair[1] for pair in values)
+    raw = stats.wilson_interval(same, len(values), level=level)
+    return HumanAgreement(
+        arm=arm,
+        metric=metric,
+        n=len(values),
+        raw=Proportion(value=same / len(values), interval=raw),
+        kappa=Proportion(value=kappa.value, interval=kappa.interval),
+    )
+
+
+def _sentence(quality: JudgeQuality) -> str:
+    if isinstance(quality, HumanAgreement):
+        kappa = (
+            "undefined" if quality.kappa.value is None else with_interval(quality.kappa.value, quality.kappa.interval)
+        )
+        return f"as people {with_interval(quality.raw.value, quality.raw.interval)}, kappa {kappa}, n={quality.n:,}"
+    moved = f"{quality.towards_first:,} moved with the first place, {quality.towards_second:,} with the second"
+    same = with_interval(quality.consistent.value, quality.consistent.interval)
+    return f"same verdict in both orders {same}, {moved} ({p_equals(quality.p_value)}), n={quality.n:,}"
+
+
+def _document(quality: JudgeQuality) -> dict[str, Any]:
+    about = {"arm": quality.arm, "metric": quality.metric, "n": quality.n}
+    if isinstance(quality, HumanAgreement):
+        return {**about, "kind": "human", "raw": _proportion(quality.raw), "kappa": _proportion(quality.kappa)}
+    moved = {
+        "towards_first": quality.towards_first,
+        "towards_second": quality.towards_second,
+        "p_value": quality.p_value,
+    }
+    return {**about, "kind": "place", "consistent": _proportion(quality.consistent), **moved}
+
+
+def _proportion(share: Proportion) -> Mapping[str, float | None]:
+    return {"value": share.value, **interval_ends(share.interval)}

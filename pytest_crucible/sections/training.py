@@ -1,0 +1,53 @@
+"""Training of the arms, and a warning where a target rests on a single training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_crucible.records import TRAINING_NUMBERS, Arm, Claim, Note, TrainingResult, View
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.sections.inputs import SectionInputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainings:
+    """Training results by the arm's name."""
+
+    candidate: Arm
+    results: Mapping[str, TrainingResult]
+    has_target: bool
+    """A quality target is about a number of the candidate's training."""
+
+
+def compute(inputs: SectionInputs) -> Trainings | None:
+    """Return the training of each arm where it is known; None where no arm's is."""
+    results = {arm.name: arm.training for arm in inputs.plan.arms if arm.training is not None}
+    if not results:
+        return None
+    candidate = inputs.plan.candidate
+    # A metric of the same name goes before the training's number.
+    metrics = [target.metric for target in inputs.plan.targets if target.metric not in inputs.facts]
+    numbers = [getattr(candidate.training, name, None) for name in metrics if name in TRAINING_NUMBERS]
+    return Trainings(candidate=candidate, results=results, has_target=any(number is not None for number in numbers))
+
+
+def claims(trainings: Trainings) -> Sequence[Claim]:
+    """Return no claims."""
+    return ()
+
+
+def view(trainings: Trainings, claims: Sequence[Claim]) -> View:
+    """Return a note where a target is about the candidate's training."""
+    return View(
+        title="Training",
+        notes=(_note(trainings.candidate, trainings.candidate.training),)
+        if trainings.has_target and trainings.candidate.training is not None
+        else (),
+        document=trainings.results,
+    )
+
+
+def _note(candidate: Arm, training: TrainingResult) -> Note:
+    steps = quantity(training.training_steps, "step")
+    return Note(text=f"{candidate.name} was trained once, in {steps}: another seed may give other numbers")

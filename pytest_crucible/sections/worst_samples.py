@@ -1,0 +1,79 @@
+"""The samples most worth reading: where the candidate fell furthest behind a baseline, or simply did worst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.records import Claim, Excerpt, View
+from pytest_crucible.sections.inputs import SectionInputs
+
+HOW_MANY = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstSample:
+    """One sample with the candidate's score and reply."""
+
+    sample: str
+    metric: str
+    value: float
+    baseline_value: float | None
+    reply: str
+
+
+def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
+    """Return up to HOW_MANY samples, worst first."""
+    metric = main_metric(inputs.plan, inputs.scores)
+    if metric is None:
+        return None
+    positions = _worst_positions(inputs, metric)
+    ids, replies = inputs.stored.sample_ids(positions), inputs.stored.replies(0, positions)
+    scores = [arm.values for arm in inputs.scores[metric]]
+    return (
+        tuple(
+            WorstSample(
+                sample=ids[position],
+                metric=metric,
+                value=float(scores[0][position]),
+                baseline_value=float(scores[1][position]) if len(scores) > 1 else None,
+                reply=replies.get(position, ""),
+            )
+            for position in positions
+            if position in ids
+        )
+        or None
+    )
+
+
+def claims(samples: Sequence[WorstSample]) -> Sequence[Claim]:
+    """Return no claims."""
+    return ()
+
+
+def view(samples: Sequence[WorstSample], claims: Sequence[Claim]) -> View:
+    """Return an excerpt for each sample."""
+    return View(
+        title="Worst samples",
+        excerpts=tuple(Excerpt(sample=sample.sample, reason=_reason(sample), text=sample.reply) for sample in samples),
+        document=[asdict(sample) for sample in samples],
+    )
+
+
+def _worst_positions(inputs: SectionInputs, metric: str) -> list[int]:
+    """Return positions, worst first. With a baseline only samples on which the candidate is behind it count."""
+    sign = 1.0 if inputs.facts[metric].direction == "higher" else -1.0
+    candidate, *baselines = (arm.values for arm in inputs.scores[metric])
+    behind = np.nan_to_num(sign * (candidate - baselines[0])) if baselines else np.zeros_like(candidate)
+    # numpy sorts by the last key first: furthest behind, then lowest score, then position.
+    order = np.lexsort((np.arange(len(candidate)), sign * candidate, behind))
+    worst = [int(k) for k in order if not np.isnan(candidate[k]) and (not baselines or behind[k] < 0)]
+    return worst[:HOW_MANY]
+
+
+def _reason(sample: WorstSample) -> str:
+    baseline = "" if sample.baseline_value is None else f", baseline {sample.baseline_value:g}"
+    return f"{sample.metric} = {sample.value:g}{baseline}"

@@ -1,0 +1,1 @@
+"""The pytest integration: collect experiments, run them and publish their verdicts."""

@@ -1,0 +1,187 @@
+"""One call of a test function: its arguments, and what its exceptions mean for the sample."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.metrics.models.attribution import set_current_reply
+from pytest_crucible.records import MetricFacts, Outcome, Reply, Unit, Value
+from pytest_crucible.records.errors import StoreError
+from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.deadline import Deadline, ask_before
+from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, needs_reply
+from pytest_crucible.sample.sampler import BlockingSampler, Sampler
+from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.score.apply import Scored, check_score, score_outcome
+from pytest_crucible.session.experiment import Experiment
+
+
+def classify_exception(error: BaseException) -> Judgement:
+    """Return what an exception inside a test function means for its sample."""
+    if isinstance(error, pytest.skip.Exception):
+        return "skipped"
+    if isinstance(error, AssertionError | pytest.fail.Exception):
+        return "failed"
+    if isinstance(error, StoreError | pytest.exit.Exception) or not isinstance(error, Exception):
+        # A failing store and Ctrl-C concern all samples: the session has to end.
+        return "stop"
+    return "lost"
+
+
+class ScoreRecorder:
+    """The `score` argument of a test: `score(accuracy=True)`."""
+
+    __slots__ = ("_facts", "_scores")
+
+    def __init__(self, scores: dict[str, Value | None], facts: Mapping[str, MetricFacts]) -> None:
+        self._scores = scores
+        self._facts = facts
+
+    def __call__(self, **scores: Any) -> None:
+        """Record one value for each name: bool, a number, None where the metric does not apply, or a str as a label.
+
+        Raises ValueError for an invalid score; the sample is then lost.
+        """
+        for name, value in scores.items():
+            undeclared = MetricFacts(name=name, kind="text" if isinstance(value, str) else None)
+            try:
+                self._scores[name], _ = check_score(value, self._facts.get(name, undeclared))
+            except ValueError as error:
+                raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
+
+
+@dataclass
+class Call:
+    """One call of an experiment's function for one unit."""
+
+    experiment: Experiment
+    function: Callable[..., Any]
+    fixtures: Mapping[str, Any]
+    injected: frozenset[str]
+    facts: Mapping[str, MetricFacts]
+    loop: BackgroundLoop
+    threads: DaemonThreads
+    deadline: Deadline | None = None
+    on_unit_done: Callable[[str, int, str], None] | None = None
+    """Called with sample, repeat and arm when a unit is done; the budget counts units that are still to come."""
+
+    @classmethod
+    def prepare(
+        cls,
+        item: pytest.Function,
+        experiment: Experiment,
+        loop: BackgroundLoop,
+        threads: DaemonThreads,
+        deadline: Deadline | None = None,
+        on_unit_done: Callable[[str, int, str], None] | None = None,
+    ) -> Call:
+        return cls(
+            experiment=experiment,
+            function=experiment.bind_function(item),
+            fixtures=experiment.fixture_values(item),
+            injected=experiment.injected,
+            facts={metric.name: metric for metric in experiment.plan.metrics},
+            loop=loop,
+            threads=threads,
+            deadline=deadline,
+            on_unit_done=on_unit_done,
+        )
+
+    def arguments(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the function's fixtures, with this call's sample, sampler and score."""
+        arguments = dict(self.fixtures)
+        sample = self.experiment.dataset.samples[outcome.unit.position]
+        outcome.sample = sample
+        if "sample" in self.injected:
+            arguments["sample"] = sample
+        if "sampler" in self.injected:
+            arguments["sampler"] = self._sampler(self.experiment.opened_arms[outcome.unit.arm], sample.id, outcome)
+        if "score" in self.injected:
+            arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
+        return arguments
+
+    def _sampler(self, opened_arm: OpenedArm, sample: str, outcome: Outcome) -> Sampler | BlockingSampler:
+        if opened_arm.backend is None:
+            # Planning refuses an experiment without a backend, so no user sees this.
+            raise RuntimeError(f"arm {opened_arm.arm.name!r} has no backend")
+        nodeid = self.experiment.plan.nodeid
+        sampler = Sampler(opened_arm.backend, opened_arm.arm, sample, outcome.unit.repeat, nodeid, outcome.calls)
+        return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
+
+    async def __call__(self, unit: Unit) -> Outcome:
+        try:
+            return await ask_before(self.deadline, Outcome(unit), self._ask)
+        finally:
+            if self.on_unit_done is not None:
+                self.on_unit_done(
+                    self.experiment.dataset.samples[unit.position].id,
+                    unit.repeat,
+                    self.experiment.plan.arms[unit.arm].name,
+                )
+
+    async def _ask(self, outcome: Outcome) -> Outcome:
+        arguments = self.arguments(outcome)
+        timeout_s = self.experiment.timeout_s
+        if self.experiment.is_async:
+            await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify_exception)
+        else:
+            try:
+                await ask_in_thread(
+                    self.function,
+                    arguments,
+                    outcome,
+                    timeout_s=timeout_s,
+                    classify=classify_exception,
+                    threads=self.threads,
+                )
+            finally:
+                _close(arguments.get("sampler"))
+        if self.experiment.metrics and outcome.reply is None:
+            needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
+        return outcome
+
+
+def _close(sampler: Sampler | BlockingSampler | None) -> None:
+    """Close the sampler, so that a thread that outlives its time limit sends no further request."""
+    if isinstance(sampler, BlockingSampler):
+        sampler.close()
+
+
+def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
+    """Run one sample of the candidate in the main thread, where a debugger works; returns what was sent, answered and scored.
+
+    Nothing is stored and no verdict is given. Raises what the test raises.
+    """
+    call = Call.prepare(item, experiment, loop, DaemonThreads(1))
+    outcome = Outcome(Unit(position, 0, 0, 0))
+    arguments = call.arguments(outcome)
+    sample = experiment.dataset.samples[position]
+
+    def score_returned(returned: Any) -> Coroutine[Any, Any, Scored]:
+        if isinstance(returned, Reply):
+            outcome.reply = returned
+        elif returned is not None:
+            outcome.reply = Reply(text=str(returned), value=returned)
+        set_current_reply(experiment.plan.nodeid, sample.id, outcome.unit.repeat)
+        return score_outcome(outcome, experiment.metrics, sample, passed=False)
+
+    async def call_and_score() -> Scored:
+        return await score_returned(await call.function(**arguments))
+
+    if experiment.is_async:
+        observations, lost = asyncio.run(call_and_score())
+    else:
+        observations, lost = loop.submit(score_returned(call.function(**arguments))).result()
+    lines = [f"sample   {sample.id}", f"input    {sample.input}", f"expected {sample.expected}"]
+    lines += [f"reply    {outcome.reply.text}"] if outcome.reply else []
+    lines += [
+        f"{observation.metric} = {observation.value}{f' ({observation.reason})' if observation.reason else ''}"
+        for observation in observations
+    ]
+    return lines + [f"{observation.metric} lost: {observation.detail}" for observation in lost]

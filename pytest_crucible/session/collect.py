@@ -1,0 +1,246 @@
+"""The experiments and joined tests of a session, planned before the first request is sent."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import unittest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_crucible.adapters.open import open_arms, train_arms
+from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
+from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.untrained import untrained_recipes
+from pytest_crucible.builtin import registered_sections
+from pytest_crucible.markers import experiment_mark, is_experiment, is_judged
+from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.plan.power import detectable_effects
+from pytest_crucible.presets import configure
+from pytest_crucible.records import Arm, Plan, Sample
+from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.git import git_commit
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.plan_line import announcement
+from pytest_crucible.report.printable import printable
+from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
+from pytest_crucible.sections.run import load_sections
+from pytest_crucible.session import configure_scorers
+from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentPlanner
+from pytest_crucible.session.joined_tests import (
+    JoinedTest,
+    function_nodeid,
+    group_by_function,
+    unique_ids,
+    uses_crucible,
+)
+from pytest_crucible.session.requested_reports import check_reports
+from pytest_crucible.session.resources import Resources
+from pytest_crucible.store.history import add_tag, check_tag
+
+
+class ExperimentCollection:
+    """Remembers all items, plans the selected ones, and gathers the errors of all of them."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, resources: Resources) -> None:
+        self.experiments: dict[str, Experiment] = {}
+        self.joined: dict[str, JoinedTest] = {}
+        self.opened_arms: tuple[OpenedArm, ...] = ()
+        self.lines: dict[str, str] = {}
+        self.problems: list[str] = []
+        self._config = config
+        self._settings = settings
+        self._resources = resources
+        self._judges: list[Judge] = []
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._joined_ids: dict[str, list[str]] = {}
+
+    def remember_items(self, items: Sequence[pytest.Item]) -> None:
+        """Remember all marked items before -k, -m and --lf remove any."""
+        for item in items:
+            if is_experiment(item) and isinstance(item, pytest.Function):
+                # pytest-asyncio wraps `item.obj` when it runs; this is the function as it was written.
+                self._functions[item.nodeid] = item.function
+        self._joined_ids = {nodeid: unique_ids(group) for nodeid, group in group_by_function(items).items()}
+
+    def experiment_of(self, item: pytest.Item) -> str | None:
+        """Return the nodeid of the experiment that an item is, or is a sample of; None for any other test."""
+        function = function_nodeid(item)
+        # Also when planning it failed: a worker has to report why.
+        if function in self._joined_ids:
+            return function
+        return item.nodeid if item.nodeid in self._functions else None
+
+    def plan_items(self, items: Sequence[pytest.Item]) -> None:
+        """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
+        joined = group_by_function(items)
+        for item in items:
+            with self._gather_errors(item.nodeid):
+                _check_markers(item)
+        if not (joined or any(item.nodeid in self._functions for item in items)):
+            return
+        with self._gather_errors():
+            check_reports(self._config, self._settings)
+            # Loaded for its errors: a broken plugin ends the session before any request is sent.
+            load_sections(registered_sections(self._config))
+            self._resources.on_close(configure.configure(self._config.rootpath))
+            opener = Opener(adapter_context(self._config, self._settings, self._resources.shared))
+            judges = partial(self._open_judge, opener)
+            self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
+            self.opened_arms = open_arms(opener, self._settings)
+            self._resources.add_backends(*collect_backends(self.opened_arms))
+            # One planner for all items, because it reads each dataset once.
+            planner = ExperimentPlanner(self._config, self._settings, self.opened_arms)
+            for item in items:
+                if item.nodeid in self._functions and isinstance(item, pytest.Function):
+                    with self._gather_errors(item.nodeid):
+                        self._plan_experiment(item, planner)
+            for nodeid, group in joined.items():
+                with self._gather_errors(nodeid):
+                    self._plan_joined(nodeid, group, planner)
+            self._announce()
+            # Training takes long, so it starts only when everything else is valid.
+            if untrained_recipes(self.opened_arms) and not self.problems:
+                self._train(opener)
+
+    def store_plans(self, run: str) -> bool:
+        """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
+        spends = not (self._config.option.collectonly or self._settings.sample is not None)
+        if self.plans() and spends and not self.problems:
+            with self._gather_errors():
+                self._store_run(run)
+        return bool(self.plans()) and spends
+
+    def _store_run(self, run: str) -> None:
+        # Imported now, not between the last reply and the verdicts.
+        if not hasattr(self._config, "workerinput"):
+            for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
+                importlib.import_module(needed)
+        plans = self.plans()
+        store, settings = self._resources.store, self._settings
+        # Checked first: an invalid tag would otherwise leave a run that lacks it.
+        for name in settings.tag:
+            check_tag(name)
+        facts: dict[str, Any] = {
+            "started": utc_now(),
+            "seed": settings.seed,
+            "alpha": settings.alpha,
+            "correction": "holm",
+        }
+        command = self._config.invocation_params
+        store.begin_run(
+            run,
+            **facts,
+            git=git_commit(self._config.rootpath),
+            environment=environment_facts(),
+            manifest=build_manifest(command.args, command.dir, self._config.rootpath, settings),
+        )
+        for name in settings.tag:
+            add_tag(store, run, name, at=facts["started"])
+        for plan in plans:
+            store.enter_plan(run, plan)
+        for joined in self.joined.values():
+            samples = [Sample(id=name, input=name) for name in joined.positions]
+            key = store.add_experiment(run, joined.plan, samples)
+            joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+
+    def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
+        experiment = planner.plan_experiment(item, self._functions[item.nodeid])
+        budget = experiment_mark(item).budget
+        if budget is not None:
+            names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
+            self._resources.shared.spending.allow(item.nodeid, budget, names)
+        for warning in experiment.warnings:
+            item.warn(CrucibleWarning(printable(warning)))
+        plan = experiment.plan
+        arms = tuple(arm if arm.stored_run is None else self._resolve_stored_run(arm, plan) for arm in plan.arms)
+        self.experiments[item.nodeid] = replace(experiment, plan=replace(plan, arms=arms))
+
+    def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], planner: ExperimentPlanner) -> None:
+        ids = self._joined_ids[nodeid]
+        plan = planner.plan_joined_test(nodeid, items, ids, len(unique_ids(items)))
+        self.joined[nodeid] = JoinedTest(plan, {name: position for position, name in enumerate(ids)})
+
+    def _open_judge(self, opener: Opener, name: str) -> Judge:
+        """Open the judge; called when a metric first needs it."""
+        judge, backend = configure_scorers.open_judge(opener, name)
+        self._resources.add_backends(backend)
+        self._judges.append(judge)
+        return judge
+
+    def _resolve_stored_run(self, arm: Arm, plan: Plan) -> Arm:
+        """Return the arm with the id of its stored run. Raises SpecError if the experiment has changed since."""
+        _, run, stored = self._resources.store.stored_candidate(arm.stored_run or "", plan.nodeid)
+        changed = differences(plan.fingerprint, stored.fingerprint)
+        if changed:
+            raise SpecError(
+                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} have changed since run {run}; "
+                "measure the baseline again with --compare=ADAPTER"
+            )
+        return replace(arm, stored_run=run)
+
+    def _train(self, opener: Opener) -> None:
+        """Train the adapters that are not trained yet, when everything else is valid, and update the plans."""
+        names = {arm.name for plan in self.plans() for arm in plan.arms}
+        self.opened_arms = train_arms(opener, self.opened_arms, names)
+        self._resources.add_backends(*collect_backends(self.opened_arms))
+        opened = {experiment.arm.name: experiment for experiment in self.opened_arms}
+        arms = {name: experiment.arm for name, experiment in opened.items()}
+        for nodeid, experiment in self.experiments.items():
+            asking = tuple(opened[arm.name] for arm in experiment.plan.arms)
+            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=asking)
+        for joined in self.joined.values():
+            joined.plan = _with_arms(joined.plan, arms)
+
+    def _announce(self) -> None:
+        """Write a line for each experiment: how many replies it needs, and the smallest difference it can detect."""
+        plans = self.plans()
+        family_size = sum(len(plan.contrasts) for plan in plans)
+        for plan in plans:
+            foresight = detectable_effects(plan, alpha=self._settings.alpha, family_size=family_size)
+            unasked = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
+            replayed = self._settings.cache == "only"
+            self.lines[plan.nodeid] = announcement(plan, foresight, unasked, replayed=replayed)
+        sample_id = self._settings.sample
+        if sample_id is not None and not any(
+            experiment.position(sample_id) is not None for experiment in self.experiments.values()
+        ):
+            raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id")
+
+    def plans(self) -> list[Plan]:
+        """Return the plans of all selected experiments and joined tests without errors."""
+        return [planned.plan for planned in self.experiments.values()] + [
+            planned.plan for planned in self.joined.values()
+        ]
+
+    @contextlib.contextmanager
+    def _gather_errors(self, where: str = "") -> Iterator[None]:
+        try:
+            yield
+        except CrucibleError as error:
+            self.problems.append(f"{where}: {error}" if where else str(error))
+
+
+def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
+    """Return the plan with its arms as they are after training."""
+    return replace(plan, arms=tuple(arms[arm.name] for arm in plan.arms))
+
+
+def _check_markers(item: pytest.Item) -> None:
+    """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
+    if is_experiment(item):
+        if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
+            raise SpecError(
+                "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
+            )
+    elif is_judged(item) and not uses_crucible(item):
+        raise SpecError(
+            "has a quality target or a comparison but is not an experiment: mark it with "
+            "@pytest.mark.crucible(dataset=...), or request the `crucible` fixture and score"
+        )

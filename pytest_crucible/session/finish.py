@@ -1,0 +1,79 @@
+"""Ends a session: decides verdicts, reports them as tests, writes report files and prints the summary.
+
+Imported before the first request is sent; a session that sends none imports it when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pytest
+
+from pytest_crucible.builtin import registered_sections
+from pytest_crucible.records import Run
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.github import add_summary, annotation_lines
+from pytest_crucible.report.terminal import Line, summary
+from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.session.budget import budget_lines
+from pytest_crucible.session.requested_reports import write_reports
+from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
+from pytest_crucible.store.runs import RunStore
+
+
+def decide_verdicts(config: pytest.Config, settings: Settings, store: RunStore, run: str, *, interrupted: bool) -> Run:
+    """Analyse the stored replies and decide all verdicts. Raises CrucibleError."""
+    return conclude(
+        store,
+        run,
+        alpha=settings.alpha,
+        strict=settings.strict,
+        interrupted=interrupted,
+        amend=lambda verdict: config.hook.pytest_crucible_verdict(config=config, verdict=verdict),
+        sections=registered_sections(config),
+    )
+
+
+def report_verdicts(session: pytest.Session, settings: Settings, run: Run, items: Mapping[str, Sequence[str]]) -> None:
+    """Report each verdict as a test; `items` are the nodeids that ran, by the experiment that they belong to."""
+    config, failed = session.config, set()
+    analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
+    # Without this the progress column passes 100 %.
+    session.testscollected += len(run.verdicts)
+    for verdict in run.verdicts:
+        for report in verdict_reports(verdict, analyses[verdict.nodeid], undecided_fails=_fails(settings)):
+            config.hook.pytest_runtest_logreport(report=report)
+            if report.failed:
+                failed.add(verdict.nodeid)
+    last_failed = config.pluginmanager.get_plugin("lfplugin")
+    # --lf has to run the whole experiment again: a verdict is not an item that pytest can run.
+    if last_failed is not None:
+        for nodeid in {item for experiment in failed for item in items.get(experiment, ())}:
+            last_failed.pytest_runtest_logreport(report=rerun_report(nodeid))
+
+
+def finish_lines(config: pytest.Config, settings: Settings, run: Run) -> Iterator[str]:
+    """Write the requested reports; yields the lines on budgets, failed reports and GitHub's summary."""
+    yield from budget_lines(run.budgets)
+    yield from write_reports(config, settings, run)
+    sentence = add_summary(run, os.environ) if run.experiments else ""
+    if sentence:
+        yield sentence
+
+
+def summary_lines(run: Run | None, messages: Iterable[str], *, verbosity: int, width: int) -> list[Line]:
+    """Return the lines of the terminal's section."""
+    lines = [Line(text) for text in messages]
+    if run is not None and run.experiments:
+        return [*summary(run, verbosity=verbosity, width=width), *lines]
+    return lines
+
+
+def github_annotations(run: Run, settings: Settings) -> Iterable[str]:
+    """Return the annotations for GitHub's log; none outside of GitHub Actions."""
+    return annotation_lines(run, os.environ, undecided_fails=_fails(settings))
+
+
+def _fails(settings: Settings) -> bool:
+    return settings.undecided == "fail"

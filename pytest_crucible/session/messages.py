@@ -1,0 +1,54 @@
+"""Messages for the end of a session, gathered while it runs: by this process, and under xdist by its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Messages:
+    """Lines and errors to show at the end; a worker sends them with its reports, and the controller merges them."""
+
+    problems: list[str]
+    """Errors of the configuration: no request is sent."""
+    failures: dict[str, None] = field(default_factory=dict)
+    """Errors of the run store during sampling, each once although several workers report it."""
+    lines: list[str] = field(default_factory=list)
+    complaints: dict[str, None] = field(default_factory=dict)
+    """Sentences on listeners that raised, each once although several workers report it."""
+    items: dict[str, list[str]] = field(default_factory=dict)
+    """Nodeids of the items that ran, by the experiment that they belong to."""
+
+    @property
+    def errors(self) -> list[str]:
+        """Errors that keep the session from sending requests, or further requests."""
+        return [*self.problems, *self.failures]
+
+    def add_item(self, owner: str, item: str) -> None:
+        self.items.setdefault(owner, []).append(item)
+
+    def add_failures(self, failures: Iterable[object]) -> None:
+        self.failures |= dict.fromkeys(map(str, failures))
+
+    def add_complaints(self, complaints: Iterable[str]) -> None:
+        self.complaints |= dict.fromkeys(complaints)
+
+    def pop_message(self) -> dict[str, Any]:
+        """Return everything as a report carries it to the controller; lines are sent only once."""
+        # Lines are appended by the controller, errors are merged by value: only lines could appear twice.
+        lines, self.lines = self.lines, []
+        return {
+            "problems": self.problems,
+            "failures": list(self.failures),
+            "lines": lines,
+            "complaints": list(self.complaints),
+        }
+
+    def merge(self, message: Mapping[str, Any]) -> None:
+        """Add the message of a worker's report."""
+        self.problems = message["problems"] or self.problems
+        self.lines += message["lines"]
+        self.add_failures(message["failures"])
+        self.add_complaints(message["complaints"])

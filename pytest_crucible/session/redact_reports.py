@@ -1,0 +1,85 @@
+"""Redacts keys in reports and warnings: those of the environment, the adapters, the command line and Tinker."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, TypeVar
+
+import pytest
+
+from pytest_crucible.records.redaction import hider, redact, secrets_in
+from pytest_crucible.runs.provenance import configured_adapters
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+class KeyRedactor:
+    """A function that redacts the known keys in a text, and everything that looks like a key."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._known = set(keys)
+        self._hide = hider(self._known)
+
+    def __call__(self, text: str) -> str:
+        return self._hide(text)
+
+    def learn(self, *keys: str) -> None:
+        """Redact these keys, too, from now on."""
+        if not self._known.issuperset(keys):
+            self._known.update(keys)
+            self._hide = hider(self._known)
+
+
+def key_redactor(config: pytest.Config) -> KeyRedactor:
+    """Return the session's redactor; the first call also starts redacting reports and warnings."""
+    if _KEYS not in config.stash:
+        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config)))
+        config.pluginmanager.register(ReportRedactor(config, config.stash[_KEYS]), "crucible-hidden-keys")
+    return config.stash[_KEYS]
+
+
+class ReportRedactor:
+    """A pytest plugin that redacts keys in reports and warnings: a traceback with locals would show them."""
+
+    def __init__(self, config: pytest.Config, hide: Callable[[str], str]) -> None:
+        self._config = config
+        self._hide = hide
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        has_text = report.longrepr or report.sections or report.user_properties or hasattr(report, "wasxfail")
+        return self._without_keys(report) if has_text else report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        report = yield
+        # A passed report is left alone: its `result` holds the collected nodes.
+        return self._without_keys(report) if report.longrepr else report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        warning_message.message = self._hide(str(warning_message.message))
+
+    def _without_keys(self, report: Report) -> Report:
+        hook = self._config.hook
+        data = hook.pytest_report_to_serializable(config=self._config, report=report)
+        clean = redact(data, self._hide)
+        if clean == data:
+            return report
+        rebuilt: Report = hook.pytest_report_from_serializable(config=self._config, data=clean)
+        return rebuilt
+
+
+def _secret_sources(config: pytest.Config) -> Mapping[str, Any]:
+    """Return everything that may hold keys: the environment, the adapters' tables and the command line."""
+    return {
+        "environment": dict(os.environ),
+        "adapters": configured_adapters(config.rootpath),
+        "command": list(config.invocation_params.args),
+    }
+
+
+_KEYS = pytest.StashKey[KeyRedactor]()

@@ -1,0 +1,171 @@
+"""The open resources of a session: run store, writer, background loop, limiters and backends, opened when first used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from functools import cached_property
+
+from pytest_crucible import sandbox
+from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.context import BackendContext, ignore_event
+from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.protocol import Backend, Closeable
+from pytest_crucible.records import Emit
+from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.writer import Writer
+from pytest_crucible.telemetry.listeners import Listeners
+
+# A server that does not answer must not keep pytest from ending.
+CLOSE_TIMEOUT_S = 10.0
+
+
+class Resources:
+    """Opens resources on demand; `close` closes everything that was opened, in order."""
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        cache: str,
+        fresh: Iterable[str] = (),
+        limiters: Callable[[], Limiters] = Limiters,
+        spending: Callable[[], Spending] = Spending,
+        hide: Callable[[str], str] = str,
+        seed: int = 0,
+        emit: Callable[[], Emit] = lambda: ignore_event,
+        run_code: bool = False,
+    ) -> None:
+        """Open nothing yet. `cache` is auto, only, off or refresh; `fresh` are the arms whose cached replies are ignored.
+
+        `hide` redacts keys in stored texts; `emit` is called when the first event is emitted, and may raise SpecError.
+        """
+        self._location = store
+        self._cache = cache
+        self._fresh = frozenset(fresh)
+        self._limiters = limiters
+        self._hide = hide
+        self._spending = spending
+        self._seed = seed
+        self._emit = emit
+        self._restores: list[Callable[[], object]] = []
+        if run_code:
+            sandbox.allow()
+            self.on_close(sandbox.withdraw)
+        self._backends: dict[int, Backend] = {}
+        """The backends that the session queries, each once, by their identity in memory."""
+
+    @cached_property
+    def shared(self) -> BackendContext:
+        """State shared by the session's backends. Raises SpecError for invalid budgets or prices."""
+        emit = self._emit()
+        return BackendContext(
+            emit=emit,
+            starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
+            seed=self._seed,
+            limiters=self._limiters(),
+            spending=self._spending(),
+            cache=self._caching(),
+        )
+
+    def _caching(self) -> CachePolicy | None:
+        if self._cache == "off":
+            return None
+        return CachePolicy(
+            replies=self.replies,
+            only=self._cache == "only",
+            begun=time.time(),
+            refresh=self._cache == "refresh",
+            fresh=self._fresh,
+        )
+
+    @cached_property
+    def replies(self) -> StoredReplies:
+        return StoredReplies(lambda: self.store, lambda: self.writer)
+
+    def add_backends(self, *backends: Backend) -> None:
+        """Close these backends, too, when the session ends."""
+        self._backends |= {id(backend): backend for backend in backends}
+
+    def store_request_counts(self, run: str) -> None:
+        """Store, once, how many requests the reply cache answered. Raises StoreError."""
+        tallies = self.shared.cache.tallies if self.shared.cache is not None else {}
+        # Emptied while they are stored: a second call then stores nothing twice.
+        while tallies:
+            (nodeid, arm), tally = tallies.popitem()
+            since = tally.oldest if tally.hits else None
+            self.store.add_requests(run, nodeid, arm, requests=tally.requests, hits=tally.hits, since=since)
+
+    @cached_property
+    def store(self) -> RunStore:
+        """The run store. Raises StoreError."""
+        return RunStore(self._location, self._hide)
+
+    @cached_property
+    def writer(self) -> Writer:
+        return self.store.writer()
+
+    @cached_property
+    def loop(self) -> BackgroundLoop:
+        return BackgroundLoop()
+
+    def close_writer(self) -> None:
+        """Commit all observations. Raises StoreError."""
+        if "writer" in self.__dict__:
+            writer = self.__dict__.pop("writer")
+            writer.close()
+
+    def on_close(self, restore: Callable[[], object]) -> None:
+        """Call `restore` when the session ends: it puts back what the session changed in this process."""
+        self._restores.append(restore)
+
+    def close(self) -> None:
+        """Close everything that was opened, in order; raises the last error when all of it is closed. Idempotent."""
+        # An ExitStack runs its callbacks from the last to the first, whatever any of them raises.
+        with ExitStack() as stack:
+            for restore in self._restores:
+                stack.callback(restore)
+            # Cleared, because pytest may close a session twice.
+            self._restores.clear()
+            stack.callback(self._close_store)
+            stack.callback(self.close_writer)
+            stack.callback(self._close_replies)
+            stack.callback(self._close_shared)
+            stack.callback(self._close_backends)
+            # The last callback runs first: backends and writer have to be closed before the store.
+            stack.callback(sandbox.close_shared)
+
+    def _close_backends(self) -> None:
+        if "loop" not in self.__dict__:
+            return
+        loop: BackgroundLoop = self.__dict__.pop("loop")
+        try:
+            loop.submit(_close_all(tuple(self._backends.values()))).result(timeout=CLOSE_TIMEOUT_S)
+        finally:
+            loop.close()
+
+    def _close_shared(self) -> None:
+        if "shared" in self.__dict__:
+            with ExitStack() as stack:
+                stack.callback(self.shared.spending.close)
+                stack.callback(self.shared.limiters.close)
+
+    def _close_replies(self) -> None:
+        if "replies" in self.__dict__:
+            self.replies.close()
+
+    def _close_store(self) -> None:
+        if "store" in self.__dict__:
+            self.__dict__.pop("store").close()
+
+
+async def _close_all(backends: Sequence[Backend]) -> None:
+    """Close every backend, also after one that raises."""
+    async with AsyncExitStack() as stack:
+        for backend in reversed(backends):
+            if isinstance(backend, Closeable):
+                stack.push_async_callback(backend.close)

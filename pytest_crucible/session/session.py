@@ -1,0 +1,307 @@
+"""The session, the one stateful object: opened when a marked item is collected, closed when pytest ends."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.context import ignore_event
+from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.markers import is_experiment
+from pytest_crucible.metrics.models.registry import scorer_reports
+from pytest_crucible.options import read_settings
+from pytest_crucible.records import Emit, Plan, Run
+from pytest_crucible.records.errors import CrucibleError, StoreError
+from pytest_crucible.report.printable import printable
+from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.gc_tuning import collecting_seldom
+from pytest_crucible.session.budget import emit_budgets, open_spending
+from pytest_crucible.session.call import run_single_sample
+from pytest_crucible.session.collect import ExperimentCollection
+from pytest_crucible.session.events import EventPublisher
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.joined_items import JoinedItems
+from pytest_crucible.session.joined_tests import Crucible
+from pytest_crucible.session.messages import Messages
+from pytest_crucible.session.progress import progress_display
+from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.run_experiment import ExperimentRunner
+
+SESSION = pytest.StashKey["CrucibleSession"]()
+
+
+def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSession:
+    """Return the session of this process, opened if necessary. Raises pytest.UsageError for invalid options."""
+    session = config.stash.get(SESSION, None)
+    if session is None:
+        session = CrucibleSession(config, run)
+        config.stash[SESSION] = session
+        config.pluginmanager.register(session, "crucible-session")
+    return session
+
+
+def new_run_id() -> str:
+    """Return a new run id. It is not drawn from the seed: two runs with one seed are two runs."""
+    return secrets.token_hex(6)
+
+
+class CrucibleSession:
+    """Plans and runs experiments; in the main process it also decides the verdicts. A pytest plugin, registered when opened.
+
+    Under xdist a worker plans and runs, and its reports carry one small message; the controller opens its session when
+    the first of them arrives, and decides from the run store as a plain session does.
+    """
+
+    def __init__(self, config: pytest.Config, run: str | None) -> None:
+        self.config = config
+        self.settings = read_settings(config)
+        worker = getattr(config, "workerinput", None)
+        self.is_worker = worker is not None
+        self.run = run or (worker["crucible_run"] if worker else new_run_id())
+        self.concluded: Run | None = None
+        self._hide = key_redactor(config)
+        self._publisher = EventPublisher(config, self.settings, self.run)
+        self._resources = Resources(
+            self._location(),
+            cache=self.settings.cache,
+            fresh=self.settings.compare if self.settings.fresh else (),
+            limiters=self._limiters,
+            spending=self._spending,
+            hide=self._hide,
+            seed=self.settings.seed,
+            emit=self._emit,
+            run_code=self.settings.run_code,
+        )
+        seconds, text = self.settings.deadline_s, self.settings.deadline or ""
+        self._deadline = None if seconds is None else Deadline.after(seconds, text)
+        self._collection = ExperimentCollection(config, self.settings, self._resources)
+        self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
+        self._messages = Messages(self._collection.problems)
+        self._begun = False
+
+    def _location(self) -> str:
+        """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
+        where = self.settings.store
+        return where if "://" in where else str(self.config.rootpath / where)
+
+    def _limiters(self) -> Limiters:
+        """Return the limiters that all workers of the run share: --crucible-concurrency is per run, not per worker."""
+        worker = getattr(self.config, "workerinput", None)
+        workers = Workers(self.run, worker["workercount"]) if worker else None
+        return Limiters(ordinary=self.settings.concurrency, workers=workers)
+
+    def _spending(self) -> Spending:
+        """Return the prices of the project and the budget that all workers of the run share."""
+        return open_spending(self.config, self.settings.budget, self.run)
+
+    # -- collection ---------------------------------------------------------------------------------------------
+
+    def remember_items(self, items: Sequence[pytest.Item]) -> None:
+        """Remember all marked items before -k, -m and --lf remove any."""
+        self._collection.remember_items(items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Plan the selected items. Errors end the session here, before any request is sent."""
+        # Planning imports what adapters, scorers and statistics need; garbage collection would slow these imports.
+        with collecting_seldom():
+            self._collection.plan_items(session.items)
+            self._begun = self._collection.store_plans(self.run)
+        problems = self._messages.problems
+        if self._begun and not problems:
+            self._publisher.recorder.open(self._resources.writer)
+        # In a worker, xdist would report this exception as an internal error.
+        if problems and not self.is_worker:
+            raise pytest.UsageError(self._hide("\n".join(problems)))
+
+    def plans(self) -> list[Plan]:
+        """Return the plans of this session."""
+        return self._collection.plans()
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        return [] if self.config.get_verbosity() < 0 else list(self._collection.lines.values())
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Run a marked function as an experiment."""
+        if not is_experiment(pyfuncitem):
+            return None
+        experiment = self._collection.experiments.get(pyfuncitem.nodeid)
+        if experiment is None or self._messages.errors:
+            pytest.skip(self._skip_reason())
+        if self.settings.sample is not None:
+            self._run_single_sample(pyfuncitem, experiment, self.settings.sample)
+            return True
+        try:
+            shared = self._resources.shared
+            show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
+            self._runner()(pyfuncitem, experiment, show)
+        except CrucibleError as error:
+            if isinstance(error, StoreError):
+                self._messages.add_failures([error])
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        finally:
+            emit_budgets(self._publisher.emit, self._resources.shared.spending, pyfuncitem.nodeid)
+            self._messages.lines += scorer_reports()
+        return True
+
+    def crucible(self, item: pytest.Item) -> Crucible:
+        """The `crucible` fixture of one item of a joined test."""
+        if self._messages.errors:
+            pytest.skip(self._skip_reason())
+        return self._joined.crucible(item)
+
+    def _skip_reason(self) -> str:
+        return "not run: " + self._hide(next(iter(self._messages.errors), "this test was not planned as an experiment"))
+
+    def _emit(self) -> Emit:
+        """Return the events' receiver; a controller of xdist workers sends no requests and has no events."""
+        return ignore_event if self.config.pluginmanager.hasplugin("dsession") else self._publisher.emit
+
+    def _runner(self) -> ExperimentRunner:
+        resources = self._resources
+        return ExperimentRunner(
+            self.run,
+            self.settings,
+            resources.store,
+            resources.writer,
+            resources.loop,
+            self._observation_hook(),
+            cache=resources.shared.cache,
+            deadline=self._deadline,
+            spending=resources.shared.spending,
+            emit=self._publisher.sample_emit,
+        )
+
+    def _observation_hook(self) -> Callable[..., None] | None:
+        """Return the hook to call with each observation; None if no plugin implements it."""
+        hook = self.config.hook.pytest_crucible_observed
+        return partial(hook, config=self.config) if hook.get_hookimpls() else None
+
+    def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
+        position = experiment.position(sample_id)
+        if position is None:
+            pytest.skip(f"no sample {sample_id!r} here")
+        self._messages.lines += map(self._hide, run_single_sample(item, experiment, position, self._resources.loop))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[Any]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Turn a joined item's wrong answer into an expected failure, store its observations, inform the controller."""
+        report = yield
+        owner = self._collection.experiment_of(item)
+        if owner is None:
+            return report
+        joined = self._collection.joined.get(owner)
+        if joined is not None and not self._messages.errors:
+            try:
+                self._joined.observe(item, joined, call, report, self._observation_hook())
+            # Reported once at the end, instead of by each item.
+            except StoreError as error:
+                self._messages.add_failures([error])
+        self._messages.add_item(owner, item.nodeid)
+        if self.is_worker:
+            report.crucible = self._worker_message(owner, item.nodeid)  # type: ignore[attr-defined]  # xdist sends it along
+        return report
+
+    def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
+        """Return what the controller has to know, each part once."""
+        self._messages.add_complaints(self._publisher.pop_failures())
+        line = self._collection.lines.pop(owner, None)
+        return {"run": self.run, "owner": owner, "item": item, "line": line, **self._messages.pop_message()}
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def receive(self, message: dict[str, Any]) -> None:
+        """Take a worker's message: the experiment that it started, or why it sends no requests."""
+        self._begun = True
+        self._messages.add_item(message["owner"], message["item"])
+        self._messages.merge(message)
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
+            terminal.ensure_newline()
+            terminal.write_line(message["line"])
+
+    def add_failures(self, failures: Sequence[str]) -> None:
+        """Add the errors of a worker that could not store its last rows."""
+        self._messages.add_failures(failures)
+
+    def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
+        """Analyse the stored replies, decide the verdicts, and report each as a test."""
+        if self._messages.errors:
+            # The error may be one of those reported below.
+            with contextlib.suppress(StoreError):
+                self._resources.close_writer()
+            raise pytest.UsageError(self._hide("\n".join(self._messages.errors)))
+        if self.is_worker or self.settings.sample is not None or not self._begun:
+            return
+        from pytest_crucible.session import finish
+
+        try:
+            emit_budgets(self._emit(), self._resources.shared.spending)
+            self._publisher.recorder.close()
+            self._resources.close_writer()
+            self._resources.store_request_counts(self.run)
+            self.concluded = finish.decide_verdicts(
+                self.config, self.settings, self._resources.store, self.run, interrupted=interrupted
+            )
+        except CrucibleError as error:
+            raise pytest.UsageError(self._hide(str(error))) from error
+        finish.report_verdicts(session, self.settings, self.concluded, self._messages.items)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write the reports; only now the exit status is known."""
+        if self.concluded is not None:
+            from pytest_crucible.session import finish
+
+            self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
+            try:
+                self._resources.store.set_exit_status(self.run, run.exit_status)
+            # The verdicts are decided already, and reported all the same.
+            except StoreError as error:
+                self._messages.lines.append(f"the exit status of run {self.run} is not stored: {error}")
+            self._messages.lines += finish.finish_lines(self.config, self.settings, run)
+            self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
+        if self.is_worker:
+            self._finish_worker()
+        self._publisher.close()
+        self._resources.close_writer()
+
+    def _finish_worker(self) -> None:
+        """Store a worker's last rows; errors go to the controller with the worker's output, since no report follows."""
+        try:
+            if self._begun and not self._messages.errors:
+                emit_budgets(self._publisher.emit, self._resources.shared.spending)
+                self._resources.store_request_counts(self.run)
+            self._publisher.recorder.close()
+            self._resources.close_writer()
+        except CrucibleError as error:
+            self.config.workeroutput["crucible_failures"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        from pytest_crucible.session import finish
+
+        self._messages.add_complaints(self._publisher.pop_failures())
+        scorer_reports, width = [*self._messages.lines, *self._messages.complaints], terminalreporter._tw.fullwidth
+        lines = finish.summary_lines(self.concluded, scorer_reports, verbosity=self.config.get_verbosity(), width=width)
+        if lines:
+            terminalreporter.write_sep("=", "crucible")
+        for line in lines:
+            terminalreporter.write_line(printable(self._hide(line.text)), **line.markup)
+        for annotation in finish.github_annotations(self.concluded, self.settings) if self.concluded else ():
+            terminalreporter.write_line(self._hide(annotation))
+
+    def pytest_unconfigure(self) -> None:
+        self._resources.close()

@@ -1,0 +1,67 @@
+"""Reports each verdict as a test, so that exit status, short summary, JUnit files, --lf and xdist know it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_crucible.records import Analysis, Verdict
+from pytest_crucible.report.verdict_text import evidence, sentence
+
+
+class VerdictRepr:
+    """The sentence of a failed verdict, in the shape in which pytest prints failures and writes JUnit files."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+        self.reprcrash = SimpleNamespace(message=sentence)
+
+    def __str__(self) -> str:
+        return self._sentence
+
+    def toterminal(self, tw: pytest.TerminalReporter) -> None:
+        tw.line(self._sentence)
+
+
+def verdict_reports(verdict: Verdict, analysis: Analysis, *, undecided_fails: bool) -> list[pytest.TestReport]:
+    """Return setup, call and teardown reports of a verdict, so that every plugin that reads test reports sees it."""
+    return [_report(verdict, analysis, when, undecided_fails) for when in ("setup", "call", "teardown")]
+
+
+def rerun_report(nodeid: str) -> pytest.TestReport:
+    """Return the report that makes pytest's --lf run an item again: the item passed, but its verdict failed."""
+    return pytest.TestReport(
+        nodeid=nodeid, location=("", None, ""), keywords={}, outcome="failed", longrepr=None, when="call"
+    )
+
+
+def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bool) -> pytest.TestReport:
+    plan, text = analysis.plan, sentence(verdict, analysis)
+    outcome: Any = _outcome(verdict, undecided_fails) if when == "call" else "passed"
+    reprs = {"passed": None, "skipped": (plan.path, plan.line + 1, f"Skipped: {text}"), "failed": VerdictRepr(text)}
+    return pytest.TestReport(
+        nodeid=f"{plan.nodeid}::{verdict.subject}",
+        # The end of the nodeid would not do: with -v pytest rewrites the dots of a number in it.
+        location=(plan.path, plan.line, f"{plan.nodeid.partition('::')[2]} {verdict.subject}"),
+        keywords={"crucible": 1},
+        outcome=outcome,
+        longrepr=cast(Any, reprs[outcome]),
+        when=when,
+        # pytest copies the properties of the call and of the teardown into JUnit files.
+        user_properties=_properties(verdict, analysis, text) if when != "setup" else [],
+    )
+
+
+def _properties(verdict: Verdict, analysis: Analysis, text: str) -> list[tuple[str, object]]:
+    """Return the verdict and the unrounded numbers behind it, for JUnit files."""
+    properties: list[tuple[str, object]] = [("crucible_state", verdict.state), ("crucible_sentence", text)]
+    numbers = evidence(verdict, analysis)
+    return [*properties, *((f"crucible_{name}", value) for name, value in numbers.items() if value is not None)]
+
+
+def _outcome(verdict: Verdict, undecided_fails: bool) -> str:
+    if verdict.state == "undecided" and not (undecided_fails or verdict.mistake):
+        return "skipped"
+    return "passed" if verdict.state == "met" else "failed"

@@ -1,0 +1,128 @@
+"""A/A test: the rate of false alarms of a comparison on this suite, where the arms do not differ.
+
+The repeats of each sample are dealt to two arms at random, again and again. Both arms then have one distribution,
+whatever its shape, so that every significant difference is a false alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.records import Interval
+from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, check_share, cluster_codes, finite
+from pytest_crucible.stats.comparing import apply_method, choose_row
+from pytest_crucible.stats.estimating import resolve_kind
+from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
+from pytest_crucible.stats.proportions.one import wilson_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FalseAlarms:
+    """False alarms of a comparison: replicates, in which nothing differs, with a significant difference."""
+
+    alarms: int
+    replicates: int
+    unanswered: int
+    """Replicates in which the method had too little data; they count as no alarm."""
+    interval: Interval
+    """99 % interval of the rate, over replicates."""
+    alpha: float
+    samples: int
+    clusters: int | None
+    method: str
+    seed: int
+
+    def __str__(self) -> str:
+        n = f"{self.samples:,} samples" + ("" if self.clusters is None else f" in {self.clusters:,} clusters")
+        rate = with_interval(self.rate, self.interval)
+        return f"false alarms {rate} at alpha {self.alpha:g}, {n}, {self.replicates:,} replicates ({self.method})"
+
+    @property
+    def rate(self) -> float:
+        return self.alarms / self.replicates
+
+    @property
+    def holds(self) -> bool:
+        """False when the rate is above 1.1 alpha by more than chance, or when no replicate was answered."""
+        return self.unanswered < self.replicates and self.interval.low <= 1.1 * self.alpha
+
+
+def false_alarm_rate(
+    values: npt.ArrayLike,
+    *,
+    kind: Kind | str = "auto",
+    bounds: Range | None = None,
+    clusters: Labels | None = None,
+    alpha: float = 0.05,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> FalseAlarms:
+    """Deal the repeats of each sample to two arms at random, compare the arms, and count p <= alpha.
+
+    `values` is samples x repeats, at least two. Two arms that were measured once each can serve as two repeats; their
+    scores are then swapped at random within each sample. Before each deal the samples are resampled with replacement, so
+    that the rate is that of suites like this one, not of its one composition. Samples of one cluster are dealt together,
+    because they share noise, and are not resampled: a large cluster drawn twice would not be a new cluster. With an odd
+    number of repeats one of each sample is left out.
+    Raises ValueError for fewer than two samples or repeats and for NaN, with their count.
+
+    >>> rng = np.random.default_rng(1)
+    >>> false_alarm_rate(rng.random((40, 2)), replicates=400).holds
+    True
+    """
+    matrix = _repeats(values)
+    check_share(alpha, "alpha")
+    if replicates < 1:
+        raise ValueError(f"replicates must be at least 1, not {replicates}")
+    if not isinstance(seed, int | np.integer):
+        raise ValueError(f"seed must be a whole number, not {seed!r}")
+    resolved_kind = resolve_kind(kind, bounds, matrix.ravel())
+    groups = None if clusters is None else cluster_codes(clusters, matrix.shape[0])[0]
+    p_values = []
+    for first, second, labels in _deals(matrix, groups, replicates, seed):
+        arms = declare_pairs(
+            first, second, kind=resolved_kind, bounds=OPEN if bounds is None else bounds, clusters=labels
+        )
+        # The row is chosen for each deal: averaged repeats turn 0/1 values into scores in some deals only.
+        chosen = choose_row("compare", arms, "difference")
+        p_values.append(apply_method(chosen, arms, "two-sided", alpha)[0].p_value)
+    alarms = sum(p is not None and p <= alpha for p in p_values)
+    return FalseAlarms(
+        alarms=alarms,
+        replicates=replicates,
+        unanswered=sum(p is None for p in p_values),
+        interval=wilson_interval(alarms, replicates, level=0.99),
+        alpha=alpha,
+        samples=matrix.shape[0],
+        clusters=arms.groups,
+        method=chosen.method,
+        seed=seed,
+    )
+
+
+def _repeats(values: npt.ArrayLike) -> Array:
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] < 2 or matrix.shape[1] < 2:
+        raise ValueError(f"values must be at least 2 samples x 2 repeats, not the shape {matrix.shape}")
+    finite(matrix.ravel())
+    return matrix
+
+
+def _deals(
+    matrix: Array, groups: Codes | None, replicates: int, seed: int
+) -> Iterator[tuple[Array, Array, Codes | None]]:
+    """Yield two arms and the cluster of each of their pairs."""
+    rng, half = np.random.default_rng(seed), matrix.shape[1] // 2
+    units = np.arange(matrix.shape[0]) if groups is None else groups
+    # One permutation of the repeats for each unit: the samples of a cluster share theirs.
+    unshuffled = np.tile(np.arange(matrix.shape[1]), (int(units.max()) + 1, 1))
+    for _ in range(replicates):
+        # Resampled before dealing, so that the rate is not that of this one set of samples.
+        drawn = matrix if groups is not None else matrix[rng.integers(len(matrix), size=len(matrix))]
+        dealt = np.take_along_axis(drawn, rng.permuted(unshuffled, axis=1)[units], axis=1)
+        yield dealt[:, :half].mean(axis=1), dealt[:, half : 2 * half].mean(axis=1), groups

@@ -1,0 +1,1 @@
+"""Agreement between raters, and means corrected for a judge's errors."""

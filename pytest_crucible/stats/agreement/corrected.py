@@ -1,0 +1,236 @@
+"""Means of judge scores, corrected by human labels of some samples: prediction-powered inference.
+
+The judge may be biased in any way: a bias changes only the width, as long as the labelled samples were drawn at random
+from all. A judge that errs like humans do saves most of the labels; an uninformative one saves none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.records import Interval
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import p_equals, quantity, with_interval, with_note
+from pytest_crucible.stats.arrays import (
+    Array,
+    Range,
+    check_share,
+    difference,
+    finite,
+    is_constant,
+    is_finite_range,
+)
+from pytest_crucible.stats.results import Status
+from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value
+
+# Below this the result carries a warning: the variance of the judge's errors is too uncertain.
+FEW_LABELS = 50
+Distribution = Literal["t", "normal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedMean:
+    """A mean from many judgements and few labels, beside the result from the labels alone."""
+
+    estimate: float
+    interval: Interval | None
+    se: float
+    tuning: float
+    """Lambda: the weight of the judge, from 0 (labels alone) to 1 (plain PPI)."""
+    bias: float
+    """Mean of judgement - label over the labelled samples."""
+    labels_only: Interval | None
+    """The interval of the same method from the labels alone."""
+    effective_labels: float | None
+    """The number of labels that would be as precise without a judge."""
+    labelled: int
+    judged: int
+    """Samples with a judgement and no label."""
+    p_value: float | None = None
+    """For a difference: the test of no difference, which agrees with the interval."""
+    method: str
+    status: Status = "ok"
+    note: str = ""
+
+    def __str__(self) -> str:
+        p = "" if self.p_value is None else f", {p_equals(self.p_value)}"
+        summary = (
+            f"{with_interval(self.estimate, self.interval)}{p}, labelled={self.labelled:,}, judged={self.judged:,}"
+        )
+        return with_note(f"{summary} ({self.method})", self.note)
+
+
+def ppi_mean(
+    labels: npt.ArrayLike,
+    predictions: npt.ArrayLike,
+    unlabelled_predictions: npt.ArrayLike,
+    *,
+    lam: float | None = None,
+    bounds: Range | None = None,
+    level: float = 0.95,
+    distribution: Distribution = "t",
+) -> CorrectedMean:
+    """Return the mean of labels, from labels and judgements of the same samples and judgements of many more.
+
+    mean(labels - lam * predictions) + lam * mean(unlabelled predictions), with both variances. `lam`=1 is PPI
+    (Angelopoulos et al. 2023), None the least variance, PPI++ (arXiv 2311.01453; clipped to [0, 1]). t with labels - 1
+    degrees of freedom; with `bounds` of the labels augmented t: one pseudo-label at each end, without which a rate of
+    correct answers of 90-95 % and 50 labels give a coverage of 86-90 % instead of 95 %. distribution="normal" is
+    Python's ppi_py.ppi_mean_ci. Raises ValueError for a lam outside [0, 1] and unpaired labels, NotEnoughData below 2
+    labels or 2 unlabelled predictions.
+
+    >>> result = ppi_mean([1, 0, 1, 1], [1, 0, 1, 0], [1, 0, 1, 1, 0, 1, 1, 0], lam=1.0)
+    >>> result.estimate, result.bias
+    (0.875, -0.25)
+    """
+    truth, judged = finite(labels, name="labels"), finite(predictions, name="predictions")
+    rest = finite(unlabelled_predictions, name="unlabelled predictions")
+    if truth.size != judged.size:
+        raise ValueError(f"{truth.size} labels and {judged.size} predictions: every label needs its prediction")
+    _check_options(truth, lam, bounds, level, distribution)
+    return _correct_mean(truth, judged, rest, _Options(lam, bounds, level, distribution))
+
+
+def ppi_difference(
+    candidate_labels: npt.ArrayLike,
+    baseline_labels: npt.ArrayLike,
+    candidate_predictions: npt.ArrayLike,
+    baseline_predictions: npt.ArrayLike,
+    *,
+    lam: float | None = None,
+    bounds: Range | None = None,
+    level: float = 0.95,
+    distribution: Distribution = "t",
+) -> CorrectedMean:
+    """Return candidate - baseline over paired samples, all judged in both arms and some also labelled.
+
+    All four arguments have one entry per sample; a missing label is None or NaN. The result is `ppi_mean` of the
+    differences; `bounds` are those of one score. Raises ValueError for unequal lengths and for labels in one arm only.
+
+    >>> labels, others = [1, 1, 0, 1, None, None, None], [0, 1, 0, 1, None, None, None]
+    >>> result = ppi_difference(labels, others, [1, 1, 0, 1, 1, 0, 1], [0, 1, 0, 1, 1, 0, 0], lam=1.0)
+    >>> round(result.estimate, 4), result.labelled, result.judged
+    (0.3333, 4, 3)
+    """
+    candidate_array, baseline_array = (
+        np.asarray(candidate_labels, dtype=np.float64),
+        np.asarray(baseline_labels, dtype=np.float64),
+    )
+    judged = difference(candidate_predictions, baseline_predictions)
+    if not candidate_array.shape == baseline_array.shape == judged.shape:
+        raise ValueError(
+            f"{candidate_array.size} and {baseline_array.size} labels of {judged.size} samples: "
+            "every sample needs an entry (or None)"
+        )
+    is_labelled = ~np.isnan(candidate_array)
+    one_arm_only = int(np.sum(is_labelled ^ ~np.isnan(baseline_array)))
+    if one_arm_only:
+        raise ValueError(f"{one_arm_only} of {judged.size} samples are labelled in one arm only: label both or neither")
+    _check_options(
+        np.concatenate([candidate_array[is_labelled], baseline_array[is_labelled]]), lam, bounds, level, distribution
+    )
+    ends = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    options = _Options(lam, ends, level, distribution, test=True)
+    truth = difference(candidate_array[is_labelled], baseline_array[is_labelled])
+    return _correct_mean(truth, judged[is_labelled], judged[~is_labelled], options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    lam: float | None
+    bounds: Range | None
+    level: float
+    distribution: Distribution
+    test: bool = False
+
+
+def _check_options(
+    labels: Array, lam: float | None, bounds: Range | None, level: float, distribution: Distribution
+) -> None:
+    check_share(level, "level")
+    if lam is not None and not 0 <= lam <= 1:
+        raise ValueError(f"lam lies between 0 (labels alone) and 1 (plain PPI), not {lam!r}")
+    if distribution not in ("t", "normal"):
+        raise ValueError(f'distribution must be "t" or "normal", not {distribution!r}')
+    if bounds is None:
+        return
+    if not is_finite_range(bounds) or distribution == "normal":
+        raise ValueError(f'bounds must be finite and need distribution="t", not {bounds!r} with {distribution!r}')
+    outside = int(np.sum((labels < bounds[0]) | (labels > bounds[1])))
+    if outside:
+        raise ValueError(f"{outside} of {labels.size} labels lie outside {bounds!r}")
+
+
+def _correct_mean(truth: Array, judged: Array, rest: Array, options: _Options) -> CorrectedMean:
+    n = truth.size
+    if min(n, rest.size) < 2:
+        raise NotEnoughData(
+            f"{quantity(n, 'label')} and {quantity(rest.size, 'judgement')} without label: expected at least 2 of each"
+        )
+    # Estimated from the same samples, as PPI++ does: it is consistent, so the interval holds asymptotically.
+    tuning = _tuning(truth, judged, rest) if options.lam is None else float(options.lam)
+    errors = truth - tuning * judged
+    estimate = float(errors.mean()) + tuning * float(rest.mean())
+    # ppi_py divides by n.
+    ddof = 1 if options.distribution == "t" else 0
+    se = math.sqrt(_variance(errors, ddof) / n + tuning**2 * _variance(rest, ddof) / rest.size)
+    method = ("ppi, tuned" if options.lam is None else f"ppi, lambda {tuning:g}") + _suffix(options)
+    result = CorrectedMean(
+        estimate=estimate,
+        interval=None,
+        se=se,
+        tuning=tuning,
+        bias=float((judged - truth).mean()),
+        labels_only=_infer(truth, judged, rest, 0.0, options, "labels only" + _suffix(options))[0],
+        effective_labels=_variance(truth, ddof) / se**2 if se else None,
+        labelled=n,
+        judged=rest.size,
+        method=method,
+        note=f"{n} labels: below {FEW_LABELS} the interval may be too narrow" if n < FEW_LABELS else "",
+    )
+    interval, p_value = _infer(truth, judged, rest, tuning, options, method)
+    if interval is None:
+        return replace(result, status="degenerate", note="nothing varies: an interval needs bounds=")
+    return replace(result, interval=interval, p_value=p_value if options.test else None)
+
+
+def _tuning(truth: Array, judged: Array, rest: Array) -> float:
+    """Return the lambda of least variance: cov(label, prediction) / ((1 + labels/rest) var(predictions))."""
+    # Both sets of judgements estimate the same variance.
+    variance = _variance(np.concatenate([judged, rest]), 1)
+    covariance = float(((truth - truth.mean()) * (judged - judged.mean())).mean())
+    return min(1.0, max(0.0, covariance / ((1 + truth.size / rest.size) * variance))) if variance else 0.0
+
+
+def _infer(
+    truth: Array, judged: Array, rest: Array, tuning: float, options: _Options, method: str
+) -> tuple[Interval | None, float | None]:
+    """Return the interval and the p-value of "the mean is 0", from one statistic.
+
+    With bounds, the best and the worst label are added first.
+    """
+    errors, ddof = truth - tuning * judged, 1 if options.distribution == "t" else 0
+    if options.bounds is not None:
+        # The two pseudo-labels of the augmented t, each with a judgement at the mean.
+        errors = np.append(errors, np.array(options.bounds) - tuning * judged.mean())
+    variance = _variance(errors, ddof) / errors.size + tuning**2 * _variance(rest, ddof) / rest.size
+    centre, se = float(errors.mean()) + tuning * float(rest.mean()), math.sqrt(variance)
+    if not se:
+        return None, None
+    if options.distribution == "normal":
+        return normal_interval(centre, se, level=options.level, method=method), normal_p_value(centre / se)
+    dof = errors.size - 1
+    return t_interval(centre, se, dof, level=options.level, method=method), t_p_value(centre / se, dof)
+
+
+def _variance(values: Array, ddof: int) -> float:
+    return 0.0 if is_constant(values) else float(values.var(ddof=ddof))
+
+
+def _suffix(options: _Options) -> str:
+    return ", augmented t" if options.bounds else f", {options.distribution}"

@@ -1,1 +1,0 @@
-"""Many questions, one error rate: corrections, gatekeeping."""

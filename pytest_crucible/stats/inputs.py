@@ -1,0 +1,231 @@
+"""Checked values with their metric's declaration: kind, bounds and clusters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.stats.arrays import (
+    Array,
+    Codes,
+    Labels,
+    Range,
+    check_choice,
+    cluster_codes,
+    difference,
+    finite,
+    paired_arrays,
+)
+
+Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
+"""In this order: yes or no; a few ordered levels; a score between known ends; a count; latency or cost; any number."""
+Scale = Literal["binary", "bounded", "unbounded"]
+"""The property that chooses the method: 0/1 values, both ends known, or not."""
+
+OPEN: Range = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Checked values of one arm, or differences of two arms. `bounds` are those of the values."""
+
+    values: Array
+    kind: Kind
+    bounds: Range
+    clusters: Codes | None
+
+    @property
+    def scale(self) -> Scale:
+        return scale_of(self.kind, self.bounds)
+
+    @property
+    def mean(self) -> float | None:
+        return mean(self.values) if self.values.size else None
+
+    @property
+    def groups(self) -> int | None:
+        """Number of clusters, or None when the values are independent."""
+        return None if self.clusters is None else np.unique(self.clusters).size
+
+    @property
+    def labels(self) -> Codes:
+        """Cluster numbers; independent values are their own clusters."""
+        return np.arange(self.values.size) if self.clusters is None else self.clusters
+
+
+def mean(values: Array) -> float:
+    """Return the mean, kept between the smallest and the largest value: rounding could move it beyond them.
+
+    >>> mean(np.array([0.1, 0.1, 0.1])), float(np.mean([0.1, 0.1, 0.1]))
+    (0.1, 0.10000000000000002)
+    """
+    # The sum of equal floats, divided by their number, need not be that float.
+    return float(min(max(values.mean(), values.min()), values.max()))
+
+
+def scale_of(kind: Kind, bounds: Range) -> Scale:
+    """Return the scale: an infinite end makes any kind unbounded, and `unbounded` stays so whatever the ends.
+
+    >>> scale_of("ordinal", (1, 5)), scale_of("positive", (0, math.inf))
+    ('bounded', 'unbounded')
+    """
+    if kind == "binary":
+        return "binary"
+    finite_ends = math.isfinite(bounds[0]) and math.isfinite(bounds[1])
+    return "bounded" if finite_ends and kind != "unbounded" else "unbounded"
+
+
+def declare_arm(values: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None) -> Observed:
+    """Check one arm. Raises ValueError for NaN, for values out of bounds and for missing cluster labels."""
+    kind, bounds, (array,) = _apply_kind(kind, bounds, finite(values))
+    return Observed(values=array, kind=kind, bounds=bounds, clusters=_codes(clusters, array.size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arms:
+    """Two arms with one declaration. `differences` are candidate - baseline, of pairs only."""
+
+    candidate: Observed
+    baseline: Observed
+    differences: Observed | None
+
+    @property
+    def scale(self) -> Scale:
+        return self.candidate.scale
+
+    @property
+    def bounds(self) -> Range:
+        """The bounds of a difference."""
+        low, high = self.candidate.bounds
+        return low - high, high - low
+
+    @property
+    def clustered(self) -> bool:
+        return self.candidate.clusters is not None
+
+    @property
+    def groups(self) -> int | None:
+        """Number of clusters in both arms together, or None when the values are independent."""
+        codes = [arm.clusters for arm in (self.candidate, self.baseline) if arm.clusters is not None]
+        return int(max(own.max(initial=-1) for own in codes)) + 1 if codes else None
+
+
+def declare_pairs(
+    candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None
+) -> Arms:
+    """Check two arms that are paired by position. Raises ValueError as `declare_arm`, and for unequal lengths."""
+    kind, (low, high), (first, second) = _apply_kind(
+        kind, bounds, *paired_arrays(candidate, baseline, names=("candidate", "baseline"))
+    )
+    codes = _codes(clusters, first.size)
+    ours, theirs, differences = (
+        Observed(values=values, kind=kind, bounds=ends, clusters=codes)
+        for values, ends in (
+            (first, (low, high)),
+            (second, (low, high)),
+            (difference(first, second), (low - high, high - low)),
+        )
+    )
+    return Arms(candidate=ours, baseline=theirs, differences=differences)
+
+
+def declare_arms(
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    *,
+    kind: Kind,
+    bounds: Range,
+    clusters: tuple[Labels, Labels] | None,
+) -> Arms:
+    """Check two independent arms; an equal cluster label in both arms is the same cluster.
+
+    Raises ValueError as `declare_arm`.
+    """
+    both = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
+    kind, bounds, (first, second) = _apply_kind(kind, bounds, *both)
+    codes = (None, None) if clusters is None else _joint_codes(clusters, (first.size, second.size))
+    ours, theirs = (
+        Observed(values=values, kind=kind, bounds=bounds, clusters=own)
+        for values, own in zip((first, second), codes, strict=True)
+    )
+    return Arms(candidate=ours, baseline=theirs, differences=None)
+
+
+def _joint_codes(clusters: tuple[Labels, Labels], sizes: tuple[int, int]) -> tuple[Codes, Codes]:
+    for labels, size in zip(clusters, sizes, strict=True):
+        # Each arm is checked alone: two wrong lengths could add up to the right total.
+        cluster_codes(labels, size)
+    # Numbering the labels of both arms together makes equal labels the same cluster.
+    codes, _ = cluster_codes([label for labels in clusters for label in labels], sum(sizes))
+    return codes[: sizes[0]], codes[sizes[0] :]
+
+
+def infer_kind(bounds: Range | None, *arms: Array) -> Kind:
+    """Infer the kind from the values of *all* arms. The estimand, a mean, is the same for every kind.
+
+    >>> infer_kind(None, np.array([0.0, 1.0]), np.array([1.0, 1.0])), infer_kind((0, 5), np.array([0.0, 1.0]))
+    ('binary', 'bounded')
+    """
+    values = np.concatenate(arms)
+    bounds = None if bounds is None else check_bounds(bounds)
+    # Zeros and ones on declared bounds other than (0, 1) are scores that happen to be extreme.
+    if bounds in (None, (0, 1)) and values.size and np.isin(values, (0.0, 1.0)).all():
+        return "binary"
+    if bounds is not None:
+        return "bounded" if all(map(math.isfinite, bounds)) else "unbounded"
+    # Counts before positive values: whole numbers with a zero would have no logarithm.
+    if values.size and values.min() >= 0 and np.all(values == np.floor(values)):
+        return "count"
+    return "positive" if values.size and values.min() > 0 else "unbounded"
+
+
+def check_bounds(bounds: Range) -> Range:
+    """Return both ends as floats. Raises ValueError unless there are two, the low one below the high one.
+
+    >>> check_bounds([0, 1])
+    (0.0, 1.0)
+    """
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"bounds must be two numbers, (low, high), not {bounds!r}") from error
+    if not low < high:
+        raise ValueError(f"the low bound must be below the high bound, not {bounds!r}")
+    return low, high
+
+
+def _codes(clusters: Labels | None, n: int) -> Codes | None:
+    return None if clusters is None else cluster_codes(clusters, n)[0]
+
+
+def _apply_kind(kind: Kind, bounds: Range, *arms: Array) -> tuple[Kind, Range, list[Array]]:
+    """Return kind, bounds and values clipped to the bounds.
+
+    Averaged repeats make a binary metric bounded; counts and positive values have 0 as their low end.
+    """
+    check_choice(kind, get_args(Kind), "kind")
+    bounds = check_bounds(bounds)
+    if kind == "binary":
+        # One graded arm makes both arms scores: they must be compared by one method.
+        graded = any(bool(np.any((arm != 0) & (arm != 1))) for arm in arms)
+        kind, bounds = "bounded" if graded else "binary", (0.0, 1.0)
+    elif kind in ("count", "positive"):
+        bounds = check_bounds((max(bounds[0], 0.0), bounds[1]))
+    if kind == "unbounded":
+        return kind, OPEN, list(arms)
+    _check_inside(bounds, arms)
+    # Clipping removes what the slack of _check_inside let through.
+    return kind, bounds, [np.clip(arm, *bounds) for arm in arms]
+
+
+def _check_inside(bounds: Range, arms: tuple[Array, ...]) -> None:
+    span = bounds[1] - bounds[0]
+    # Averaging repeats may move a value out of the bounds by rounding.
+    slack = 1e-9 * span if math.isfinite(span) else 0.0
+    outside = sum(int(np.sum((arm < bounds[0] - slack) | (arm > bounds[1] + slack))) for arm in arms)
+    if outside:
+        raise ValueError(f"{outside} of {sum(arm.size for arm in arms)} values lie outside the bounds {bounds!r}")

@@ -1,1 +1,0 @@
-"""How far graders agree, and what a grader that errs still says."""

@@ -1,0 +1,1 @@
+"""Statistics that targets and comparisons may use: one module and one row of `table` each."""

@@ -1,0 +1,160 @@
+"""A statistic as one row: what it takes, how it is estimated, bounded and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Measure, MetricFacts, Sample
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Clusters = npt.NDArray[np.int64]
+Numbers = tuple[float, float]
+# The values as observed, or with the lost ones where they make the statistic as low, or as high, as it can be.
+End = Literal["observed", "low", "high"]
+NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric in one arm, one entry a sample."""
+
+    values: Floats
+    """NaN where the sample was not scored."""
+    low: Floats
+    """The same with what is lost at the lowest value that exists, perhaps -inf."""
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """The data of one arm that a row may use, cut to the samples that the metrics apply to."""
+
+    measure: Measure
+    facts: tuple[MetricFacts, ...]
+    columns: tuple[Column, ...]
+    """One for each metric of the measure, in its order."""
+    lost: Flags
+    """Samples of which a score of some metric is lost."""
+    clusters: Clusters | None = None
+    expected: Sequence[Any] = ()
+    """The samples' `expected`; empty unless the row uses it."""
+    metadata: Sequence[Mapping[str, Any]] = ()
+    """The samples' metadata; empty unless the row uses it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Numbers that a row has made of observations, one a sample."""
+
+    values: Floats
+    strata: Floats | None = None
+    """A second number a sample: its label, its bin."""
+    clusters: Clusters | None = None
+    kind: Kind = "unbounded"
+    bounds: Numbers = (float("-inf"), float("inf"))
+    quantile: float = 0.5
+    problem: str = ""
+    """Why nothing can be computed from these observations; empty where something can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value with its two-sided interval and the method of both."""
+
+    value: float | None
+    interval: Interval | None
+    clusters: int | None
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Candidate minus baseline, signed so that positive is better: the test, and the one-sided bounds of a margin."""
+
+    value: float | None
+    interval: Interval | None
+    p_value: float | None
+    p_exact: float | None
+    lower: float | None
+    upper: float | None
+    method: str
+    bounds_method: str
+    n: int
+    clusters: int | None
+    deviation: float | None
+    """Square root of n times the standard error; None where sample sizes cannot be planned from it."""
+    discordance: float | None = None
+    """Proportion of pairs that disagree, where a paired test of proportions is planned by it."""
+    span: float = float("inf")
+    """High minus low end of the values."""
+    effects: tuple[EffectSize, ...] = ()
+    note: str = ""
+
+
+Check = Callable[[Measure, Sequence[MetricFacts]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One row of the table. An addition is a module with these functions, and its row."""
+
+    name: str
+    title: str
+    """What a sentence calls it, such as "percentile"."""
+    takes: tuple[str, ...]
+    """What each of its metrics is, in order."""
+    example: str
+    prepare: Callable[[Observations, End], Prepared]
+    estimate: Callable[[Prepared, float], Measured]
+    """With the two-sided interval at a level."""
+    bound: Callable[[Prepared, float], tuple[BoundedValue, str]]
+    """With the one-sided bounds at alpha each, and their method."""
+    difference: Callable[[Prepared, Prepared, float], Difference | None] | None = None
+    """The better arm's values first: (candidate, baseline) where higher is better. None: it has no paired test."""
+    reach: Callable[[Measure, MetricFacts], Numbers]
+    """The lowest and the highest value that it can have."""
+    higher_is_better: Callable[[Measure, MetricFacts], bool]
+    check: Check = lambda measure, facts: ""
+    """Why the declared metrics cannot be used, or nothing."""
+    samples_to_prove: Callable[[Prepared, float, float], int | None] = lambda prepared, limit, alpha: None
+    """How many samples would prove the estimate against a limit at alpha, were it the truth."""
+    planned_as: Callable[[Measure, MetricFacts], MetricFacts] | None = None
+    """The metric whose mean the statistic is, by which sample sizes are planned before a run."""
+    condition: Literal["never", "optional", "always"] = "never"
+    percent_prefix: str | None = None
+    """For a name that ends in a percentage: `p` of `p95`."""
+    expected_problem: Callable[[Sequence[Sample]], str] | None = None
+    """Why it cannot use the samples' `expected`, or nothing. None: it does not use them."""
+    uses_metadata: bool = False
+    is_total: bool = False
+    """It grows with the number of samples."""
+    fills_inapplicable: bool = False
+    """Its value with inapplicable samples at the metric's worst is reported too."""
+
+    @property
+    def uses_expected(self) -> bool:
+        return self.expected_problem is not None
+
+    @property
+    def spelling(self) -> str:
+        return self.name if self.percent_prefix is None else f"{self.percent_prefix}95"
+
+
+def no_data(prepared: Prepared) -> Measured:
+    """The answer where nothing can be computed."""
+    return Measured(None, None, None, prepared.problem or "no data")
+
+
+def no_bounds(prepared: Prepared) -> tuple[BoundedValue, str]:
+    """The answer where nothing can be bounded."""
+    return BoundedValue(value=None, lower=None, upper=None), prepared.problem or "no data"
+
+
+def counted_clusters(clusters: Clusters | None) -> int | None:
+    return None if clusters is None else int(np.unique(clusters).size)

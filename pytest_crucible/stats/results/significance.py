@@ -1,0 +1,82 @@
+"""Effect sizes, bounds and results of significance tests: numbers with the name of their method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_crucible.records import Interval
+from pytest_crucible.records.number_format import number, p_equals, ratio_with_interval, with_interval
+
+Status = Literal["ok", "degenerate", "insufficient_data", "insufficient_clusters"]
+"""degenerate: nothing varies, or the arms are separated, so that only counting arguments apply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """The size of an effect under its full name, such as "hedges g". `value` is None where it is not defined."""
+
+    name: str
+    value: float | None
+    interval: Interval | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        show = ratio_with_interval if "ratio" in self.name else with_interval
+        return f"{self.name} {show(self.value, self.interval)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Significance:
+    """The result of a significance test. Statistic and p-value are None where the data do not define them."""
+
+    method: str
+    """The test by name, with its variant: "wilcoxon signed-rank, exact, pratt"."""
+    statistic: float | None
+    p_value: float | None
+    p_exact: float | None = None
+    """A p-value of an exact test of the same hypothesis, where there is one beside the method's own."""
+    dof: tuple[float, ...] = ()
+    """Degrees of freedom: none, one, or numerator and denominator."""
+    estimate: float | None = None
+    """The estimate that the interval belongs to; first arm minus second arm where it is a difference."""
+    interval: Interval | None = None
+    se: float | None = None
+    n: tuple[int, ...] = ()
+    """Observations in each arm; for pairs one number."""
+    effects: tuple[Effect, ...] = ()
+    status: Status = "ok"
+    note: str = ""
+
+    def __str__(self) -> str:
+        return _significance_line(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A one-sided bound for a mean; None when the data do not define one, and `note` says why."""
+
+    value: float | None
+    method: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The two one-sided bounds of a difference, each of which errs in at most a share alpha of experiments."""
+
+    low: float | None
+    high: float | None
+    method: str
+    note: str = ""
+
+
+def _significance_line(result: Significance) -> str:
+    """Return `estimate [interval], statistic 2.1, dof 39, p = 0.042, n=40 (paired t)`, without missing parts."""
+    parts = [with_interval(result.estimate, result.interval)] if result.estimate is not None else []
+    if result.statistic is not None:
+        parts.append(f"statistic {number(result.statistic)}")
+    parts += [f"dof {', '.join(f'{dof:.4g}' for dof in result.dof)}"] if result.dof else []
+    parts += [] if result.p_value is None else [f"{p_equals(result.p_value)}"]
+    parts += [f"n={' + '.join(f'{n:,}' for n in result.n)}"] if result.n else []
+    return f"{', '.join(parts) or result.note} ({result.method})"

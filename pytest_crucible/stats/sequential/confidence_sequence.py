@@ -1,0 +1,154 @@
+"""Confidence sequences, and how a one-sided rule for values in [0, 1] becomes a sequence for any bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.records import Interval
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity, with_interval
+from pytest_crucible.stats.arrays import (
+    ROUNDING,
+    Alternative,
+    Array,
+    Range,
+    check_share,
+    finite,
+    is_finite_range,
+)
+from pytest_crucible.stats.tails import tail_share
+
+LowerEnds = Callable[[Array, float], Array]
+"""From values in [0, 1] and an error rate to the lower end after each value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ConfidenceSequence:
+    """Intervals after each value, all of which hold at once with probability 1 - alpha.
+
+    So results may be looked at after every value. `lower[n - 1]` and `upper[n - 1]` are the interval after n values. A
+    one-sided sequence has the end of the range, or infinity, on its other side. Where `lower` is above `upper` every
+    mean is excluded; see `empty_from`.
+    """
+
+    lower: Array
+    upper: Array
+    estimate: Array
+    """The running mean. Betting weights values by their bets, so a trend may carry the mean out of the interval."""
+    alpha: float
+    method: str
+
+    @property
+    def n(self) -> int:
+        """The number of values."""
+        return int(self.lower.size)
+
+    @property
+    def empty_from(self) -> int | None:
+        """The first n after which every mean is excluded, or None.
+
+        With one constant mean within the bounds this happens with probability at most alpha. An empty sequence means
+        that the mean drifted in the order of arrival, or that the values are not independent.
+        """
+        return _first(self.lower > self.upper)
+
+    def first_exclusion(self, value: float = 0.0) -> int | None:
+        """Return the first n after which this value is excluded, or None.
+
+        >>> from pytest_crucible.stats.sequential.betting import betting_sequence
+        >>> betting_sequence([1.0] * 20).first_exclusion(0.5)
+        10
+        """
+        return _first((value < self.lower) | (value > self.upper))
+
+    def interval(self, n: int | None = None) -> Interval | None:
+        """Return the interval after n values, by default all; None when every mean is excluded."""
+        count = self.n if n is None else n
+        if not 1 <= count <= self.n:
+            raise ValueError(f"the sequence has intervals after 1 to {self.n} values, not after {n}")
+        low, high = float(self.lower[count - 1]), float(self.upper[count - 1])
+        return Interval(low=low, high=high, level=1 - self.alpha, method=self.method) if low <= high else None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    def __str__(self) -> str:
+        interval = self.interval()
+        summary = f"every mean is excluded from n={self.empty_from} on"
+        if interval is not None:
+            summary = with_interval(float(self.estimate[-1]), interval)
+        return f"{self.method}: {summary} after {quantity(self.n, 'value')}, holds at every n with {100 * (1 - self.alpha):g} %"
+
+
+def both_ends(
+    rule: LowerEnds,
+    values: npt.ArrayLike,
+    *,
+    bounds: Range,
+    alpha: float,
+    alternative: Alternative,
+    intersect: bool,
+    method: str,
+) -> ConfidenceSequence:
+    """Return the sequence of a rule for lower ends; the upper end is the lower end of the mirrored values.
+
+    Two-sided sequences give alpha / 2 to each side. Ends are cut to the bounds.
+    """
+    unit = unit_values(values, bounds)
+    check_share(alpha, "alpha")
+    tail = tail_share(alpha, alternative)
+    lower, upper = np.zeros(unit.size), np.ones(unit.size)
+    if alternative != "less":
+        lower = np.clip(rule(unit, tail), 0.0, 1.0)
+    if alternative != "greater":
+        upper = 1 - np.clip(rule(1 - unit, tail), 0.0, 1.0)
+    if intersect:
+        lower, upper = np.maximum.accumulate(lower), np.minimum.accumulate(upper)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    return ConfidenceSequence(
+        lower=low + width * lower,
+        upper=low + width * upper,
+        estimate=low + width * running_mean(unit),
+        alpha=alpha,
+        method=method,
+    )
+
+
+def unit_values(values: npt.ArrayLike, bounds: Range) -> Array:
+    """Return the values scaled from the bounds to [0, 1].
+
+    Raises ValueError, with their count, for values outside the bounds.
+    """
+    array = finite(values)
+    if not array.size:
+        raise NotEnoughData("0 values: a confidence sequence needs at least 1")
+    if not is_finite_range(bounds):
+        raise ValueError(f"betting and Bernstein sequences need finite bounds, not {bounds!r}")
+    low, high = bounds
+    # Scores computed as means may miss a bound by rounding.
+    slack = ROUNDING * max(abs(low), abs(high))
+    outside = int(((array < low - slack) | (array > high + slack)).sum())
+    if outside:
+        raise ValueError(f"{outside} of {array.size} values lie outside the bounds {bounds!r}")
+    return np.clip((array - low) / (high - low), 0.0, 1.0)
+
+
+def unit_mean(mean: float, bounds: Range) -> float:
+    """Return a hypothetical mean scaled from the bounds to [0, 1]; ValueError outside the bounds."""
+    low, high = bounds
+    if not low <= mean <= high:
+        raise ValueError(f"a mean of {mean!r} is impossible within the bounds {bounds!r}")
+    return (mean - low) / (high - low)
+
+
+def running_mean(values: Array) -> Array:
+    """Return the mean after each value."""
+    return np.cumsum(values) / np.arange(1, values.size + 1)
+
+
+def _first(reached: npt.NDArray[np.bool_]) -> int | None:
+    return int(reached.argmax()) + 1 if reached.any() else None

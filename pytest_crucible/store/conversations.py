@@ -1,0 +1,136 @@
+"""Reading conversations back: what each arm was sent for one sample, turn by turn, and what it replied."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Table, select
+
+from pytest_crucible.records import ArmReply, Conversation, Plan, StoredCall, Unit
+from pytest_crucible.records.reasoning import strip_tags
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.prompt_forms import SHORTEST, messages_of, sample_texts, text_form, unpack_form
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.sample_rows import load_exchanges
+
+
+def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
+    """Return the conversations about the sample at a position: by arm, and then by repeat."""
+    [exchange] = load_exchanges(store, experiment, plan, [position])
+    conversations = []
+    for number, (arm, replies) in enumerate(zip(plan.arms, exchange.replies, strict=True)):
+        calls = _calls(store, experiment, number, plan.dataset_sha256, position)
+        scores = _scores(store, experiment, number, position)
+        for reply in replies:
+            unit = Unit(position, 0, number, reply.repeat)
+            conversations.append(_conversation(unit, arm.name, reply, calls, scores))
+    return conversations
+
+
+def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, Any]:
+    """Return a stored sample: sample_id, sample_group, input, expected and metadata."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset, table.c.position == position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return dict(connection.execute(query).mappings().one())
+
+
+def find_position(store: RunStore, dataset: str, sample: str) -> int | None:
+    """Return the position of the sample with this id; None where the dataset has none."""
+    table = schema.samples
+    query = select(table.c.position).where(table.c.dataset == dataset, table.c.sample_id == sample)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        position: int | None = connection.execute(query).scalar()
+    return position
+
+
+def _conversation(
+    unit: Unit,
+    arm: str,
+    reply: ArmReply,
+    calls: Mapping[int, Sequence[StoredCall]],
+    scores: Mapping[int, Mapping[str, Any]],
+) -> Conversation:
+    return Conversation(
+        unit=unit,
+        arm=arm,
+        state=reply.state,
+        detail=reply.detail,
+        reply=reply.text,
+        calls=tuple(calls.get(unit.repeat, ())),
+        scores=scores.get(unit.repeat, {}),
+    )
+
+
+def _calls(
+    store: RunStore, experiment: int, number: int, dataset: str, position: int
+) -> Mapping[int, Sequence[StoredCall]]:
+    """Return the calls of an arm about one sample, by repeat."""
+    table, forms, replies = schema.calls, schema.messages, schema.replies
+    scored = (
+        (replies.c.arm == table.c.arm) & (replies.c.position == table.c.position) & (replies.c.epoch == table.c.epoch)
+    )
+    query = (
+        select(table, forms.c.body, replies.c.text.label("scored"))
+        .join(schema.arms, schema.arms.c.id == table.c.arm)
+        .outerjoin(forms, forms.c.id == table.c.messages)
+        .outerjoin(replies, scored)
+        .where(schema.arms.c.experiment == experiment, schema.arms.c.number == number, table.c.position == position)
+        .order_by(table.c.epoch, table.c.call, table.c.member)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query).all()
+    by_repeat: dict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        by_repeat[row.epoch].append(row)
+    sample = load_sample(store, dataset, position)
+    return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
+
+
+def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredCall]:
+    """Yield calls in the order in which they were sent: their messages refer to the sample and to earlier replies."""
+    texts = sample_texts(sample["input"], sample["metadata"] or {})
+    for row in rows:
+        text = row.scored if row.is_scored else row.text
+        yield StoredCall(
+            call=row.call,
+            request=row.request,
+            member=row.member,
+            messages=sample["input"] if row.messages is None else messages_of(unpack_form(row.body), texts),
+            parameters=row.parameters,
+            text=text,
+            reasoning=_reasoning(row, text),
+            think=row.think or 0,
+            error=row.error or "",
+            paid_by=row.paid_by,
+        )
+        if not row.member and text is not None and len(text) >= SHORTEST:
+            texts[f"r{row.call}"] = text_form(text)
+
+
+def _reasoning(row: Any, text: str | None) -> str:
+    if row.reasoning is not None:
+        return zlib.decompress(row.reasoning).decode()
+    return strip_tags((text or "")[: row.think or 0])
+
+
+def _scores(store: RunStore, experiment: int, number: int, position: int) -> Mapping[int, Mapping[str, Any]]:
+    """Return metric -> value for each repeat of a sample in an arm."""
+    table: Table = schema.observations
+    query = (
+        select(table.c.epoch, table.c.metric, table.c.value, table.c.is_bool, table.c.label)
+        .join(schema.arms, schema.arms.c.id == table.c.arm)
+        .where(schema.arms.c.experiment == experiment, schema.arms.c.number == number, table.c.position == position)
+        .order_by(table.c.epoch, table.c.metric)
+    )
+    scores: dict[int, dict[str, Any]] = defaultdict(dict)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        for repeat, metric, value, is_bool, label in connection.execute(query):
+            scores[repeat][metric] = (
+                label if label is not None else bool(value) if is_bool and value is not None else value
+            )
+    return scores

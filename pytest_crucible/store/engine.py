@@ -1,0 +1,218 @@
+"""Opens the run store's database, and explains in one sentence why it cannot be opened."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, inspect, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
+
+from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.redaction import hider, secrets_in
+from pytest_crucible.store import schema
+from pytest_crucible.store.upgrading import upgrade
+
+BUSY_S = 30.0
+"""Seconds that a write waits for another process's write."""
+
+
+def open_engine(location: str, *, busy_s: float = BUSY_S) -> Engine:
+    """Return the engine of a writable database of this format. A missing one is created, an older one upgraded.
+
+    `location` is a path (SQLite) or a database URL. Raises StoreError.
+    """
+    url = location if "://" in location else _sqlite_url(Path(location))
+    with explain_errors(redact_location(location)):
+        engine = _create_engine(url, busy_s)
+        try:
+            _prepare(engine, redact_location(location))
+        except BaseException:
+            engine.dispose()
+            raise
+        return engine
+
+
+def redact_location(location: str) -> str:
+    """Return a location for messages: a path, or a URL without its password."""
+    return hider(secrets_in(location))(location)
+
+
+@contextlib.contextmanager
+def explain_errors(location: str) -> Iterator[None]:
+    """Raise a StoreError for a database error: which store, what is wrong, what to do."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StoreError(f"run store {location!r} {_explanation(error)}") from error
+
+
+_CAUSES = {
+    "database is locked": "is locked by another process: wait for it, or name another store with --crucible-store",
+    "readonly database": "is read-only: make it writable, or name another store with --crucible-store",
+    "not a database": "is not a run store (another kind of file, or corrupt): move it away, or name another one",
+    "malformed": "is corrupt: move it away and start a new one, or restore a copy",
+    "disk is full": "cannot be written, the disk is full: free space, then resume with --crucible-resume",
+    "disk i/o error": "cannot be written (disk I/O error): check the disk, then resume with --crucible-resume",
+    "no space left": "cannot be written, the disk is full: free space, then resume with --crucible-resume",
+    "lock timeout": "is locked by another process: wait for it, or name another store with --crucible-store",
+    "connection refused": "cannot be reached: start its server, or name another store with --crucible-store",
+    "closed the connection": "has lost its server: start it again, then resume with --crucible-resume",
+    "terminating connection": "has lost its server: start it again, then resume with --crucible-resume",
+    "could not translate": "cannot be reached: the host does not exist",
+    "failed to resolve": "cannot be reached: the host does not exist",
+    "authentication failed": "refuses this user and password: check the URL",
+    "unable to open": "cannot be opened: check that its directory exists and can be written to",
+}
+
+
+def insert_or_ignore(dialect: Dialect, table: Table) -> Any:
+    """Return an INSERT that leaves an existing row as it is: two workers may write the same row."""
+    return _insert(dialect, table).on_conflict_do_nothing()
+
+
+def insert_or_replace(dialect: Dialect, table: Table) -> Any:
+    """Return an INSERT that replaces the row with the same key."""
+    new = _insert(dialect, table)
+    values = {column.name: new.excluded[column.name] for column in table.c if not column.primary_key}
+    return new.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+
+
+def _insert(dialect: Dialect, table: Table) -> Any:
+    """Return the INSERT of the database's dialect."""
+    # The other dialect is not imported: that would take as long as listing a thousand runs.
+    if dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
+
+
+def _explanation(error: SQLAlchemyError) -> str:
+    message = str(error.orig) if isinstance(error, DatabaseError) else str(error)
+    for sign, sentence in _CAUSES.items():
+        if sign in message.lower():
+            return sentence
+    if isinstance(error, ArgumentError | NoSuchModuleError):
+        return "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
+    return f"cannot be used: {message.strip().splitlines()[0]}"
+
+
+def _sqlite_url(path: Path) -> URL:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ignore = path.parent / ".gitignore"
+        if path.parent.name == ".crucible" and not ignore.exists():
+            # Prompts and replies do not belong into commits.
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"run store {str(path)!r} cannot be created: {error}") from error
+    return URL.create("sqlite", database=str(path))
+
+
+def _create_engine(url: str | URL, busy_s: float) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        return _postgresql(parsed, busy_s)
+    if parsed.get_backend_name() != "sqlite":
+        raise ArgumentError(f"a run store is in SQLite or PostgreSQL, not in {parsed.get_backend_name()}")
+    engine = create_engine(url, connect_args={"timeout": busy_s})
+
+    @event.listens_for(engine, "connect")
+    def _settings(connection: Any, _record: Any) -> None:
+        _use_wal(connection, busy_s)
+        # Durable against kill -9; only a power cut can take the last commits. https://sqlite.org/pragma.html#pragma_synchronous
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine
+
+
+def _postgresql(url: URL, busy_s: float) -> Engine:
+    """Return an engine that uses psycopg 3 where the URL names no driver, and replaces connections that died."""
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    # A machine that is gone does not even refuse a connection: tcp_user_timeout gives up what it does not acknowledge.
+    # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-TCP-USER-TIMEOUT
+    busy_ms = f"{busy_s * 1000:.0f}"
+    waits = {"connect_timeout": 10, "tcp_user_timeout": busy_ms, "options": f"-c lock_timeout={busy_ms}"}
+    try:
+        return create_engine(url, connect_args=waits, pool_pre_ping=True)
+    except ImportError as error:
+        raise StoreError(
+            f"run store {redact_location(url.render_as_string(hide_password=False))!r} needs psycopg, which is not installed: "
+            'pip install "pytest-crucible[postgres]"'
+        ) from error
+
+
+def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:
+    """Switch to write-ahead logging. Several workers may open a new file at once, and here SQLite does not wait by itself."""
+    deadline = time.monotonic() + busy_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _prepare(engine: Engine, location: str) -> None:
+    version = _stored_format(engine)
+    if version is None:
+        _create(engine)
+        version = _stored_format(engine)
+    if version is not None and version > schema.FORMAT:
+        raise StoreError(
+            f"run store {location!r} has format {version}, this version writes format {schema.FORMAT}: "
+            "upgrade pytest-crucible, or name another store with --crucible-store"
+        )
+    if version is not None and version < schema.FORMAT:
+        with _exclusive_transaction(engine) as connection:
+            upgrade(connection)
+    _check_writable(engine)
+
+
+def _stored_format(engine: Engine) -> int | None:
+    """Return the store's format; None where its tables are not complete yet: the format is written last."""
+    if not inspect(engine).has_table(schema.store_format.name):
+        return None
+    with engine.connect() as connection:
+        return connection.execute(select(schema.store_format.c.version)).scalar()
+
+
+def _create(engine: Engine) -> None:
+    """Create all tables or none. Of several workers that try at once, a late one finds the tables and tries again."""
+    with contextlib.suppress(DatabaseError):
+        _create_tables(engine)
+        return
+    _create_tables(engine)
+
+
+def _create_tables(engine: Engine) -> None:
+    with _exclusive_transaction(engine) as connection:
+        schema.metadata.create_all(connection)
+        connection.execute(insert_or_ignore(engine.dialect, schema.store_format).values(version=schema.FORMAT))
+
+
+@contextlib.contextmanager
+def _exclusive_transaction(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction that changes tables completely or not at all."""
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            # The sqlite3 module begins no transaction by itself for CREATE TABLE.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
+
+
+def _check_writable(engine: Engine) -> None:
+    """Raise before sampling, not after it, where nothing can be written: an UPDATE that changes no row."""
+    with engine.begin() as connection:
+        connection.execute(schema.runs.update().where(schema.runs.c.id == "").values(status=""))

@@ -1,0 +1,113 @@
+"""A stored experiment as one object: what every analysis needs, and further details that are read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from sqlalchemy import select
+
+from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, Plan, ReusedAnswers
+from pytest_crucible.records.serialize import from_plain
+from pytest_crucible.store import outcomes, schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.events import Place, load_events
+from pytest_crucible.store.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredExperiment:
+    """One experiment that began. Each method reads from the store when it is called, and raises StoreError."""
+
+    store: RunStore
+    key: int
+    run: str
+    plan: Plan
+    finished: bool
+    """Whether every sample was run."""
+    arms: tuple[ArmOutcomes, ...]
+    """In the order of `plan.arms`: the candidate first."""
+    groups: Sequence[str | None]
+    """Each sample's group, in the dataset's order."""
+    known_kinds: Mapping[str, str]
+    """The kinds of its metrics in its latest earlier run, where the metrics are still the same."""
+    run_events: Callable[[], Mapping[Place, ArmEvents]]
+    """Returns the counted events of all experiments of the run."""
+
+    def events(self) -> Mapping[str, ArmEvents]:
+        """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
+        nodeid = self.plan.nodeid
+        return {arm: events for (experiment, arm), events in self.run_events().items() if experiment == nodeid}
+
+    def reused_answers(self) -> Mapping[str, ReusedAnswers]:
+        """Return, by arm, the stored replies that were copied into this run."""
+        return outcomes.reused_answers(self.store, self.key)
+
+    def cached_replies(self) -> Mapping[str, CachedReplies]:
+        """Return, by arm, how many replies came from the reply cache."""
+        return outcomes.cached_replies(self.store, self.key)
+
+    def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
+        """Return the latest earlier run with an equal arm, and that arm's outcomes; None without one."""
+        earlier = outcomes.earlier_arm(self.store, self.key, arm, run=self.run)
+        return None if earlier is None else (earlier[1], outcomes.load_arm(self.store, earlier[0], arm))
+
+    def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
+        """Return the values of a text metric by (position, repeat)."""
+        return outcomes.load_texts(self.store, self.key, arm, metric)
+
+    def inapplicable_reasons(self, arm: int) -> Mapping[str, str]:
+        """Return, by metric, why it does not apply to one of the samples."""
+        return outcomes.inapplicable_reasons(self.store, self.key, arm)
+
+    def expected_values(self) -> Sequence[Any]:
+        """Return each sample's `expected`, in the dataset's order."""
+        return outcomes.expected_values(self.store, self.plan.dataset_sha256)
+
+    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of the samples at some positions."""
+        return outcomes.sample_ids(self.store, self.plan.dataset_sha256, positions)
+
+    def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
+        """Return an arm's first reply to the samples at some positions."""
+        return outcomes.reply_texts(self.store, self.key, arm, positions)
+
+
+def load_experiment(store: RunStore, key: int) -> StoredExperiment:
+    """Return the experiment with this key. Raises StoreError."""
+    table = schema.experiments
+    query = select(table.c.run, table.c.plan, table.c.finished).where(table.c.id == key)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        run, plan, finished = connection.execute(query).one()
+    return _load(store, run, key, from_plain(Plan, plan), finished, partial(load_events, store, run))
+
+
+def load_experiments(store: RunStore, run: str) -> Iterator[StoredExperiment]:
+    """Yield the experiments of a run that began, as they were entered. Their events are read together, once."""
+    run_events = cache(partial(load_events, store, run))
+    for key, plan, finished in store.experiments(run):
+        if store.has_arms(key):
+            yield _load(store, run, key, plan, finished, run_events)
+
+
+def _load(
+    store: RunStore,
+    run: str,
+    key: int,
+    plan: Plan,
+    finished: bool,
+    run_events: Callable[[], Mapping[Place, ArmEvents]],
+) -> StoredExperiment:
+    return StoredExperiment(
+        store=store,
+        key=key,
+        run=run,
+        plan=plan,
+        finished=finished,
+        arms=tuple(outcomes.load_outcomes(store, key, number) for number in range(len(plan.arms))),
+        groups=outcomes.group_names(store, plan.dataset_sha256),
+        known_kinds=store.known_kinds(plan, key),
+        run_events=run_events,
+    )

@@ -1,0 +1,275 @@
+"""Reads an arm's outcomes back, and copies stored outcomes into a new run instead of new requests."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Result, Select, Table, and_, func, insert, literal, select, true, update
+
+from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, CachedReplies, Lost, ReusedAnswers, ScoreColumns, Unit
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.runs import RunStore
+
+_PART = 500
+"""Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
+
+
+def load_outcomes(store: RunStore, experiment: int, number: int) -> ArmOutcomes:
+    """Return everything that is stored of one arm."""
+    of_arm = schema.arms.c.experiment == experiment, schema.arms.c.number == number
+    with explain_errors(store.location), store.engine.connect() as connection:
+        arm = connection.execute(select(schema.arms.c.id).where(*of_arm)).scalar()
+    return load_arm(store, arm, number)
+
+
+def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
+    """Return everything that is stored of the arm with this key, as of an arm of that number. None has no outcomes."""
+    replies, observations, lost = schema.replies, schema.observations, schema.lost
+    with explain_errors(store.location), store.engine.connect() as connection:
+        units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
+        columns = _columns(units, 4)
+        scores = _scores(
+            connection, arm, _metrics(connection, select(observations.c.metric).where(observations.c.arm == arm))
+        )
+        labels = select(observations.c.metric).where(observations.c.arm == arm, observations.c.label.is_not(None))
+        names = _metrics(connection, labels)
+        return ArmOutcomes(
+            positions=columns[0],
+            epochs=columns[1],
+            failures=columns[2],
+            skipped=columns[3],
+            scores=scores,
+            labels=frozenset(names),
+            told=_load_texts(connection, arm, [name for name in names if name.endswith((HUMAN, ORDERS))]),
+            lost=[
+                Lost(Unit(row.position, 0, number, row.epoch), row.metric or None, row.reason, row.detail or "")
+                for row in connection.execute(select(lost).where(lost.c.arm == arm))
+            ],
+        )
+
+
+def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequence[int]) -> dict[int, str]:
+    """Return an arm's first reply to each of a few samples, by position."""
+    table = schema.replies.join(schema.arms, schema.replies.c.arm == schema.arms.c.id)
+    query = (
+        select(schema.replies.c.position, schema.replies.c.text, schema.replies.c.detail)
+        .select_from(table)
+        .where(
+            schema.arms.c.experiment == experiment,
+            schema.arms.c.number == number,
+            schema.replies.c.position.in_(positions),
+            schema.replies.c.epoch == 0,
+        )
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {position: text or detail or "" for position, text, detail in connection.execute(query)}
+
+
+def group_names(store: RunStore, dataset: str) -> list[str | None]:
+    """Return each sample's group, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_group).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def expected_values(store: RunStore, dataset: str) -> list[Any]:
+    """Return each sample's `expected`, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.expected).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def sample_questions(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+    """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.position)).all()
+    return [(name, canonical([question, expected])) for name, question, expected in rows]
+
+
+def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
+    """Return the ids of a few samples, by position."""
+    table = schema.samples
+    query = select(table.c.position, table.c.sample_id).where(
+        table.c.dataset == dataset, table.c.position.in_(positions)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def find_arm(
+    store: RunStore, fingerprint: str, *, run: str, latest: bool = False, before: int | None = None
+) -> tuple[int, str] | None:
+    """Return (key, run) of an arm of another run with this fingerprint; None without one.
+
+    It is the latest arm whose experiment is complete, or else the latest; with `latest`, the latest in any case.
+    With `before`, only arms of experiments that were entered before that one count.
+    """
+    joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
+    joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
+    newest = schema.arms.c.id.desc()
+    # The run that made the requests, not one that copied its replies.
+    origin = func.coalesce(schema.arms.c.reused_from, schema.runs.c.id)
+    query = (
+        select(schema.arms.c.id, origin.label("run"))
+        .select_from(joined)
+        .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
+        .where(true() if before is None else schema.arms.c.experiment < before)
+        .order_by(*((newest,) if latest else (schema.experiments.c.finished.desc(), newest)))
+        .limit(1)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        row = connection.execute(query).first()
+    return None if row is None else (row.id, row.run)
+
+
+def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:
+    """Return (key, run) of an equal arm of an earlier run; None without one, and for arms without a fingerprint."""
+    table = schema.arms
+    query = select(table.c.fingerprint).where(table.c.experiment == experiment, table.c.number == number)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        fingerprint = connection.execute(query).scalar()
+    return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
+
+
+def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:
+    """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
+
+    Lost units are not copied: they are requested again.
+    """
+    with explain_errors(store.location), store.engine.begin() as connection:
+        for table in (schema.replies, schema.observations, schema.lost):
+            connection.execute(_copy(table, source, target, epochs))
+        connection.execute(_copy_calls(source, target, epochs))
+        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
+        done = {(position, epoch) for position, epoch in connection.execute(query)}
+        statement = update(schema.arms).where(schema.arms.c.id == target)
+        connection.execute(statement.values(reused_from=source_run, reused_answers=len(done)))
+    return done
+
+
+def reused_answers(store: RunStore, experiment: int) -> dict[str, ReusedAnswers]:
+    """Return, by arm, the stored replies that were copied into this run."""
+    table = schema.arms
+    query = select(table.c.name, table.c.reused_from, table.c.reused_answers)
+    query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {name: ReusedAnswers(run=run, answers=answers) for name, run, answers in connection.execute(query)}
+
+
+def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:
+    """Return, by metric, why it does not apply to one of an arm's samples."""
+    table, arms = schema.observations, schema.arms
+    query = (
+        select(table.c.metric, func.min(table.c.reason))
+        .join(arms, arms.c.id == table.c.arm)
+        .where(
+            arms.c.experiment == experiment, arms.c.number == number, table.c.value.is_(None), table.c.label.is_(None)
+        )
+        .group_by(table.c.metric)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {metric: reason or "" for metric, reason in connection.execute(query)}
+
+
+def load_texts(store: RunStore, experiment: int, number: int, metric: str) -> dict[tuple[int, int], str]:
+    """Return the values of a text metric in an arm by (position, repeat)."""
+    table, arms = schema.observations, schema.arms
+    query = (
+        select(table.c.position, table.c.epoch, table.c.label)
+        .join(arms, arms.c.id == table.c.arm)
+        .where(arms.c.experiment == experiment, arms.c.number == number)
+        .where(table.c.metric == metric, table.c.label.is_not(None))
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {(position, epoch): label for position, epoch, label in connection.execute(query)}
+
+
+def cached_replies(store: RunStore, experiment: int) -> dict[str, CachedReplies]:
+    """Return, by arm, how many replies were read from the reply cache."""
+    table = schema.arms
+    query = select(table.c.name, table.c.cache_hits, table.c.requests, table.c.cache_since)
+    query = query.where(table.c.experiment == experiment, table.c.cache_hits > 0)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {
+            name: CachedReplies(replies=hits, requests=requests, since=_moment(since))
+            for name, hits, requests, since in connection.execute(query)
+        }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
+
+
+def _copy(table: Any, source: int, target: int, epochs: int) -> Any:
+    others = [column for column in table.c if column.name != "arm"]
+    already = select(table.c.arm).where(table.c.arm == target).exists()
+    rows: Select[Any] = select(literal(target).label("arm"), *others)
+    rows = rows.where(table.c.arm == source, table.c.epoch < epochs, ~already)
+    if table is schema.lost:
+        rows = rows.where(table.c.metric != "")
+    return insert(table).from_select(["arm", *(column.name for column in others)], rows)
+
+
+def _copy_calls(source: int, target: int, epochs: int) -> Any:
+    """Return a statement that copies the calls of replies.
+
+    Calls of a lost unit are left: the unit is run again, and its calls count from 1 then.
+    """
+    table, replies, arms = schema.calls, schema.replies, schema.arms
+    experiment = select(arms.c.experiment).where(arms.c.id == source).scalar_subquery()
+    source_run = select(schema.experiments.c.run).where(schema.experiments.c.id == experiment).scalar_subquery()
+    others = [column for column in table.c if column.name not in ("arm", "paid_by")]
+    paid_by = func.coalesce(table.c.paid_by, source_run)
+    answered = and_(
+        replies.c.arm == table.c.arm, replies.c.position == table.c.position, replies.c.epoch == table.c.epoch
+    )
+    rows: Select[Any] = select(literal(target).label("arm"), *others, paid_by.label("paid_by"))
+    rows = rows.where(table.c.arm == source, table.c.epoch < epochs, select(replies.c.arm).where(answered).exists())
+    already = select(table.c.arm).where(table.c.arm == target).correlate(None).exists()
+    return insert(table).from_select(["arm", *(column.name for column in others), "paid_by"], rows.where(~already))
+
+
+def _unit_query(replies: Table) -> Select[Any]:
+    return select(replies.c.position, replies.c.epoch, replies.c.failure, replies.c.skipped)
+
+
+def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, ScoreColumns]:
+    table = schema.observations
+    scores = {}
+    for metric in metrics:
+        query = select(table.c.position, table.c.epoch, table.c.value, table.c.is_bool)
+        rows = connection.execute(query.where(table.c.arm == arm, table.c.metric == metric, table.c.label.is_(None)))
+        positions, epochs, values, is_bool = _columns(rows, 4)
+        scores[metric] = ScoreColumns(positions=positions, epochs=epochs, values=values, is_bool=is_bool)
+    return scores
+
+
+def _load_texts(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:
+    table = schema.observations
+    query = select(table.c.position, table.c.epoch, table.c.label).order_by(table.c.position, table.c.epoch)
+    query = query.where(table.c.arm == arm, table.c.label.is_not(None))
+    return {
+        name: [(row[0], row[1], row[2]) for row in connection.execute(query.where(table.c.metric == name))]
+        for name in metrics
+    }
+
+
+def _metrics(connection: Any, query: Any) -> list[str]:
+    return sorted(connection.execute(query.distinct()).scalars())
+
+
+def _columns(rows: Result[Any], width: int) -> Sequence[Any]:
+    """Return the columns of a result. Rows are read in parts: all rows of a large arm would double the program's memory."""
+    columns: list[list[Any]] = [[] for _ in range(width)]
+    for part in rows.partitions(_PART):
+        for column, values in zip(columns, zip(*part, strict=True), strict=True):
+            column.extend(values)
+    return columns

@@ -1,0 +1,104 @@
+"""Deletes old runs, old cached replies, and datasets and messages that no stored run uses."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select
+
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.find_run import newest_first
+from pytest_crucible.store.runs import RunStore
+
+RUNNING_DAYS = 7.0
+"""Days after which a run that has not ended counts as killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prunable:
+    """Runs and cached replies that may be deleted."""
+
+    runs: tuple[str, ...]
+    """Newest first."""
+    replies: int
+    """How many cached replies."""
+    before: float | None
+    """Cached replies received before this time are deleted; seconds since 1970."""
+
+
+def find_prunable(
+    store: RunStore, *, at: datetime.datetime, keep_runs: int, keep_days: float, cache_days: float | None
+) -> Prunable:
+    """Return runs that are old, not among the newest, untagged and not running; and cached replies older than that."""
+    before = None if cache_days is None else (at - datetime.timedelta(days=cache_days)).timestamp()
+    cache, table = schema.reply_cache, schema.runs
+    with explain_errors(store.location), store.engine.connect() as connection:
+        tagged = set(connection.execute(select(schema.tags.c.run)).scalars())
+        facts = {row.id: row for row in connection.execute(select(table.c.id, table.c.started, table.c.status))}
+        old = newest_first(connection)[keep_runs:]
+        count = select(func.count()).select_from(cache).where(cache.c.created < (before or 0.0))
+        replies = connection.execute(count).scalar_one()
+    runs = (run for run in old if run not in tagged and _is_over(facts[run], at, keep_days))
+    return Prunable(runs=tuple(runs), replies=replies, before=before)
+
+
+def clear(store: RunStore, what: Prunable) -> int:
+    """Delete them and compact the database. Return the bytes freed on disk; 0 for a server. Raises StoreError."""
+    size = _size(store)
+    with explain_errors(store.location):
+        with store.engine.begin() as connection:
+            for run in what.runs:
+                _remove(connection, run)
+            if what.before is not None:
+                connection.execute(delete(schema.reply_cache).where(schema.reply_cache.c.created < what.before))
+            _remove_datasets(connection)
+            _remove_messages(connection)
+        with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM")
+            if store.engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    return size - _size(store)
+
+
+def _is_over(run: Any, at: datetime.datetime, keep_days: float) -> bool:
+    days = (at - datetime.datetime.fromisoformat(run.started)).total_seconds() / 86400
+    return days > (max(keep_days, RUNNING_DAYS) if run.status == "running" else keep_days)
+
+
+def _remove(connection: Connection, run: str) -> None:
+    experiments = select(schema.experiments.c.id).where(schema.experiments.c.run == run)
+    arms = select(schema.arms.c.id).where(schema.arms.c.experiment.in_(experiments))
+    for table in (schema.replies, schema.calls, schema.observations, schema.lost):
+        connection.execute(delete(table).where(table.c.arm.in_(arms)))
+    for table in (schema.verdicts, schema.arms, schema.variants, schema.repeats):
+        connection.execute(delete(table).where(table.c.experiment.in_(experiments)))
+    for table in (schema.events, schema.experiments):
+        connection.execute(delete(table).where(table.c.run == run))
+    connection.execute(delete(schema.runs).where(schema.runs.c.id == run))
+
+
+def _remove_datasets(connection: Connection) -> None:
+    """Delete datasets that no plan names any more."""
+    used = {plan["dataset_sha256"] for plan in connection.execute(select(schema.experiments.c.plan)).scalars()}
+    stored = connection.execute(select(schema.samples.c.dataset).distinct()).scalars()
+    for dataset in set(stored) - used:
+        connection.execute(delete(schema.samples).where(schema.samples.c.dataset == dataset))
+
+
+def _remove_messages(connection: Connection) -> None:
+    """Delete messages that no call refers to any more."""
+    table = schema.calls
+    used = select(table.c.messages).where(table.c.messages.is_not(None))
+    connection.execute(delete(schema.messages).where(schema.messages.c.id.not_in(used)))
+
+
+def _size(store: RunStore) -> int:
+    """Return the bytes of the database file and its log; 0 for a server's database."""
+    path = store.engine.url.database
+    if store.engine.dialect.name != "sqlite" or path is None:
+        return 0
+    return sum(file.stat().st_size for file in (Path(path), Path(f"{path}-wal")) if file.exists())

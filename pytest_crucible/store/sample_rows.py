@@ -1,0 +1,124 @@
+"""Reads a stored experiment sample by sample: columns of all samples, and the replies to a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Table, select
+
+from pytest_crucible.records import ArmReply, Exchange, OutcomeState, Plan
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.runs import RunStore
+
+_SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
+
+
+def mean_latencies(store: RunStore, experiment: int, number: int, samples: int) -> list[float]:
+    """Return the mean latency of an arm's replies to each sample, in seconds; NaN without any."""
+    replies = schema.replies
+    rows = _of_arm(store, replies, experiment, number, (replies.c.position, replies.c.latency_s))
+    total, count = np.zeros(samples), np.zeros(samples)
+    for position, seconds in rows:
+        if seconds is not None:
+            total[position] += seconds
+            count[position] += 1
+    with np.errstate(invalid="ignore"):
+        # 0 / 0 is NaN.
+        means: list[float] = (total / count).tolist()
+    return means
+
+
+def outcome_states(store: RunStore, experiment: int, number: int, samples: int) -> list[OutcomeState]:
+    """Return the worst state of each sample's repeats in an arm. A sample without a result is lost."""
+    worst = np.full(samples, -1)
+    replies, lost = schema.replies, schema.lost
+    for position, failure, skipped in _of_arm(
+        store, replies, experiment, number, (replies.c.position, replies.c.failure, replies.c.skipped)
+    ):
+        worst[position] = max(worst[position], 2 if failure else 1 if skipped else 0)
+    for position, metric in _of_arm(store, lost, experiment, number, (lost.c.position, lost.c.metric)):
+        if not metric:
+            worst[position] = 3
+    # -1 is the last of them.
+    return [_SEVERITY[k] for k in worst]
+
+
+def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
+    """Return the ids of all samples, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def load_exchanges(store: RunStore, experiment: int, plan: Plan, positions: Sequence[int]) -> list[Exchange]:
+    """Return input and replies of the samples at some positions, in that order. Pass a few hundred at a time."""
+    table = schema.samples
+    query = select(table.c.position, table.c.input, table.c.expected)
+    samples = query.where(table.c.dataset == plan.dataset_sha256, table.c.position.in_(positions))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows = {row.position: row for row in connection.execute(samples)}
+    arms = [_arm_replies(store, experiment, number, positions) for number in range(len(plan.arms))]
+    return [
+        Exchange(
+            position=row.position,
+            input=row.input,
+            expected=row.expected,
+            replies=tuple(tuple(arm.get(row.position, ())) for arm in arms),
+        )
+        for row in map(rows.__getitem__, positions)
+    ]
+
+
+def _arm_replies(
+    store: RunStore, experiment: int, number: int, positions: Sequence[int]
+) -> Mapping[int, list[ArmReply]]:
+    """Return an arm's replies by position, in the order of the repeats."""
+    replies, lost = schema.replies, schema.lost
+    replies_by_position: dict[int, list[ArmReply]] = {}
+    columns = ("position", "epoch", "text", "failure", "skipped", "detail", "latency_s", "output_tokens")
+    for position, epoch, text, failure, skipped, detail, latency_s, tokens in _of_arm(
+        store,
+        replies,
+        experiment,
+        number,
+        tuple(replies.c[name] for name in columns),
+        (replies.c.position.in_(positions),),
+    ):
+        state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
+        reason_and_detail = "; ".join(part for part in (failure, detail) if part)
+        reply = ArmReply(
+            repeat=epoch,
+            state=state,
+            text=text or "",
+            detail=reason_and_detail,
+            latency_s=latency_s,
+            output_tokens=tokens,
+        )
+        replies_by_position.setdefault(position, []).append(reply)
+    whole = (lost.c.position.in_(positions), lost.c.metric == "")
+    for position, epoch, reason, detail in _of_arm(
+        store, lost, experiment, number, (lost.c.position, lost.c.epoch, lost.c.reason, lost.c.detail), whole
+    ):
+        reason_and_detail = "; ".join(part for part in (reason, detail) if part)
+        gone = ArmReply(
+            repeat=epoch, state="lost", text="", detail=reason_and_detail, latency_s=None, output_tokens=None
+        )
+        replies_by_position.setdefault(position, []).append(gone)
+    return {
+        position: sorted(of_sample, key=lambda reply: reply.repeat)
+        for position, of_sample in replies_by_position.items()
+    }
+
+
+def _of_arm(
+    store: RunStore, table: Table, experiment: int, number: int, columns: tuple[Any, ...], where: tuple[Any, ...] = ()
+) -> Iterator[Any]:
+    arms = schema.arms
+    query = select(*columns).join(arms, arms.c.id == table.c.arm)
+    query = query.where(arms.c.experiment == experiment, arms.c.number == number, *where)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        yield from connection.execution_options(yield_per=1000).execute(query)

@@ -1,0 +1,230 @@
+"""Adapters that recipes have trained: a directory each, with weights and lineage, which appears whole or not at all.
+
+    KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
+    KEY-stopped/    the last good weights of a training that could not go on
+    KEY.lock        held by the process that trains
+    KEY.failed      why a training failed, for the other workers of its session
+
+An adapter is found only while its base, recipe, settings and data files are still the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage, write_lineage
+from pytest_crucible.records import Lineage
+from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.training.locks import file_lock
+from pytest_crucible.training.log import TrainingLog, TrainingStopped
+from pytest_crucible.training.recipe import Recipe
+from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.tracked_reads import hash_file, track_reads
+from pytest_crucible.training.trainer import RecipeTrainer
+
+_STOPPED, _DRAFT = "stopped", ".training-"
+
+
+@dataclass(frozen=True)
+class TrainedAdapter:
+    """A trained adapter: its directory and its lineage."""
+
+    path: Path
+    lineage: Lineage
+
+
+def find_trained(recipe: Recipe, folder: Path) -> TrainedAdapter | None:
+    """Return the adapter that the recipe has made; None where base, recipe, settings or data have changed since."""
+    for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
+        lineage = read_lineage(folder_of_adapter)
+        if lineage is not None and _is_valid(lineage, recipe.folder) and recipe.base.holds(lineage):
+            return TrainedAdapter(folder_of_adapter, lineage)
+    return None
+
+
+def trained_adapters(folder: Path) -> list[TrainedAdapter]:
+    """Return all adapters that were trained here, the newest first, although their recipes may have changed since."""
+    adapters = [
+        TrainedAdapter(path, lineage) for path in folder.glob("*") if (lineage := read_lineage(path)) is not None
+    ]
+    return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
+
+
+def train_or_load(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    git: Mapping[str, Any] | None,
+    begin: Callable[[], None],
+    wait: Callable[[], None],
+    watch: Callable[[TrainingLog], None],
+    session: str | None = None,
+) -> tuple[TrainedAdapter, bool]:
+    """Return the recipe's adapter, and whether it was trained just now. One process trains, others wait and load it.
+
+    Raises SpecError when the recipe raises, makes no step, or cannot continue. `session` is the same for all workers of one
+    session: a training that failed for one of them is not repeated by the others.
+    """
+    trained = find_trained(recipe, folder)
+    if trained is not None:
+        return trained, False
+    with file_lock(folder / f"{recipe.key}.lock", wait):
+        # Looked for again: another process may have trained it while this one waited.
+        trained = find_trained(recipe, folder)
+        if trained is not None:
+            return trained, False
+        with _remember_failure(folder / f"{recipe.key}.failed", session):
+            # A draft was left by a process that was killed: while this one holds the lock, no other process writes one.
+            for draft in folder.glob(f"{_DRAFT}{recipe.key}-*"):
+                shutil.rmtree(draft, ignore_errors=True)
+            begin()
+            return _train(recipe, folder, git, watch), True
+
+
+@contextlib.contextmanager
+def _remember_failure(failure_file: Path, session: str | None) -> Iterator[None]:
+    """Raise the failure of another worker's training, else write down a failure of this one."""
+    _fail_again(failure_file, session)
+    try:
+        yield
+    except SpecError as error:
+        # Without a session there are no other workers: a later session is to try again.
+        if session is not None:
+            failure_file.write_text(json.dumps([session, str(error)]), encoding="utf-8")
+        raise
+
+
+def _fail_again(failure_file: Path, session: str | None) -> None:
+    """Raise the error of another worker's training of this session; the file of an earlier session is removed."""
+    if not failure_file.exists():
+        return
+    failed_session, sentence = json.loads(failure_file.read_text(encoding="utf-8"))
+    if failed_session == session:
+        raise SpecError(sentence)
+    failure_file.unlink()
+
+
+def _train(
+    recipe: Recipe, folder: Path, git: Mapping[str, Any] | None, watch: Callable[[TrainingLog], None]
+) -> TrainedAdapter:
+    trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
+    started = time.perf_counter()
+    stopped: TrainingStopped | None = None
+    with track_reads() as read_files:
+        try:
+            recipe.function(trainer)
+        except TrainingStopped as error:
+            stopped = error
+        except CrucibleError as error:
+            raise SpecError(f"recipe {recipe.name!r} of adapter {recipe.adapter!r}: {error}") from error
+        # sys.exit in a recipe is a mistake there too; only an interrupt passes.
+        except (Exception, SystemExit) as error:
+            raise SpecError(_describe_exception(recipe, error)) from error
+    if stopped is not None and not trainer.log.losses:
+        raise SpecError(f"training of {recipe.adapter!r} stopped at its first step, so nothing is kept: {stopped}")
+    if not trainer.log.losses:
+        raise SpecError(
+            f"recipe {recipe.name!r} of adapter {recipe.adapter!r} made no step: call trainer.step(batch, learning_rate=...)"
+        )
+    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
+    if stopped is None:
+        return _store(recipe, trainer, folder, lineage)
+    partial = _store(recipe, trainer, folder, replace(lineage, stopped=str(stopped)))
+    raise SpecError(
+        f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_describe_remainder(partial)}"
+    )
+
+
+def _store(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineage) -> TrainedAdapter:
+    """Write weights and lineage to a draft, then rename it: an adapter appears whole or not at all."""
+    # The data are in the name, so that one recipe may have adapters of several versions of its data.
+    data = json.dumps(sorted(lineage.data.items()))
+    end = _STOPPED if lineage.stopped else hashlib.sha256(data.encode()).hexdigest()[:8]
+    place = folder / f"{recipe.key}-{end}"
+    draft = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{recipe.key}-", dir=folder))
+    try:
+        saved = replace(lineage, **asdict(trainer.save(draft)))
+        write_lineage(draft, saved)
+        # mkdtemp makes directories that other users, and a web server, cannot read.
+        draft.chmod(0o755)
+        # A directory of this name is damaged or of an older training: a valid one would have been found before.
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(draft, place)
+    except BaseException:  # an interrupt must not leave a draft either
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return TrainedAdapter(place, saved)
+
+
+def _describe_remainder(partial: TrainedAdapter) -> str:
+    """Return a clause that names what is left of a training that stopped."""
+    if partial.lineage.adapter_sha256:
+        return f"the last good adapter is kept in {str(partial.path)!r}"
+    if partial.lineage.state:
+        return f"an earlier state is kept as {partial.lineage.state}, for trainer.start_from"
+    return "nothing is kept, because no state was saved on the service yet"
+
+
+def _is_valid(lineage: Lineage, folder: Path) -> bool:
+    """Return whether a training is complete and its data files are unchanged."""
+    try:
+        return lineage.stopped is None and all(
+            hash_file(folder / name) == sha256 for name, sha256 in lineage.data.items()
+        )
+    except OSError:
+        return False
+
+
+def _lineage(
+    recipe: Recipe, trainer: RecipeTrainer, files: set[Path], git: Mapping[str, Any] | None, seconds: float
+) -> Lineage:
+    log = trainer.log
+    return Lineage(
+        adapter_sha256="",
+        base=recipe.base.name,
+        base_sha256=recipe.base.sha256,
+        adapter=recipe.adapter,
+        recipe=recipe.name,
+        recipe_sha256=recipe.sha256,
+        data={_relative_name(path, recipe.folder): hash_file(path) for path in sorted(files) if path.is_file()},
+        lora=asdict(trainer.spec),
+        seed=trainer.seed,
+        hyperparameters={name: sorted(values) for name, values in sorted(log.settings.items())},
+        git=git,
+        parent=trainer.parent,
+        result=summarise_training(log.losses, log.gradient_norms, finite=log.finite),
+        losses=tuple(log.losses),
+        gradient_norms=tuple(log.gradient_norms),
+        learning_rates=tuple(log.learning_rates),
+        seconds=round(seconds, 3),
+    )
+
+
+def _relative_name(path: Path, folder: Path) -> str:
+    """Return a path relative to the recipe's folder where it lies below it, so that a project may be moved."""
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+
+
+def _describe_exception(recipe: Recipe, error: BaseException) -> str:
+    """Return one sentence with the exception and the last line of the user's own code in its traceback."""
+    exception = " ".join(traceback.format_exception_only(error)[-1].split())
+    frames = traceback.extract_tb(error.__traceback__)
+    # A recipe often calls helpers that lie beside it: the innermost of these is the line to look at.
+    own_frames = [frame for frame in frames if Path(frame.filename).parent == recipe.folder] or frames[-1:]
+    where = (
+        f" ({Path(own_frames[-1].filename).name}, line {own_frames[-1].lineno}; -v shows all of it)"
+        if own_frames
+        else ""
+    )
+    return f"recipe {recipe.name!r} of adapter {recipe.adapter!r} raised {exception}{where}"

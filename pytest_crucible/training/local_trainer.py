@@ -1,0 +1,116 @@
+"""Trains adapters of the embedded model in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pytest_crucible.local_model.adam import AdamParams, NotFinite
+from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler
+from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
+from pytest_crucible.local_model.lora import Adapter, LoraSpec
+from pytest_crucible.local_model.training import GradientResult
+from pytest_crucible.records import Lineage
+from pytest_crucible.training.base import Watch
+from pytest_crucible.training.encoding import EmbeddedEncoder
+from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
+
+
+@dataclass(frozen=True)
+class EmbeddedBase:
+    """The embedded model as a base, with its name."""
+
+    engine: Engine
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"base of {self.engine.shape.parameters:,} parameters"
+
+    @property
+    def identity(self) -> str:
+        return self.engine.base_sha256
+
+    @property
+    def sha256(self) -> str:
+        return self.engine.base_sha256
+
+    def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch = lambda log: None) -> RecipeTrainer:
+        return EmbeddedTrainer(self.engine, spec, folder=folder, watch=watch)
+
+    def holds(self, lineage: Lineage) -> bool:
+        # Weights in a file were found by their hash; a checkpoint is on a service.
+        return not lineage.checkpoint
+
+
+class EmbeddedTrainer(RecipeTrainer):
+    """Trains one adapter; `engine` and `adapter` are public for recipes that need them."""
+
+    def __init__(self, engine: Engine, spec: LoraSpec, *, folder: Path, watch: Watch = lambda log: None) -> None:
+        super().__init__(
+            spec, EmbeddedEncoder(engine.tokenizer), folder=folder, context=engine.shape.context, watch=watch
+        )
+        self.engine = engine
+        self._trainer = Trainer(engine, Adapter.initial(spec, engine.shape))
+        self._good = _copy(self.adapter)
+
+    @property
+    def adapter(self) -> Adapter:
+        """The current adapter; after a step that failed, the last one with a finite loss."""
+        return self._trainer.adapter
+
+    def sampler(self) -> Sampler:
+        return self._trainer.sampler()
+
+    def save_sampler(self, path: Path) -> None:
+        """Write the current adapter, for sampling. Raises FileExistsError rather than change a file."""
+        self._trainer.save_sampler(path)
+
+    def save(self, folder: Path) -> SavedWeights:
+        self.save_sampler(folder / SAMPLER_FILE)
+        return SavedWeights(adapter_sha256=hash_file(folder / SAMPLER_FILE))
+
+    def _pass(
+        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+    ) -> GradientResult:
+        try:
+            return self._trainer.forward_backward(data, loss, config, forward_only=forward_only)
+        except ValueError:
+            # The weights that gave this loss must not be saved: go back to those of the last finite loss.
+            self._replace(self._good)
+            raise
+
+    def _move(self, params: AdamParams) -> dict[str, float]:
+        # Overflow is reported below, with a sentence, instead of by numpy's warning.
+        with np.errstate(all="ignore"):
+            metrics = self._trainer.optim_step(params)
+        if not all(np.isfinite(values).all() for values in self.adapter.factors.values()):
+            self._replace(self._good)
+            raise NotFinite("the step made weights that are not finite")
+        return metrics
+
+    def _remember(self) -> None:
+        self._good = _copy(self.adapter)
+
+    def _load(self, checkpoint: str | Path) -> str:
+        path = self._folder / Path(checkpoint).expanduser()
+        self._replace(load_sampler(path, self.engine.shape, self.engine.base_sha256))
+        self._remember()
+        # The rank is the checkpoint's, whatever the configuration says.
+        self.spec = self.adapter.spec
+        weights = path / SAMPLER_FILE if path.is_dir() else path
+        self.files.add(weights)
+        return hash_file(weights)
+
+    def _replace(self, adapter: Adapter) -> None:
+        """Use other weights; the optimiser and its gradients stay as they are."""
+        self._trainer.use(adapter)
+
+
+def _copy(adapter: Adapter) -> Adapter:
+    return Adapter(adapter.spec, {name: values.copy() for name, values in adapter.factors.items()})

@@ -1,0 +1,141 @@
+"""Trains adapters on a Tinker service, through the `TrainingClient` of the official SDK, with the same recipes.
+
+A step waits for its loss before it moves the adapter, which costs a round trip: a service cannot undo a step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.local_model.adam import AdamParams, NotFinite
+from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.training import GradientResult
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.training.base import Watch
+from pytest_crucible.training.encoding import Encoder
+from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
+
+SAVE_S = 120.0
+"""Time between two saved states of a good adapter, so that a training that breaks off loses at most two minutes."""
+PATH = "tinker://"
+Within = Callable[[str, Callable[[], Any]], Any]
+
+
+class TinkerTrainer(RecipeTrainer):
+    """Trains one adapter; `client` is the SDK's, for recipes that need it. Calls made on it directly are not logged."""
+
+    def __init__(
+        self,
+        client: Any,
+        sdk: Any,
+        spec: LoraSpec,
+        encoder: Encoder,
+        *,
+        name: str,
+        within: Within,
+        resumed: Callable[[str], Any],
+        folder: Path,
+        context: int | None = None,
+        watch: Watch = lambda log: None,
+    ) -> None:
+        """`within(doing, call)` returns the result of a call of the SDK, and raises SpecError when it fails or is late.
+
+        `resumed(path)` returns a client that resumes from a state.
+        """
+        super().__init__(spec, encoder, folder=folder, context=context, watch=watch)
+        self.client = client
+        self._sdk, self._name, self._within, self._resumed = sdk, name, within, resumed
+        self._good, self._saved_at = "", time.monotonic()
+        self._has_failed = False
+
+    def sampler(self) -> Any:
+        """Return the SDK's SamplingClient of the current adapter; later steps do not change it."""
+        return self._within("save weights to sample from", self.client.save_weights_and_get_sampling_client)
+
+    def save(self, folder: Path) -> SavedWeights:
+        # A service cannot undo a step: after a failure only the last saved state is good.
+        if self._has_failed:
+            return SavedWeights(state=self._good)
+        checkpoint = self._within(
+            "save weights to sample from", lambda: self.client.save_weights_for_sampler(self._name)
+        )
+        return SavedWeights(checkpoint=checkpoint.path, state=self._save_state(self._name))
+
+    def _pass(
+        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+    ) -> GradientResult:
+        run = self.client.forward if forward_only else self.client.forward_backward
+        rows, settings = [self._sdk_datum(datum) for datum in data], dict(config) or None
+        output = self._call("run forward and backward", lambda: run(rows, loss, settings))
+        total = float(output.metrics["loss:sum"])
+        if not math.isfinite(total):
+            self._has_failed = True
+            raise NotFinite(f"the {loss} loss is {total}")
+        outputs = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
+        return GradientResult(total, outputs, dict(output.metrics), {})
+
+    def _move(self, params: AdamParams) -> dict[str, float]:
+        settings = {name: value for name, value in asdict(params).items() if name in _field_names(self._sdk.AdamParams)}
+        output = self._call("make a step", lambda: self.client.optim_step(self._sdk.AdamParams(**settings)))
+        return dict(output.metrics or {})
+
+    def _remember(self) -> None:
+        if self.log.losses and time.monotonic() - self._saved_at >= SAVE_S:
+            self._good = self._save_state(f"{self._name}-unfinished")
+            self._saved_at = time.monotonic()
+
+    def _load(self, checkpoint: str | Path) -> str:
+        path = str(checkpoint)
+        if not path.startswith(PATH):
+            path = _read_state(self._folder / Path(checkpoint).expanduser())
+        self.client = self._resumed(path)
+        info = self._within("tell what it trains", self.client.get_info)
+        # The place of the rank differs between versions of the SDK.
+        rank = getattr(info.model_data, "lora_rank", None) or getattr(info, "lora_rank", None) or self.spec.rank
+        self.spec = replace(self.spec, rank=rank)
+        return path
+
+    def _call(self, doing: str, call: Callable[[], Any]) -> Any:
+        """Call the SDK; an error ends the training, which may have a state to resume from."""
+        try:
+            return self._within(doing, call)
+        except SpecError as error:
+            self._has_failed = True
+            raise ValueError(str(error)) from None
+
+    def _save_state(self, name: str) -> str:
+        saved = self._within("save its state", lambda: self.client.save_state(name, overwrite=True))
+        return str(saved.path)
+
+    def _sdk_datum(self, datum: Datum) -> Any:
+        inputs = {name: values.tolist() for name, values in datum.inputs.items()}
+        return self._sdk.Datum(
+            model_input=self._sdk.ModelInput.from_ints([int(token) for token in datum.tokens]), loss_fn_inputs=inputs
+        )
+
+
+def _field_names(model: Any) -> set[str]:
+    """Return the field names that a type has in this version of the SDK."""
+    names = getattr(model, "model_fields", None) or getattr(model, "__annotations__", {})
+    return set(names)
+
+
+def _read_state(place: Path) -> str:
+    """Return the state of an adapter that a recipe has trained on the service, from the lineage in its directory."""
+    try:
+        state = json.loads((place / "lineage.json").read_text(encoding="utf-8"))["state"]
+    except (OSError, ValueError, KeyError, TypeError):
+        state = ""
+    if not state:
+        raise ValueError(
+            f"start_from({str(place)!r}) names no training on a Tinker service: write tinker://RUN/weights/NAME, or the "
+            "directory of an adapter that was trained there"
+        )
+    return str(state)

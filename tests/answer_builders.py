@@ -1,0 +1,71 @@
+"""Builds answers of arms, and the inputs of an analysis and of sections."""
+
+from __future__ import annotations
+
+from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, Plan, ScoreColumns, Unit
+from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs, StoredDetails, section_inputs
+
+NAMES = ("v2", "v1", "v0", "old")
+
+
+def arm(labels: tuple[str, ...] = (), failures: dict[int, str] | None = None, **metrics) -> ArmOutcomes:
+    """Values by sample: a number, a bool, None (does not apply) or "lost"."""
+    n = max((len(values) for values in metrics.values()), default=0)
+    gone = [k for k in range(n) if metrics and all(values[k] == "lost" for values in metrics.values())]
+    replied = [k for k in range(n) if k not in gone]
+    scores, lost = {}, [Lost(Unit(k, 0, 0, 0), None, "error") for k in gone]
+    for name, values in metrics.items():
+        kept = [k for k, one in enumerate(values) if one != "lost" and k not in (failures or {})]
+        lost += [
+            Lost(Unit(k, 0, 0, 0), name, "scorer") for k, one in enumerate(values) if one == "lost" and k not in gone
+        ]
+        scores[name] = ScoreColumns(
+            positions=kept,
+            epochs=[0] * len(kept),
+            values=[None if values[k] is None else float(values[k]) for k in kept],
+            is_bool=[isinstance(values[k], bool) for k in kept],
+        )
+    return ArmOutcomes(
+        positions=replied,
+        epochs=[0] * len(replied),
+        failures=[(failures or {}).get(k) for k in replied],
+        skipped=[False] * len(replied),
+        scores=scores,
+        lost=lost,
+        labels=frozenset(labels),
+    )
+
+
+def analysis_inputs(
+    *arms: ArmOutcomes, targets=(), contrasts=(), metrics=(), groups=None, n=None, known=None, selected=None
+) -> AnalysisInputs:  # fmt: skip
+    n = n or max(len(one.positions) + sum(gone.metric is None for gone in one.lost) for one in arms)
+    plan = Plan(
+        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=selected or n,
+        groups=None, epochs=1, metrics=tuple(metrics), targets=tuple(map(parse_target, targets)),
+        contrasts=tuple(contrasts), open_metrics=True,
+        arms=tuple(
+            Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)
+            for k, name in enumerate(NAMES[: len(arms)])
+        ),
+        fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
+    )  # fmt: skip
+    return AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds=known or {})
+
+
+class Samples(NoStoredDetails):
+    """Samples whose ids are their positions, and replies that say theirs."""
+
+    def sample_ids(self, positions):
+        return {position: str(position) for position in positions}
+
+    def replies(self, arm, positions):
+        return {position: f"reply {position}" for position in positions}
+
+
+def inputs_of(*arms: ArmOutcomes, stored: StoredDetails | None = None, **facts) -> SectionInputs:
+    """The inputs of a section."""
+    inputs = analysis_inputs(*arms, **facts)
+    return section_inputs(inputs, score_table(inputs), stored or Samples(), alpha=0.05)

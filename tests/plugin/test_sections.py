@@ -1,0 +1,147 @@
+"""A section that a conftest.py adds: in every report format, and with a claim that can fail the session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_crucible.cli import main
+
+CONFTEST = """
+from pytest_crucible.sections import Claim, Note, Row, Table, View
+
+
+class Flips:
+    def compute(self, inputs):
+        candidate, baseline = (arm.values for arm in inputs.scores["exact_match"])
+        return {"broken": int((candidate < baseline).sum()), "repaired": int((candidate > baseline).sum())}
+
+    def claims(self, flips):
+        from pytest_crucible.stats import binomial_test
+
+        total = sum(flips.values())
+        p_value = binomial_test(flips["broken"], total, 0.5).p_value if total else None
+        return [Claim(subject="answers flip to wrong", p_value=p_value, fails=True, reason="more broken than repaired")]
+
+    def view(self, flips, claims):
+        row = Row(cells=("flips", *map(str, flips.values())))
+        table = Table(title="Flips of answers", heads=("kind", "broken", "repaired"), rows=(row,), numbers=("broken", "repaired"))
+        note = Note(text=f"{flips['broken']} answers were right before")
+        return View(title="Flips", tables=(table,), notes=(note,), document={**flips, "p_adjusted": claims[0].p_adjusted})
+
+
+def pytest_crucible_sections():
+    return {"flips": Flips()}
+"""
+FORMATS = ("md", "tex", "html", "ipynb", "json")
+
+
+@pytest.fixture
+def flipping(suite):
+    """A suite with the section, whose `poor` breaks 14 of the answers that `v2` has right."""
+    suite.pytester.makeconftest(CONFTEST)
+    return suite
+
+
+def files(suite) -> dict[str, str]:
+    return {ending: (suite.path / f"run.{ending}").read_text(encoding="utf-8") for ending in FORMATS}
+
+
+def test_it_is_in_every_format(flipping):
+    reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
+    result = flipping.run("--crucible-adapter=poor", "--compare=v2", *reports)
+
+    result.stdout.fnmatch_lines(["claim * p (Holm, 2)  verdict", "flips: answers flip to wrong * missed, proven"])
+    result.stdout.fnmatch_lines(
+        ["kind   broken  repaired", "flips      14         0", "test_sums: 14 answers were right before"]
+    )
+    for ending, text in files(flipping).items():
+        assert "answers flip to wrong" in text, ending
+        assert "broken" in text, ending
+    for ending in ("md", "tex", "html", "ipynb"):
+        assert "14 answers were right before" in files(flipping)[ending], ending
+        assert "Flips of answers" in files(flipping)[ending] or ending == "ipynb", ending
+
+
+def test_its_claim_joins_the_family_and_fails_the_session(flipping, run):
+    document = flipping.json("--crucible-adapter=poor", "--compare=v2", run=run)
+    [experiment] = document["experiments"]
+    [pair] = experiment["comparisons"]
+    verdict = next(one for one in experiment["verdicts"] if one["kind"] == "claim")
+
+    assert (document["exit_status"], document["run"]["family_size"]) == (1, 2)
+    assert (verdict["subject"], verdict["state"]) == ("flips: answers flip to wrong", "missed")
+    assert verdict["reason"] == "more broken than repaired"
+    assert experiment["sections"]["flips"] == {
+        "broken": 14, "repaired": 0, "p_adjusted": pytest.approx(2 * 0.5**13),  # Holm: the lesser of two p-values twice
+    }  # fmt: skip
+    assert pair["p_adjusted"] >= pair["p_value"]
+
+
+def test_a_claim_alone_fails_the_session(flipping):
+    """Without a target and a comparison."""
+    flipping.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.ab_compare("exact_match", margin=0.99)
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input)
+        """
+    )
+    failed = flipping.run("--crucible-adapter=poor", "--compare=v2")
+    passed = flipping.run("--crucible-adapter=v3", "--compare=v2")
+
+    assert failed.ret == 1
+    failed.stdout.fnmatch_lines(
+        ["FAILED *flips: answers flip to wrong* - missed: adjusted p *; more broken than repaired"]
+    )
+    assert passed.ret == 0
+
+
+def test_without_the_plugin_its_verdict_is_still_known(flipping, monkeypatch, capsys):
+    session = flipping.json("--crucible-adapter=poor", "--compare=v2")
+    monkeypatch.chdir(flipping.path)
+    capsys.readouterr()
+    main(["show", "--json"])
+    shown = json.loads(capsys.readouterr().out)
+
+    assert shown["run"]["family_size"] == 2
+    assert [one["subject"] for one in shown["experiments"][0]["verdicts"] if one["kind"] == "claim"] == [
+        "flips: answers flip to wrong"
+    ]
+    [then], [now] = (one["experiments"][0]["comparisons"] for one in (session, shown))
+    assert now["detectable"] == then["detectable"]
+
+
+@pytest.mark.parametrize("function", ["compute", "claims", "view"])
+def test_a_section_that_raises_is_a_mistake_and_costs_no_other_verdict(flipping, function):
+    broken = CONFTEST.replace(
+        f"def {function}(self, ", f"def {function}(self, *_):\n        1 / 0\n\n    def _{function}(self, "
+    )
+    flipping.pytester.makeconftest(broken)
+    result = flipping.run("--crucible-adapter=v3", "--compare=v2")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["FAILED *flips* - mistake in the suite: the section 'flips' raised ZeroDivisionError: *"]
+    )
+    result.stdout.fnmatch_lines(["exact_match >= 0.70 * met*"])
+
+
+def test_what_is_no_section_is_refused_before_anything_is_asked(flipping):
+    flipping.pytester.makeconftest("def pytest_crucible_sections():\n    return {'flips': 7}\n")
+
+    flipping.refuses(
+        flipping.run("--crucible-adapter=v2"),
+        "section 'flips' is 7, which has no function 'compute': a section has compute(inputs), claims(result) and "
+        "view(result, claims)",
+    )
+
+
+def test_a_name_that_is_taken_is_refused(flipping):
+    flipping.pytester.makeconftest(CONFTEST.replace('"flips": Flips', '"usage": Flips'))
+
+    flipping.refuses(flipping.run("--crucible-adapter=v2"), "section 'usage' is offered by two plugins: rename one")

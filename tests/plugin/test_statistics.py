@@ -1,0 +1,144 @@
+"""AUROC and calibration error as targets and as comparisons, from the marker to the report and back from the store."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_crucible.cli import main
+
+SAMPLES = """
+    import pytest
+    from pytest_crucible import Reply, Sample, metric
+
+    def draw(k):
+        return [Sample(id=f"q{n:02}", input=str(n), expected="yes" if n % 2 else "no") for n in range(k)]
+
+    # The candidate is sure of every second answer more; the baseline is not, and errs more often.
+    SCORES = {"v2": lambda n: 0.2 + 0.6 * (n % 2) + 0.01 * (n % 7), "v1": lambda n: 0.3 + 0.05 * (n % 5)}
+    RIGHT = {"v2": lambda n: n % 10 != 0, "v1": lambda n: n % 3 != 0}
+
+    @pytest.mark.crucible(dataset=draw(60))
+"""
+
+
+def experiment(*marks: str) -> str:
+    body = """
+    async def test_claims(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        n, arm = int(sample.id[1:]), reply.text
+        score(score=SCORES[arm](n), confidence=0.95 if arm == "v1" else 0.9, accuracy=RIGHT[arm](n))
+    """
+    return SAMPLES + "".join(f"    @pytest.mark.{mark}\n" for mark in marks) + body
+
+
+@pytest.fixture
+def claims(suite):
+    """Two scripted arms that say their own names."""
+    for name in ("v1", "v2"):
+        suite.write_rows(f"answers/{name}.jsonl", [{"sample_id": f"q{n:02}", "text": name} for n in range(60)])
+    suite.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("v1", "v2")})
+    return suite
+
+
+ARMS = ("--crucible-adapter=v2", "--compare=v1")
+TARGETS = 'quality_target("auroc(score) >= 0.9", "ece(confidence, accuracy) <= 0.1")'
+COMPARED = 'ab_compare("auroc(score)", "ece(confidence, accuracy)", "rate(confidence >= 0.93)", "accuracy")'
+
+
+def test_both_are_targets_and_comparisons(claims):
+    claims.test(experiment(TARGETS, COMPARED), name="test_sums")
+
+    (document,) = claims.json(*ARMS)["experiments"]
+
+    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["verdicts"]}
+    assert verdicts == {
+        "auroc(score) >= 0.9": ("met", True),
+        "ece(confidence, accuracy) <= 0.1": ("met", True),
+        "auroc(score): v2 vs v1": ("met", True),
+        "ece(confidence, accuracy): v2 vs v1": ("met", True),
+        "rate(confidence >= 0.93): v2 vs v1": ("missed", True),
+        "accuracy: v2 vs v1": ("met", True),
+    }
+    labels = [(one["metric"], one["statistic"]) for one in document["comparisons"]]
+    assert labels == [
+        ("score", "auroc"), ("confidence", "ece vs accuracy"), ("confidence", "rate >= 0.93"), ("accuracy", "mean")
+    ]  # fmt: skip
+
+
+def test_a_missed_comparison_fails_the_session(claims):
+    claims.test(experiment(COMPARED), name="test_sums")
+
+    result = claims.run(*ARMS)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*rate(confidence >= 0.93): v2 vs v1 - missed: *"])
+
+
+def test_a_stored_run_is_shown_with_the_same_verdicts(claims, monkeypatch, capsys):
+    claims.test(experiment(TARGETS, COMPARED), name="test_sums")
+    (before,) = claims.json(*ARMS, "--crucible-report=run.html")["experiments"]
+    monkeypatch.chdir(claims.path)
+    capsys.readouterr()
+
+    main(["show", "latest", "--json"])
+
+    (shown,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert (shown["verdicts"], shown["comparisons"]) == (before["verdicts"], before["comparisons"])
+    assert "auroc(score) &gt;= 0.9" in (claims.path / "run.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("mark", "sentence"),
+    [
+        (
+            'quality_target("auroc(score) >= 90")',
+            "target 'auroc(score) >= 90' asks for 90, but 'auroc(score)' lies between 0 and 1: "
+            "write a value in that range, a percentage as a fraction",
+        ),
+        (
+            'ab_compare("p95(score)")',
+            "ab_compare('p95(score)') compares a percentile, which has no paired test: "
+            "compare the mean, as in ab_compare('score'), or a rate",
+        ),
+        (
+            'ab_compare("auroc(score)", margin=1.0)',
+            "ab_compare('auroc(score)') has margin=1, and no two values are further apart than 1: "
+            "write how much worse is still good enough, such as 0.05",
+        ),
+        (
+            'quality_target("auroc(score by topic) >= 0.9")',
+            "target 'auroc(score by topic) >= 0.9' asks for values 'by topic': values by field are not available yet; "
+            "leave it out",
+        ),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_before_anything_is_sampled(claims, mark, sentence):
+    claims.test(experiment(mark), name="test_sums")
+
+    result = claims.run(*ARMS)
+
+    assert result.ret == 4
+    assert sentence in str(result.stderr)
+
+
+def test_samples_without_labels_have_no_area(claims):
+    claims.test(experiment('quality_target("auroc(score) >= 0.9")').replace('"yes"', '"SUPPORTS"'), name="test_sums")
+
+    result = claims.run("--crucible-adapter=v2")
+
+    assert result.ret == 4
+    assert (
+        "target 'auroc(score) >= 0.9' needs a yes-or-no expected, and sample 'q01' has 'SUPPORTS': "
+        "write true or false, yes or no, 1 or 0" in str(result.stderr)
+    )
+
+
+def test_a_confidence_in_percent_leaves_the_target_undecided_with_a_reason(claims):
+    text = experiment('quality_target("ece(confidence, accuracy) <= 0.1")').replace("else 0.9", "else 90")
+    claims.test(text, name="test_sums")
+
+    (verdict,) = claims.json("--crucible-adapter=v2")["experiments"][0]["verdicts"]
+
+    assert (verdict["state"], verdict["reason"]) == ("undecided", "a confidence or an accuracy lies outside 0 to 1")

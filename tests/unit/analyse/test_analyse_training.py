@@ -1,0 +1,135 @@
+"""Targets on a training: one number, no interval, a verdict that selection and losses do not touch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.gate import decide_verdicts
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, MetricFacts, Plan, ScoreColumns
+from pytest_crucible.training.results import summarise_training
+
+LOSSES = (2.0, 1.0, 0.5, 0.1, 0.1, 0.1)
+TRAINED = Arm(
+    name="v2",
+    role="candidate",
+    adapter="local:v2",
+    identity="2",
+    training=summarise_training(LOSSES, [3.0, 1.0, 1, 1, 1, 1]),
+)
+RECORDED = Arm(name="old", role="candidate", adapter="recorded:old", identity="1")
+
+
+def plan(*targets: str, arm: Arm = TRAINED, decide="point", **facts) -> Plan:
+    given = {
+        "nodeid": "t.py::t", "path": "t.py", "line": 1, "dataset": "d", "dataset_sha256": "d", "planned": 2,
+        "selected": 2, "groups": None, "epochs": 1, "metrics": (), "open_metrics": True, "contrasts": (),
+        "fingerprint": Fingerprint(dataset="", function="", metrics="", sampling=""),
+    }  # fmt: skip
+    wanted = tuple(parse_target(text, decide=decide) for text in targets)
+    return Plan(arms=(arm,), targets=wanted, **{**given, **facts})
+
+
+def verdicts(asked: Plan, scores=None, *, finished=True, strict=False, answered=2):
+    columns = {
+        name: ScoreColumns(positions=(0, 1), epochs=(0, 0), values=values, is_bool=(False, False))
+        for name, values in (scores or {}).items()
+    }
+    positions = tuple(range(answered))
+    answers = ArmOutcomes(
+        positions=positions, epochs=(0,) * answered, failures=(None,) * answered, skipped=(False,) * answered,
+        scores=columns, lost=(),
+    )  # fmt: skip
+    given = AnalysisInputs(plan=asked, answers=(answers,), groups=(None, None), finished=finished, known_kinds={})
+    analysis = analyse(given, score_table(given), alpha=0.05, family_size=0)
+    return analysis, decide_verdicts([analysis], alpha=0.05, strict=strict, family_size=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "value"),
+    [
+        ("loss_reduction >= 0.95", "met", 0.95),
+        ("loss_reduction > 0.95", "missed", 0.95),
+        ("training_steps < 500", "met", 6),
+        ("convergence_steps < 4", "missed", 4),
+        ("final_loss <= 0.5", "met", 0.1),
+        ("first_loss <= 0.5", "missed", 2.0),
+        ("largest_gradient_norm <= 10", "met", 3.0),
+        ("gradient_norms_finite == 1", "met", 1),
+    ],
+)
+@pytest.mark.parametrize("decide", ["point", "bound"])
+def test_a_number_of_the_training_decides(text, state, value, decide):
+    analysis, (verdict,) = verdicts(plan(text, decide=decide), strict=decide == "bound")
+
+    [one] = analysis.targets
+    assert (verdict.state, verdict.proven, verdict.mistake) == (state, False, False)
+    assert one.estimate.value == pytest.approx(value)
+    assert (one.estimate.n, one.estimate.interval, one.estimate.statistic) == (1, None, "training")
+    assert verdict.reason == "another seed may give another number"
+
+
+@pytest.mark.parametrize("name", ["training_steps", "convergence_steps", "gradient_norms_finite"])
+def test_whole_numbers_stay_whole(name):
+    value = verdicts(plan(f"{name} >= 1"))[0].targets[0].estimate.value
+
+    assert type(value) is int
+
+
+def test_without_a_known_training_it_is_open_and_says_why():
+    analysis, (verdict,) = verdicts(plan("loss_reduction >= 0.95", arm=RECORDED))
+
+    assert (verdict.state, verdict.mistake) == ("undecided", False)
+    assert analysis.targets[0].estimate.n == 0
+    assert verdict.reason == (
+        "nothing is known of a training of old (recorded): there is one where a recipe made the adapter, or lineage.json "
+        "lies beside its checkpoint"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "losses", "reason"),
+    [
+        ("convergence_steps < 9", (1.0, 2.0), "the loss was not reduced: 1 to 2"),
+        (
+            "convergence_steps < 9",
+            (4.0, 3.0, 2.0, 1.0),
+            "the loss was still changing in the last fifth of 4 steps",
+        ),
+        ("loss_reduction >= 0.5", (-1.0, -2.0), "the first loss is -1: no share of it can be told"),
+    ],
+)
+def test_a_number_that_is_not_defined_leaves_it_open(text, losses, reason):
+    arm = replace(TRAINED, training=summarise_training(losses, [1.0]))
+
+    (verdict,) = verdicts(plan(text, arm=arm))[1]
+    assert (verdict.state, verdict.reason) == ("undecided", reason)
+
+
+def test_what_was_selected_cut_short_or_lost_does_not_touch_it():
+    for how in ({"planned": 9}, {}):
+        (verdict,) = verdicts(plan("final_loss <= 0.5", **how), finished=bool(how), answered=1)[1]
+        assert verdict.state == "met"
+
+
+def test_what_was_scored_goes_before_a_training_of_the_same_name():
+    analysis, (verdict,) = verdicts(plan("final_loss >= 5"), {"final_loss": (7.0, 9.0)})
+
+    assert (verdict.state, analysis.targets[0].estimate.value, analysis.targets[0].estimate.n) == ("met", 8.0, 2)
+
+
+def test_what_was_declared_and_never_scored_is_no_training_either():
+    own = MetricFacts(name="final_loss", kind="bounded", low=0, high=10)
+
+    (verdict,) = verdicts(plan("final_loss <= 5", metrics=(own,), open_metrics=False))[1]
+    assert verdict.state == "undecided"
+    assert "training" not in verdict.reason
+
+
+def test_targets_keep_their_order():
+    asked = plan("final_loss <= 1", "score >= 0", "training_steps < 9")
+
+    assert [one.subject for one in verdicts(asked, {"score": (1.0, 1.0)})[1]] == [one.text for one in asked.targets]

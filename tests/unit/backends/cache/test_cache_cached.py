@@ -1,0 +1,309 @@
+"""What was paid for once is not asked again, and what is another question is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from memory_replies import MemoryReplies
+
+from pytest_crucible.backends import RecordedBackend, ScriptedBackend, recorded_rows
+from pytest_crucible.backends.cache.cached import Cached, CacheOnlyBackend
+from pytest_crucible.backends.cache.policy import CachePolicy, Tally
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.records import Adapter, Event, Reply, Request
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent, Uncached
+
+ONE = Request(input="2 + 2", sample="a", epoch=0, parameters={"temperature": 0.7}, experiment="test_sums", arm="v2")
+
+
+class Model:
+    """Notes what it is asked. Each answer is another one."""
+
+    simulated = False
+
+    def __init__(
+        self, identity: str = "v2", answer: Callable[[int], Any] = lambda number: Reply(text=str(number))
+    ) -> None:
+        self.identity = identity
+        self.asked: list[Request] = []
+        self._answer = answer
+
+    async def generate(self, request: Request) -> Reply:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        answer = self._answer(len(self.asked))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def cached(model: Model, caching: CachePolicy | None = None, events: list[Event] | None = None) -> Cached:
+    return Cached(
+        model, caching or CachePolicy(replies=MemoryReplies()), [].append if events is None else events.append
+    )
+
+
+def asked(backend: Cached, *requests: Request) -> list[Reply]:
+    """One after the other."""
+
+    async def all_of_them() -> list[Reply]:
+        return [await backend.generate(request) for request in requests]
+
+    return asyncio.run(all_of_them())
+
+
+def asked_at_once(*pairs: tuple[Cached, Request]) -> list[Any]:
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(*(one.generate(request) for one, request in pairs), return_exceptions=True)
+
+    return asyncio.run(all_of_them())
+
+
+def test_the_same_is_asked_once_and_comes_back_marked():
+    model = Model()
+    first, again = asked(cached(model), ONE, ONE)
+
+    assert len(model.asked) == 1
+    assert (first.cached, again.cached) == (False, True)
+    assert replace(again, cached=False) == first
+
+
+OTHERS = {
+    "input": replace(ONE, input="2 + 3"),
+    "parameter": replace(ONE, parameters={"temperature": 0.8}),
+    "one more parameter": replace(ONE, parameters={"temperature": 0.7, "max_tokens": 5}),
+    "sample": replace(ONE, sample="b"),
+    "repeat": replace(ONE, epoch=1),
+    "asked again": replace(ONE, call=2),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_another_question_is_asked_though_it_read_the_same(other):
+    model = Model()
+    asked(cached(model), ONE, other)
+
+    assert len(model.asked) == 2
+
+
+def test_another_model_is_asked():
+    caching = CachePolicy(replies=MemoryReplies())
+    models = [Model("v1"), Model("v2")]
+    for model in models:
+        asked(cached(model, caching), ONE)
+
+    assert [len(model.asked) for model in models] == [1, 1]
+
+
+@pytest.mark.parametrize("same", [{"experiment": "test_others"}, {"arm": "base"}], ids=["experiment", "arm"])
+def test_who_asks_does_not_matter(same):
+    """What a candidate was asked yesterday, it need not be asked as today's baseline."""
+    model = Model()
+    asked(cached(model), ONE, replace(ONE, **same))
+
+    assert len(model.asked) == 1
+
+
+def test_who_asks_the_same_at_the_same_time_waits_and_takes_that():
+    caching = CachePolicy(replies=MemoryReplies())
+    model = Model()
+    member, arm = cached(model, caching), cached(model, caching)
+
+    replies = asked_at_once((member, ONE), (arm, replace(ONE, arm="v2 alone")), (arm, ONE))
+
+    assert [reply.text for reply in replies] == ["1", "1", "1"]
+    assert sorted(reply.cached for reply in replies) == [False, True, True]
+    assert len(model.asked) == 1
+
+
+def test_an_error_is_for_who_asked_and_the_next_in_line_asks_anew():
+    model = Model(answer=lambda number: Retryable("busy", kind="503") if number == 1 else Reply(text=str(number)))
+    backend = cached(model)
+
+    first, second, third = asked_at_once((backend, ONE), (backend, ONE), (backend, ONE))
+
+    assert isinstance(first, Retryable)
+    assert (second.text, third.text) == ("2", "2")
+
+
+def test_who_is_cancelled_leaves_the_asking_to_the_next():
+    model = Model()
+    backend = cached(model)
+
+    async def two() -> Reply:
+        first, second = (asyncio.create_task(backend.generate(ONE)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert asyncio.run(two()).text == "2"
+
+
+@pytest.mark.parametrize(
+    "error", [BackendError("x"), Retryable("x", kind="429"), Spent("x"), Refused("x"), ValueError("x")], ids=repr
+)
+def test_errors_are_not_kept(error):
+    replies = MemoryReplies()
+    with pytest.raises(type(error)):
+        asked(cached(Model(answer=lambda number: error), CachePolicy(replies=replies)), ONE)
+
+    assert replies.rows == {}
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter", "tool_calls"])
+def test_an_answer_that_was_cut_or_withheld_is_an_answer(finish):
+    model = Model(answer=lambda number: Reply(text="", finish=finish))
+    _, again = asked(cached(model), ONE, ONE)
+
+    assert (again.finish, len(model.asked)) == (finish, 1)
+
+
+def test_what_is_no_reply_is_handed_on_and_not_kept():
+    model = Model(answer=lambda number: "four")
+
+    assert asked(cached(model), ONE, ONE) == ["four", "four"]
+
+
+def test_latency_tokens_and_cost_are_those_of_the_request_that_was_sent():
+    sent = Reply(text="4", latency_s=1.5, input_tokens=7, output_tokens=1, cost_usd=0.25)
+    _, again = asked(cached(Model(answer=lambda number: sent)), ONE, ONE)
+
+    assert again == replace(sent, cached=True)
+
+
+def test_a_latency_that_the_backend_does_not_tell_is_measured_when_it_is_asked():
+    first, again = asked(cached(Model()), ONE, ONE)
+
+    assert first.latency_s is not None
+    assert again.latency_s == first.latency_s
+
+
+def test_a_question_that_json_cannot_say_is_asked_each_time():
+    model = Model()
+    asked(cached(model), *[replace(ONE, input=b"\x89PNG")] * 2)
+
+    assert len(model.asked) == 2
+
+
+def test_a_hit_is_told_with_whom_it_belongs_to():
+    events: list[Event] = []
+    asked(cached(Model(), events=events), ONE, ONE)
+
+    [event] = events
+    assert (event.name, event.experiment, event.arm, event.sample, event.epoch) == (
+        "cache.hit",
+        "test_sums",
+        "v2",
+        "a",
+        0,
+    )
+    assert event.at - 60 < event.facts["kept_at"] <= event.at
+
+
+def test_an_arm_s_requests_and_hits_are_counted():
+    caching = CachePolicy(replies=MemoryReplies())
+    asked(cached(Model(), caching), ONE, ONE, replace(ONE, input=b""), replace(ONE, arm="v1"))
+
+    assert {key: (one.requests, one.hits) for key, one in caching.tallies.items()} == {
+        ("test_sums", "v2"): (3, 1),
+        ("test_sums", "v1"): (1, 1),
+    }
+
+
+# -- ways to use the cache ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("anew", [{"refresh": True}, {"fresh": frozenset({"v2"})}], ids=["all", "this arm"])
+def test_what_is_older_than_the_session_is_asked_anew_once_and_takes_its_place(anew):
+    replies = MemoryReplies()
+    model = Model()
+    old = cached(model, CachePolicy(replies=replies))
+    asked(old, ONE)
+    [(_, _, kept_at)] = replies.rows.values()
+    now = cached(model, CachePolicy(replies=replies, begun=kept_at + 1e-6, **anew))
+
+    assert [reply.text for reply in asked(now, ONE, ONE)] == ["2", "2"]
+    assert asked(old, ONE)[0].text == "2"
+
+
+def test_another_arm_is_not_asked_anew():
+    replies = MemoryReplies()
+    model = Model()
+    asked(cached(model, CachePolicy(replies=replies)), ONE)
+    asked(cached(model, CachePolicy(replies=replies, begun=9e9, fresh=frozenset({"v1"}))), ONE)
+
+    assert len(model.asked) == 1
+
+
+def test_with_only_nobody_is_asked():
+    replies = MemoryReplies()
+    asked(cached(Model(), CachePolicy(replies=replies)), ONE)
+    caching = CachePolicy(replies=replies, only=True)
+    backend = cached(CacheOnlyBackend("v2"), caching)
+
+    assert asked(backend, ONE)[0].text == "1"
+    with pytest.raises(Uncached, match="the reply of 'v2' to sample 'b' is not in the reply cache"):
+        asked(backend, replace(ONE, sample="b"))
+    with pytest.raises(Uncached):
+        asked(backend, replace(ONE, sample="c", input=b""))
+    assert caching.tallies["test_sums", "v2"].missing == {("b", 0), ("c", 0)}
+
+
+def test_a_stand_in_has_nobody_to_ask():
+    with pytest.raises(Uncached):
+        asyncio.run(CacheOnlyBackend("v2").generate(ONE))
+
+
+# -- who is cached ------------------------------------------------------------------------------------------------
+
+
+def stack(backend: Any, **asking: Any) -> Any:
+    return wrap_backend(
+        backend,
+        Adapter(name="v2", backend="mine", asking=asking),
+        BackendContext(cache=CachePolicy(replies=MemoryReplies())),
+    )
+
+
+def test_a_model_is_cached_outermost():
+    backend = stack(Model())
+
+    assert isinstance(backend, Cached)
+    assert (backend.identity, backend.simulated) == ("v2", False)
+
+
+def test_an_adapter_may_say_no():
+    assert not isinstance(stack(Model(), cache=False), Cached)
+
+
+def test_without_a_cache_nothing_is_cached():
+    assert not isinstance(wrap_backend(Model(), Adapter(name="v2", backend="mine"), BackendContext()), Cached)
+
+
+def test_what_no_model_answers_is_not_cached():
+    scripted = ScriptedBackend(lambda request: "4", identity="s")
+
+    assert not isinstance(stack(scripted), Cached)
+    assert not isinstance(stack(scripted, cache=False), Cached)
+    assert isinstance(stack(recorded_rows([{"sample_id": "a", "text": "4"}], name="v2")), RecordedBackend)
+
+
+@pytest.mark.parametrize(
+    ("backend", "value", "sentence"),
+    [
+        (Model(), "yes", "adapter 'v2' has cache = 'yes': write true or false"),
+        (ScriptedBackend(lambda request: "4", identity="s"), True, "adapter 'v2' has cache = true, but no model *"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_refused(backend, value, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        stack(backend, cache=value)
+
+
+def test_a_tally_begins_with_nothing():
+    assert (Tally().requests, Tally().hits, Tally().missing) == (0, 0, set())

@@ -1,0 +1,119 @@
+"""What counts as a reply's answer."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.backends.ensembles.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
+
+
+@pytest.mark.parametrize("said", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
+def test_equal_numbers_are_one_answer(said):
+    assert number(said) == "4"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("Step 1: add 40 and 2. The answer is 42", "42"),
+        ("-1,250.50", "-1250.5"),
+        ("3,4 and 5", "5"),
+        (".5", "0.5"),
+        ("-0.0", "0"),
+        ("1e30", "1" + 30 * "0"),
+        ("1e500", "1E+500"),
+        ("12345678901234567890123456789012345", "12345678901234567890123456789012345"),
+        ("I do not know", None),
+        ("", None),
+    ],
+)
+def test_the_last_number_is_the_answer(said, answer):
+    assert number(said) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
+)
+def test_text_is_compared_as_exact_match_does(said, answer):
+    assert text(said) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("B", "B"),
+        (" (b) ", "B"),
+        ("**C**.", "C"),
+        ("The answer is (b).", "B"),
+        ("Answer: option D", "D"),
+        ("The answer:\n\nC", "C"),
+        ("The answer is A because it is", "A"),
+        ("Is the answer A? No: the answer is B.", "B"),
+        (r"answer is \boxed{B}", "B"),
+        ("B) Paris. Explanation: A is London", "B"),
+        ("\nC. Rome", "C"),
+        ("A) is wrong.\nB) is wrong.\nSo it is C", None),
+        ("I think B", "B"),
+        ("I pick A because", "A"),
+        ("A or B", None),
+        ("A dog", None),
+        ("The answer is a dog", None),
+        ("F", None),
+        ("", None),
+        ("Anything", None),
+    ],
+)
+def test_a_letter_is_chosen_where_it_is_clear_which(said, answer):
+    assert choice(said) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ('{"b": 1.0, "a": [true, null]}', '{"a":[true,null],"b":1}'),
+        ('Here:\n```json\n{"a": 1e0}\n```\nDone.', '{"a":1}'),
+        ("```\n[1]\n```\nor rather\n```\n[2]\n```", "[2]"),
+        ('"x"', '"x"'),
+        ('{"a": NaN}', None),
+        ("{'a': 1}", None),
+        ("Sure!", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_json_is_compared_by_what_it_says(said, answer):
+    assert json_value(said) == answer
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=JSON, indent=st.sampled_from([None, 2]))
+def test_json_reads_its_own_writing_and_ignores_layout(value, indent):
+    once = json_value(json.dumps(value, indent=indent))
+
+    assert once is not None
+    assert json_value(once) == once == json_value(f"```json\n{json.dumps(value)}\n```")
+
+
+@given(
+    first=st.decimals(allow_nan=False, allow_infinity=False), second=st.decimals(allow_nan=False, allow_infinity=False)
+)
+def test_numbers_are_written_alike_exactly_when_they_are_equal(first, second):
+    assert (plain_number(first) == plain_number(second)) == (first == second)
+    assert Decimal(plain_number(first)) == first
+
+
+@given(said=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
+def test_any_reply_is_an_answer_or_an_abstention(said, name):
+    answer = NORMALISERS[name](said)
+
+    assert answer is None or (isinstance(answer, str) and answer)

@@ -1,0 +1,250 @@
+"""What an ensemble answers, tells and is known by."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+import types
+
+import pytest
+from ensemble_members import ASKED, Saying, make, sure
+
+from pytest_crucible import Backend, BackendError, SpecError
+from pytest_crucible.backends import KnowsItsSamples, recorded_rows
+from pytest_crucible.backends.ensembles.ensemble import make_ensemble
+from pytest_crucible.backends.ensembles.polling import Member
+from pytest_crucible.backends.ensembles.settings import read_rules
+from pytest_crucible.records import Adapter, Reply
+
+
+def ask(trio, request=ASKED):
+    return asyncio.run(trio.generate(request))
+
+
+def paid(text, **facts):
+    return Reply(text=text, **{"input_tokens": 10, "output_tokens": 2, "cost_usd": 0.5, "latency_s": 1.0, **facts})
+
+
+@pytest.fixture
+def mine(monkeypatch):
+    """A module of a user's own rules."""
+    module = types.ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", module)
+    return module
+
+
+def test_the_reply_is_the_winning_members_own_text_with_all_that_was_answered():
+    reply = ask(make(paid("It is 4."), paid("5"), paid("4.0", latency_s=2.0), normalise="number"))
+
+    assert (reply.text, reply.model, reply.finish) == ("It is 4.", "trio", "stop")
+    assert (reply.input_tokens, reply.output_tokens, reply.cost_usd, reply.latency_s) == (30, 6, 1.5, 2.0)
+    assert {name: (one.text, one.value) for name, one in reply.members.items()} == {
+        "v1": ("It is 4.", "4"), "v2": ("5", "5"), "v3": ("4.0", "4"),
+    }  # fmt: skip
+    assert reply.consensus == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("missing", ["input_tokens", "output_tokens", "cost_usd"])
+def test_what_one_member_does_not_say_is_not_known_of_all(missing):
+    reply = ask(make(paid("4"), paid("4", **{missing: None}), paid("4")))
+
+    known = {name: getattr(reply, name) is not None for name in ("input_tokens", "output_tokens", "cost_usd")}
+    assert known == {name: name != missing for name in known}
+
+
+def test_it_is_read_from_the_cache_when_all_of_it_is():
+    assert ask(make(paid("4", cached=True), paid("4", cached=True))).cached
+    assert not ask(make(paid("4", cached=True), paid("4"))).cached
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_reply_that_was_cut_short_or_withheld_abstains(finish):
+    reply = ask(make(Reply(text="4", finish=finish), Reply(text="4", finish=finish), "5"))
+
+    assert (reply.text, reply.consensus, reply.finish) == ("5", 1.0, "stop")
+    assert reply.members["v1"].value is None
+
+
+@pytest.mark.parametrize(
+    ("said", "settings", "finish", "consensus"),
+    [
+        (["", " ", "\n"], {}, "abstained", 0.0),
+        (["a", "b"], {"ties": "abstain"}, "tied", 0.5),
+        (["a", "b", "a"], {"vote": "unanimous"}, "divided", 2 / 3),
+    ],
+)
+def test_without_an_answer_the_reply_is_empty_and_says_why(said, settings, finish, consensus):
+    reply = ask(make(*said, **settings))
+
+    assert (reply.text, reply.finish, len(reply.members)) == ("", finish, len(said))
+    assert reply.consensus == pytest.approx(consensus)
+
+
+def test_two_that_say_nothing_do_not_beat_one_that_does():
+    assert ask(make("no idea", "none", "42.0", normalise="number")).text == "42.0"
+
+
+def test_weights_are_the_members_by_their_place():
+    assert ask(make("a", "b", "b", vote="weighted", weights=[3, 1, 1])).text == "a"
+    assert ask(make(sure("a", -0.1), sure("b", -1.0), sure("b", -2.0), vote="weighted")).text == "a"
+
+
+def test_what_the_request_says_wins_over_a_members_own_parameters():
+    backend = Saying("4")
+    member = Member(name="v1", backend=backend, parameters={"temperature": 1.0, "seed": 7})
+    rules = read_rules(Adapter(name="duo", backend="ensemble", options={"ensemble": ["v1", "v2"]}))
+    ask(make_ensemble("duo", [member, Member(name="v2", backend=Saying("5"))], rules, [].append))
+
+    assert backend.requests == [dataclasses.replace(ASKED, parameters={"temperature": 0.0, "seed": 7}, member="v1")]
+
+
+def test_a_member_that_answers_something_else_is_lost():
+    with pytest.raises(BackendError, match=r"the backend of 'v1' returned a int: generate\(\) must return a Reply"):
+        ask(make(Saying(4), Saying("4"), min_responses=2))
+
+
+def test_a_tie_goes_to_the_sample_by_chance_and_again_the_same_way():
+    trio = make("a", "b", ties="random", seed=3)
+    asked = [dataclasses.replace(ASKED, sample=f"q{k}") for k in range(40)]
+    said = [ask(trio, one).text for one in asked]
+
+    assert said == [ask(make("b", "a", ties="random", seed=3), one).text for one in asked]
+    assert set(said) == {"a", "b"}
+
+
+# -- own rules ------------------------------------------------------------------------------------------------------
+
+
+def test_own_functions_read_and_vote(mine):
+    mine.first_word = lambda text: text.split()[0] if text else None
+    mine.shortest = lambda cast: min((one.answer for one in cast), key=len)
+    reply = ask(make("long story", "so it is", "", normalise="mine:first_word", vote="mine:shortest"))
+
+    assert (reply.text, reply.members["v1"].value, reply.members["v3"].value) == ("so it is", "long", None)
+
+
+def test_an_own_normaliser_that_returns_no_text_is_told_so(mine):
+    mine.length = len
+    with pytest.raises(BackendError, match="normaliser 'mine:length' returned a int: return a str, or None to abstain"):
+        ask(make("a", "b", normalise="mine:length"))
+
+
+def test_an_own_vote_may_count_by_weights(mine):
+    mine.heaviest = lambda cast: max(cast, key=lambda one: one.weight).answer
+
+    assert ask(make("a", "b", "c", vote="mine:heaviest", weights=[1, 3, 2])).text == "b"
+
+
+# -- identity -------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_backend_and_simulated_if_any_member_is():
+    simulated = Saying("5")
+    simulated.simulated = True
+
+    assert isinstance(make("4", "5"), Backend)
+    assert (make("4", "5").simulated, make("4", simulated).simulated) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"vote": "unanimous"},
+        {"vote": "weighted", "weights": [1, 2, 3]},
+        {"normalise": "number"},
+        {"execution": "sequential"},
+        {"min_responses": 1},
+        {"ties": "abstain"},
+        {"ties": "random", "seed": 1},
+    ],
+    ids=str,
+)
+def test_every_rule_is_part_of_its_identity(settings):
+    assert make("4", "5", "6", **settings).identity != make("4", "5", "6").identity
+
+
+def test_it_is_known_by_its_members_and_their_parameters(mine):
+    same = [Saying("4", identity=name) for name in ("one", "two")]
+    rules = read_rules(Adapter(name="duo", backend="ensemble", options={"ensemble": ["v1", "v2"]}))
+
+    def identity(**parameters):
+        asked = [Member(name=f"v{k}", backend=one, parameters=parameters) for k, one in enumerate(same, 1)]
+        return make_ensemble("duo", asked, rules, [].append).identity
+
+    assert identity(seed=1) == identity(seed=1) != identity(seed=2)
+    assert make(*same).identity == make(*same).identity != make(*reversed(same)).identity
+
+
+def test_an_own_rule_is_known_by_its_source(mine):
+    def identity(constant):
+        mine.read = lambda text: f"{text}{constant}"
+        return make("4", "5", normalise="mine:read").identity
+
+    assert identity(1) == identity(1) != identity(2)
+
+
+# -- the event ------------------------------------------------------------------------------------------------------
+
+
+def test_a_vote_is_told_with_the_sample_that_it_belongs_to():
+    told = []
+    ask(make("4", "", Saying(BackendError("gone")), "5", "4", told=told, execution="sequential"))
+    [event] = told
+
+    assert (event.name, event.experiment, event.arm, event.sample, event.epoch) == ("vote", "test_it", "trio", "q1", 0)
+    assert event.facts == {
+        "winner": "4", "member": "v1", "counts": {"4": 2.0, "5": 1.0}, "consensus": 2 / 3, "tie": False,
+        "abstentions": ["v2"], "asked": ["v1", "v2", "v3", "v4", "v5"], "lost": ["v3"], "stopped_early": False,
+    }  # fmt: skip
+
+
+def test_a_vote_that_was_stopped_early_says_so():
+    told = []
+    ask(make("4", "4", "5", told=told, execution="sequential"))
+
+    assert (told[0].facts["asked"], told[0].facts["stopped_early"]) == (["v1", "v2"], True)
+
+
+def test_a_vote_without_a_winner_has_none():
+    told = []
+    ask(make("a", "b", told=told, ties="abstain"))
+
+    assert [told[0].facts[name] for name in ("winner", "member", "tie", "consensus")] == [None, None, True, 0.5]
+
+
+# -- members that read files ------------------------------------------------------------------------------------------
+
+
+def listing(*samples, name):
+    return recorded_rows([{"sample_id": sample, "text": name} for sample in samples], name=name)
+
+
+@pytest.mark.parametrize(("least", "known"), [(1, {"a", "b", "c"}), (2, {"a", "b"}), (3, {"a"})])
+def test_of_recorded_members_it_knows_the_samples_that_enough_of_them_have(least, known):
+    trio = make(
+        listing("a", "b", name="1"), listing("a", "b", "c", name="2"), listing("a", name="3"), min_responses=least
+    )
+
+    assert isinstance(trio, KnowsItsSamples)
+    assert trio.samples() == known
+
+
+@pytest.mark.parametrize(("least", "listed"), [(1, None), (2, {"a", "b"}), (3, {"a"})])
+def test_a_member_that_answers_anything_counts_for_every_sample(least, listed):
+    trio = make(listing("a", "b", name="1"), listing("a", name="2"), "anything", min_responses=least)
+
+    assert (trio.samples() if isinstance(trio, KnowsItsSamples) else None) == listed
+
+
+def test_ensembles_may_be_members():
+    inner = make("4", "5", "5")
+    reply = ask(make(inner, "4", "5"))
+
+    assert reply.text == "5"
+    assert list(reply.members["v1"].members) == ["v1", "v2", "v3"]
+
+
+def test_the_same_checkpoint_twice_is_refused_also_inside():
+    with pytest.raises(SpecError, match="are the same checkpoint"):
+        make(make("4", "5"), make("4", "5"))

@@ -1,0 +1,287 @@
+"""How members are asked, on a clock that jumps: who is asked when, what it takes, and who is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from ensemble_members import ASKED, Saying, make, sure
+from hypothesis import given
+from hypothesis import strategies as st
+from virtual_time import run
+
+from pytest_crucible import BackendError, Refused
+from pytest_crucible.records import Event, Reply
+from pytest_crucible.records.errors import Retryable, Spent
+
+GONE = Retryable("connection refused", kind="connection")
+MORE_SURE, LESS_SURE = (-0.01, -0.02), (-1.0, -2.0)
+
+
+async def clocked(ensemble):
+    """The reply, and how long it took."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    reply = await ensemble.generate(ASKED)
+    return reply, loop.time() - started
+
+
+def asked(members):
+    return [len(one.requests) for one in members]
+
+
+def slow(*seconds, said="4"):
+    return [Saying(said, after=after, identity=f"v{k}") for k, after in enumerate(seconds)]
+
+
+# -- parallel -------------------------------------------------------------------------------------------------------
+
+
+def test_in_parallel_all_are_asked_at_once_and_the_slowest_is_waited_for():
+    members = slow(0.3, 0.1, 0.2)
+    reply, took = run(clocked(make(*members)))
+
+    assert (reply.text, took, reply.latency_s) == ("4", 0.3, pytest.approx(0.3))
+    assert asked(members) == [1, 1, 1]
+
+
+def test_what_is_told_of_a_request_names_the_member_that_was_asked():
+    members = slow(0.3, 0.1)
+    run(clocked(make(*members)))
+    (first,), (second,) = (one.requests for one in members)
+
+    assert [first.member, second.member, ASKED.member] == ["v1", "v2", ""]
+    assert Event.about("request.stop", first, facts={"error": "429"}).facts == {"member": "v1", "error": "429"}
+    assert Event.about("vote", first, facts={"member": "the winner"}).facts == {"member": "the winner"}
+    assert Event.about("request.stop", ASKED).facts == {}
+
+
+def test_a_latency_that_a_member_states_counts_instead_of_the_wait_for_its_turn():
+    reply, took = run(clocked(make(Saying(Reply(text="4", latency_s=0.1), after=5.0), Saying("4", after=0.2))))
+
+    assert (took, reply.latency_s) == (5.0, pytest.approx(0.2))
+    assert [one.latency_s for one in reply.members.values()] == [0.1, pytest.approx(0.2)]
+
+
+@pytest.mark.parametrize("execution", ["parallel", "sequential"])
+def test_a_lost_member_is_no_abstention_but_the_others_vote(execution):
+    reply, _ = run(clocked(make(GONE, "4", "4", execution=execution)))
+
+    assert (reply.text, reply.consensus, list(reply.members)) == ("4", 1.0, ["v2", "v3"])
+    assert reply.lost_members == {"v1": str(GONE)}
+
+
+def test_with_too_few_members_the_sample_is_lost_and_the_first_reason_is_told():
+    with pytest.raises(BackendError) as caught:
+        run(make(GONE, "4", Retryable("status 503", kind="503")).generate(ASKED))
+
+    assert not isinstance(caught.value, Retryable)
+    assert str(caught.value) == ("1 of the 3 members of 'trio' answered, and at least 2 must (v1: connection refused)")
+
+
+@pytest.mark.parametrize(("min_responses", "answers"), [(1, True), (2, False)])
+def test_how_many_must_answer_is_declared(min_responses, answers):
+    trio = make(GONE, GONE, "4", min_responses=min_responses)
+
+    if answers:
+        assert run(trio.generate(ASKED)).text == "4"
+    else:
+        with pytest.raises(BackendError, match="1 of the 3 members"):
+            run(trio.generate(ASKED))
+
+
+def test_members_who_abstain_have_answered():
+    reply = run(make("", "", "", normalise="number").generate(ASKED))
+
+    assert (reply.text, reply.finish, reply.consensus) == ("", "abstained", 0.0)
+
+
+@pytest.mark.parametrize("execution", ["parallel", "sequential", "hedged"])
+@pytest.mark.parametrize(
+    "error", [Refused("no such model"), Spent("the budget is spent"), RuntimeError("a bug")], ids=repr
+)
+def test_what_stops_everything_stops_the_others_too(execution, error):
+    waiting = Saying("4", after=9.0, identity="slow")
+    settings = {"delay_s": 0.1} if execution == "hedged" else {}
+    with pytest.raises(type(error), match=str(error)):
+        run(make(Saying(error, after=0.2), waiting, execution=execution, **settings).generate(ASKED))
+
+    assert waiting.cancelled == len(waiting.requests) <= 1
+
+
+@pytest.mark.parametrize("execution", ["parallel", "sequential", "hedged"])
+def test_a_cancelled_ensemble_leaves_nobody_behind(execution):
+    members = slow(5.0, 5.0, 5.0)
+    trio = make(*members, execution=execution, **({"delay_s": 0.5} if execution == "hedged" else {}))
+
+    async def cut_short():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await trio.generate(ASKED)
+        return len(asyncio.all_tasks())
+
+    assert run(cut_short()) == 1
+    assert [one.cancelled for one in members] == asked(members)
+
+
+# -- sequential -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "requests", "settings"),
+    [
+        (["4", "4", "5"], [1, 1, 0], {}),
+        (["4", "5", "5"], [1, 1, 1], {}),
+        (["4", "5", "5"], [1, 1, 0], {"vote": "unanimous"}),
+        (["4", "4", "5", "6", "7"], [1, 1, 0, 0, 0], {"threshold": 0.9, "min_responses": 2}),
+        (["4", "5", "4", "6", "7"], [1, 1, 1, 0, 0], {"threshold": 0.6, "min_responses": 2}),
+        (["4", "4", "5", "6", "7"], [1, 1, 1, 1, 0], {"min_responses": 2}),
+        (["4", "4", "5", "6", "7"], [1, 1, 1, 1, 1], {"min_responses": 2, "ties": "abstain"}),
+        (["4", "", "4"], [1, 1, 1], {"ties": "abstain"}),
+        (["4", "", "4"], [1, 1, 0], {}),
+        (["4", "5", "5"], [1, 0, 0], {"vote": "weighted", "weights": [3, 1, 1], "min_responses": 1}),
+    ],
+)
+def test_in_sequence_nobody_is_asked_whose_vote_changes_nothing(said, requests, settings):
+    members = [Saying(one, after=0.1, identity=str(k)) for k, one in enumerate(said)]
+    reply, took = run(clocked(make(*members, execution="sequential", **settings)))
+
+    assert asked(members) == requests
+    assert took == pytest.approx(0.1 * sum(requests)) == reply.latency_s
+
+
+@given(
+    said=st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=2, max_size=6),
+    rule=st.sampled_from(["majority", "unanimous", "weighted"]),
+    ties=st.sampled_from(["first", "abstain", "random"]),
+    weights=st.lists(st.integers(1, 3), min_size=6, max_size=6),
+)
+def test_without_a_threshold_sequence_and_parallel_answer_the_same(said, rule, ties, weights):
+    settings = {"vote": rule, "ties": ties, **({"weights": weights[: len(said)]} if rule == "weighted" else {})}
+    one, other = (
+        asyncio.run(make(*said, execution=how, **settings).generate(ASKED)) for how in ("parallel", "sequential")
+    )
+
+    assert (one.text, one.finish) == (other.text, other.finish)
+
+
+# -- hedged ---------------------------------------------------------------------------------------------------------
+
+
+def test_while_the_first_is_quick_nobody_else_is_asked():
+    members = slow(0.1, 0.1, 0.1)
+    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.2)))
+
+    assert (asked(members), took) == ([1, 0, 0], pytest.approx(0.1))
+    assert (reply.latency_s, reply.consensus) == (pytest.approx(0.1), None)
+
+
+def test_after_the_delay_the_others_race_and_the_losers_are_cancelled():
+    members = slow(1.5, 0.02, 9.0)
+    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.05)))
+
+    assert took == pytest.approx(0.07) == reply.latency_s
+    assert (list(reply.members), [one.cancelled for one in members]) == (["v2"], [1, 0, 1])
+
+
+def test_the_first_may_still_win_after_the_delay():
+    members = [Saying("first", after=0.3), Saying("second", after=0.5)]
+    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.1)))
+
+    assert (reply.text, took, reply.latency_s) == ("first", pytest.approx(0.3), pytest.approx(0.3))
+
+
+@pytest.mark.parametrize("said", [GONE, ""], ids=["lost", "abstains"])
+def test_a_first_that_gives_no_answer_is_not_waited_out(said):
+    members = [Saying(said, after=0.1), Saying("4", after=0.2, identity="2"), Saying("5", after=0.4)]
+    reply, took = run(clocked(make(*members, execution="hedged", delay_s=10.0)))
+
+    assert (reply.text, took, reply.latency_s) == ("4", pytest.approx(0.3), pytest.approx(0.3))
+
+
+def test_who_abstains_does_not_win_the_race():
+    members = [Saying("4", after=0.5), Saying("no idea", after=0.1), Saying("", after=0.2)]
+    reply, _ = run(clocked(make(*members, execution="hedged", delay_s=0.0, normalise="number")))
+
+    assert (reply.text, list(reply.members)) == ("4", ["v1", "v2", "v3"])
+
+
+def test_of_two_that_answer_together_the_first_one_counts():
+    reply, _ = run(clocked(make(Saying("one", after=0.2), Saying("two", after=0.1), execution="hedged", delay_s=0.1)))
+
+    assert reply.text == "one"
+
+
+def test_a_race_that_nobody_wins_is_an_abstention_or_lost():
+    assert run(make("", GONE, execution="hedged", delay_s=0.1).generate(ASKED)).finish == "abstained"
+    with pytest.raises(BackendError, match="0 of the 2 members of 'trio' answered"):
+        run(make(GONE, GONE, execution="hedged", delay_s=0.1).generate(ASKED))
+
+
+def test_what_a_cancelled_member_cost_is_not_known():
+    paid = Reply(text="4", input_tokens=5, output_tokens=3, cost_usd=0.01)
+    race = {"execution": "hedged", "delay_s": 0.1}
+    alone = run(make(paid, Saying(paid, after=1.0), **race).generate(ASKED))
+    raced = run(make(Saying(paid, after=1.0), Saying(paid, after=0.1), **race).generate(ASKED))
+
+    assert (alone.cost_usd, alone.input_tokens) == (0.01, 5)
+    assert (raced.cost_usd, raced.input_tokens, raced.output_tokens) == (None, None, None)
+
+
+# -- cascade --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cascade_stops_at_the_first_who_is_sure():
+    members = [Saying(sure("4", *LESS_SURE)), Saying(sure("5", *MORE_SURE)), Saying(sure("6", *MORE_SURE))]
+    reply = run(make(*members, execution="cascade", threshold=0.9).generate(ASKED))
+
+    assert (reply.text, asked(members)) == ("5", [1, 1, 0])
+    assert reply.consensus == 0.5
+
+
+def test_a_cascade_asks_the_cheapest_first():
+    members = [Saying(sure(one, *MORE_SURE)) for one in ("dear", "cheap", "free")]
+    reply = run(make(*members, execution="cascade", threshold=0.9, costs=[5, 1, 0]).generate(ASKED))
+
+    assert (reply.text, asked(members)) == ("free", [0, 0, 1])
+
+
+def test_where_nobody_is_sure_the_last_one_answers_and_need_not_say_how_sure_it_is():
+    reply = run(
+        make(sure("4", *LESS_SURE), sure("4", *LESS_SURE), "5", execution="cascade", threshold=0.9).generate(ASKED)
+    )
+
+    assert reply.text == "5"
+
+
+def test_where_nobody_is_sure_they_vote_if_a_vote_is_declared():
+    said = [sure(one, *LESS_SURE) for one in ("4", "4", "5")]
+    reply = run(make(*said, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
+
+    assert reply.text == "4"
+
+
+def test_a_last_one_that_is_sure_is_not_outvoted():
+    said = [sure("4", *LESS_SURE), sure("4", *LESS_SURE), sure("5", *MORE_SURE)]
+    reply = run(make(*said, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
+
+    assert reply.text == "5"
+
+
+def test_a_cascade_goes_on_past_who_abstains_or_is_lost():
+    members = [Saying(GONE), Saying("no idea"), Saying(sure("6", *MORE_SURE))]
+    reply = run(make(*members, execution="cascade", threshold=0.9, normalise="number").generate(ASKED))
+
+    assert (reply.text, asked(members)) == ("6", [1, 1, 1])
+
+
+def test_a_cascade_hears_as_many_as_it_must():
+    members = [Saying(sure("4", *MORE_SURE)), Saying(sure("5", *MORE_SURE)), Saying("6")]
+    reply = run(make(*members, execution="cascade", threshold=0.9, min_responses=2).generate(ASKED))
+
+    assert (reply.text, asked(members)) == ("4", [1, 1, 0])
+
+
+def test_a_cascade_of_members_that_say_no_confidence_is_refused():
+    with pytest.raises(Refused, match="member 'v1' answers without log-probabilities"):
+        run(make("4", "5", execution="cascade", threshold=0.9).generate(ASKED))

@@ -1,0 +1,205 @@
+"""The client against a real server: connections are kept, ended when a request is cancelled, and never left open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from openai_server import CERTIFICATE, OpenAIServer
+
+from pytest_crucible.backends.http import client as module
+from pytest_crucible.backends.http.address import parse_address
+from pytest_crucible.backends.http.client import Client
+from pytest_crucible.backends.http.tls import tls_context
+from pytest_crucible.records.errors import Refused, Retryable, SpecError
+
+OURS = 1
+"""The connection on which the server is asked for its counts."""
+PATH = "/completions"
+
+
+@pytest.fixture
+def client(server: OpenAIServer) -> Client:
+    return client_of(server)
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start(tls=True) as server:
+        yield server
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """The URL of a port that nothing listens at."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+
+
+def client_of(server: OpenAIServer, **trust) -> Client:
+    address = parse_address(server.url)
+    return Client(address, {"x-one": "1"}, tls_context(**trust) if address.scheme == "https" else None)
+
+
+def body(number: int = 0, model: str = "m") -> bytes:
+    return json.dumps({"model": model, "prompt": f"{number}"}).encode()
+
+
+async def texts(client: Client, numbers: range) -> list[int]:
+    responses = await asyncio.gather(*(client.post(PATH, body(number)) for number in numbers))
+    return [int(json.loads(response.body)["choices"][0]["text"]) for response in responses]
+
+
+def until(condition) -> None:
+    """The server hears of what a client does a moment later."""
+    for _ in range(200):
+        if condition():
+            return
+        time.sleep(0.005)
+
+
+def test_one_connection_serves_one_request_after_another(server, client):
+    async def several() -> None:
+        for number in range(20):
+            assert (await client.post(PATH, body(number))).status == 200
+
+    asyncio.run(several())
+
+    counts = server.counts()
+    assert counts["requests"] == 20
+    assert counts["connections"] == 1 + OURS
+    assert server.requests()[0]["headers"]["x-one"] == "1"
+
+
+def test_requests_at_one_time_have_a_connection_each_and_each_its_answer(server, client):
+    async def twice() -> tuple[list[int], list[int]]:
+        return await texts(client, range(30)), await texts(client, range(30, 60))
+
+    first, second = asyncio.run(twice())
+
+    assert (first, second) == (list(range(30)), list(range(30, 60)))
+    assert server.counts()["connections"] <= 30 + OURS
+
+
+def test_it_works_on_one_loop_after_another_and_leaves_nothing_open(server, client):
+    for _ in range(3):
+        asyncio.run(texts(client, range(5)))
+    until(lambda: server.counts()["open_connections"] == OURS)
+
+    assert server.counts()["open_connections"] == OURS
+
+
+def test_closing_ends_what_is_idle_and_it_can_be_asked_again(server, client):
+    async def closed_between() -> list[int]:
+        await texts(client, range(5))
+        await client.close()
+        await client.close()
+        await asyncio.to_thread(until, lambda: server.counts()["open_connections"] == OURS)
+        assert server.counts()["open_connections"] == OURS
+        return await texts(client, range(2))
+
+    assert asyncio.run(closed_between()) == [0, 1]
+
+
+def test_what_is_cancelled_is_ended_on_the_wire(server, client):
+    async def cancelled() -> None:
+        asked = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
+        await asyncio.to_thread(until, lambda: server.counts()["concurrent"] == 8)
+        for one in asked:
+            one.cancel()
+        await asyncio.wait(asked)
+        await asyncio.to_thread(until, lambda: server.counts()["cancelled"] == 8)
+
+    asyncio.run(cancelled())
+
+    assert server.counts()["cancelled"] == 8
+    assert server.counts()["concurrent"] == 0
+
+
+def test_a_broken_connection_is_not_used_again(server, client):
+    async def broken_between() -> int:
+        with pytest.raises(Retryable):
+            await client.post(PATH, body(0, "m?fault=half"))
+        return (await client.post(PATH, body())).status
+
+    assert asyncio.run(broken_between()) == 200
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(server, client, monkeypatch):
+    async def idle_between() -> None:
+        await client.post(PATH, body())
+        monkeypatch.setattr(module, "IDLE_S", -1.0)
+        await client.post(PATH, body())
+
+    asyncio.run(idle_between())
+
+    assert server.counts()["connections"] == 2 + OURS
+
+
+def test_a_server_that_restarted_is_reached_again():
+    with OpenAIServer.start() as before:
+        client, port = client_of(before), parse_address(before.url).port
+
+        async def restarted() -> int:
+            await client.post(PATH, body())
+            before.process.kill()
+            await asyncio.to_thread(before.process.wait)
+            with pytest.raises(Retryable) as caught:
+                await client.post(PATH, body())
+            assert caught.value.kind == "connection"
+            with OpenAIServer.start(port=port):
+                return (await client.post(PATH, body())).status
+
+        assert asyncio.run(restarted()) == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_where_nothing_listens_can_be_asked_later(nobody, host):
+    url = nobody.replace("127.0.0.1", host)
+    with pytest.raises(Retryable, match=rf"nothing listens at http://{host}:.* is the server running") as caught:
+        asyncio.run(Client(parse_address(url), {}).post(PATH, b"{}"))
+
+    assert caught.value.kind == "connection"
+
+
+def test_a_host_that_does_not_exist_is_refused():
+    with pytest.raises(Refused, match=r"the host name in http://no.such.host.invalid does not resolve"):
+        asyncio.run(Client(parse_address("http://no.such.host.invalid/v1"), {}).post(PATH, b"{}"))
+
+
+def test_a_connection_that_is_not_taken_is_given_up(server, client, monkeypatch):
+    monkeypatch.setattr(module, "CONNECT_S", 0.0)
+    with pytest.raises(Retryable, match="did not accept a connection within") as caught:
+        asyncio.run(client.post(PATH, body()))
+
+    assert caught.value.kind == "timeout"
+
+
+def test_over_tls_it_trusts_the_authority_that_it_is_given(secure):
+    for trust in ({"ca_file": CERTIFICATE}, {"verify": False}):
+        assert asyncio.run(texts(client_of(secure, **trust), range(3))) == [0, 1, 2]
+
+
+def test_a_certificate_that_nobody_signed_is_refused_with_what_to_do(secure):
+    with pytest.raises(
+        Refused, match=r"cannot be verified \(self-signed certificate\): give ca_file = .* or verify = false"
+    ):
+        asyncio.run(client_of(secure).post(PATH, body()))
+
+
+def test_tls_to_a_server_without_it_is_refused(server):
+    address = parse_address(server.url.replace("http:", "https:"))
+    with pytest.raises(Refused, match=r"does not speak TLS .* check whether its URL should begin with http"):
+        asyncio.run(Client(address, {}, tls_context()).post(PATH, body()))
+
+
+def test_a_file_that_holds_no_certificates_is_a_mistake(tmp_path):
+    (tmp_path / "ca.pem").write_text("no certificate")
+    for name in ("ca.pem", "missing.pem"):
+        with pytest.raises(SpecError, match=f"ca_file '.*{name}' cannot be read as PEM certificates"):
+            tls_context(ca_file=tmp_path / name)

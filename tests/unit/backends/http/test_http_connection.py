@@ -1,0 +1,211 @@
+"""Answers as servers write them: however they are cut in pieces, and wherever they break off."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.backends.http import connection as http_connection
+from pytest_crucible.backends.http.connection import Connection, Response
+from pytest_crucible.records.errors import BackendError, Retryable
+
+WHERE = "http://server.example"
+KNOWN_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-One: 1\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\ntrailer: 1\r\n\r\n"
+INFORMED = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n" + KNOWN_LENGTH
+UNTIL_THE_END = b"HTTP/1.0 200 OK\r\n\r\nhello"
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written, and shows whether it was ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.ended = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def abort(self) -> None:
+        self.ended = True
+
+
+def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Connection]:
+    """The answer to a request that is answered with these pieces, after which the connection may be lost."""
+
+    async def asked() -> tuple[Response, Connection]:
+        connection = Connection(WHERE)
+        connection.connection_made(Wire())
+        answer = asyncio.ensure_future(connection.send(b"request"))
+        await asyncio.sleep(0)
+        for piece in pieces:
+            connection.data_received(piece)
+        if lost:
+            connection.connection_lost(None if lost is True else lost)
+        return await answer, connection
+
+    return asyncio.run(asked())
+
+
+@contextlib.asynccontextmanager
+async def opened() -> AsyncIterator[Connection]:
+    connection = Connection(WHERE)
+    connection.connection_made(Wire())
+    yield connection
+
+
+@pytest.mark.parametrize("content", [KNOWN_LENGTH, CHUNKED, INFORMED], ids=["length", "chunked", "informed"])
+@given(cuts=st.lists(st.integers(0, 120), max_size=6))
+def test_an_answer_is_the_same_however_it_is_cut(content, cuts):
+    places = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
+    pieces = [content[start:end] for start, end in itertools.pairwise(places)]
+    response, connection = asked(*pieces)
+
+    assert (response.status, response.body) == (200, b"hello")
+    assert connection.reusable
+
+
+def test_names_of_headers_are_in_small_letters():
+    response, _ = asked(KNOWN_LENGTH)
+
+    assert response.headers == {"content-length": "5", "x-one": "1"}
+
+
+def test_a_body_without_a_length_ends_with_the_connection():
+    response, connection = asked(UNTIL_THE_END, lost=True)
+
+    assert response.body == b"hello"
+    assert not connection.reusable
+
+
+def test_a_connection_that_the_server_will_close_is_not_used_again():
+    _, connection = asked(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    assert not connection.reusable
+
+
+@pytest.mark.parametrize("end", range(0, len(KNOWN_LENGTH), 3))
+def test_every_answer_that_breaks_off_can_be_asked_for_again(end):
+    with pytest.raises(Retryable) as caught:
+        asked(KNOWN_LENGTH[:end], lost=True)
+
+    head = KNOWN_LENGTH.index(b"\r\n\r\n") + 4
+    assert caught.value.kind == ("half" if end >= head else "connection")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "lost", "kind", "sentence"),
+    [
+        ((), True, "connection", "closed the connection before it answered"),
+        ((), ConnectionResetError(), "connection", "reset the connection before it answered"),
+        ((KNOWN_LENGTH[:-2],), ConnectionResetError(), "half", "broke off its response after 3 bytes of the body"),
+        ((UNTIL_THE_END,), ConnectionResetError(), "half", "broke off its response after 5 bytes of the body"),
+        ((b"SSH-2.0-OpenSSH_9.6\r\n",), False, "garbage", "did not respond in HTTP"),
+        (
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",),
+            False,
+            "garbage",
+            "did not respond in HTTP",
+        ),
+        (
+            (b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",),
+            False,
+            "garbage",
+            "did not respond in HTTP",
+        ),
+    ],
+)
+def test_what_is_no_answer_says_what_it_was(pieces, lost, kind, sentence):
+    with pytest.raises(Retryable) as caught:
+        asked(*pieces, lost=lost)
+
+    assert caught.value.kind == kind
+    assert str(caught.value).startswith(f"{WHERE} {sentence}")
+
+
+def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
+    async def unasked() -> Connection:
+        async with opened() as connection:
+            connection.data_received(KNOWN_LENGTH)
+            return connection
+
+    connection = asyncio.run(unasked())
+
+    assert not connection.open
+    assert connection.transport.ended
+
+
+def test_an_answer_without_end_is_broken_off_and_not_asked_for_again(monkeypatch):
+    monkeypatch.setattr(http_connection, "MAX_BODY", 2**20)
+    piece = b"%x\r\n%b\r\n" % (2**19, b"x" * 2**19)
+
+    async def endless() -> Connection:
+        async with opened() as connection:
+            answer = asyncio.ensure_future(connection.send(b"request"))
+            await asyncio.sleep(0)
+            connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            for _ in range(3):
+                connection.data_received(piece)
+            with pytest.raises(BackendError, match="sent a response of more than 1 MiB") as caught:
+                await answer
+            assert not isinstance(caught.value, Retryable)
+            return connection
+
+    assert asyncio.run(endless()).transport.ended
+
+
+def test_an_answer_that_is_followed_by_another_is_the_last_of_its_connection():
+    response, connection = asked(KNOWN_LENGTH + CHUNKED[:20])
+
+    assert response.body == b"hello"
+    assert not connection.open
+
+
+def test_a_request_on_a_closed_connection_can_be_asked_again():
+    async def closed() -> None:
+        async with opened() as connection:
+            connection.connection_lost(None)
+            await connection.send(b"request")
+
+    with pytest.raises(Retryable, match="closed the connection before it answered"):
+        asyncio.run(closed())
+
+
+def test_a_request_that_is_cancelled_ends_the_connection():
+    async def cancelled() -> Connection:
+        async with opened() as connection:
+            answer = asyncio.ensure_future(connection.send(b"request"))
+            await asyncio.sleep(0)
+            answer.cancel()
+            await asyncio.wait([answer])
+            connection.data_received(KNOWN_LENGTH)  # what comes too late is heard by nobody
+            return connection
+
+    connection = asyncio.run(cancelled())
+
+    assert connection.transport.ended
+    assert not connection.reusable
+
+
+def test_pieces_are_seen_as_they_come():
+    seen: list[bytes] = []
+
+    async def watched(watch: Callable[[bytes], None]) -> Response:
+        async with opened() as connection:
+            answer = asyncio.ensure_future(connection.send(b"request", watch))
+            await asyncio.sleep(0)
+            for place in range(0, len(CHUNKED), 7):
+                connection.data_received(CHUNKED[place : place + 7])
+            return await answer
+
+    response = asyncio.run(watched(seen.append))
+
+    assert b"".join(seen) == response.body == b"hello"
+    assert len(seen) > 1

@@ -1,0 +1,154 @@
+"""From an input and parameters to what a server is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible.records.errors import BackendError, Refused
+
+MESSAGES = [{"role": "user", "content": "2 + 2"}]
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+
+
+@pytest.fixture
+def sent(ask, server):
+    """Path and body of what is sent for an input."""
+
+    def sent(given="2 + 2", **said):
+        ask(given, **said)
+        last = server.requests()[-1]
+        return last["path"].removeprefix("/v1"), last["body"]
+
+    return sent
+
+
+def test_a_text_is_the_message_of_a_user(sent):
+    assert sent() == ("/chat/completions", {"model": "m", "messages": MESSAGES})
+
+
+def test_messages_are_passed_on_as_they_are(sent):
+    parts = [{"role": "user", "content": [{"type": "text", "text": "2 + 2"}], "name": "ü"}, *MESSAGES]
+
+    assert sent(parts)[1]["messages"] == parts
+
+
+def test_token_ids_are_completed(sent):
+    assert sent([1, 2, 3]) == ("/completions", {"model": "m", "prompt": [1, 2, 3]})
+
+
+def test_a_text_is_completed_as_it_is_where_that_is_asked_for(sent):
+    assert sent("2 +", mode="completions") == ("/completions", {"model": "m", "prompt": "2 +"})
+
+
+def test_a_system_prompt_comes_first(sent):
+    system = {"role": "system", "content": "Be short."}
+
+    assert sent(system="Be short.")[1]["messages"] == [system, *MESSAGES]
+    assert sent(MESSAGES, system="Be short.")[1]["messages"] == [system, *MESSAGES]
+
+
+def test_parameters_are_passed_on_and_those_without_a_value_are_not(sent):
+    said = {
+        "temperature": 0,
+        "max_tokens": 5,
+        "stop": ["\n"],
+        "tools": TOOLS,
+        "tool_choice": "auto",
+        "response_format": {"type": "json_schema", "json_schema": {"name": "claims", "schema": {}}},
+        "logit_bias": {"50256": -100},
+        "top_p": None,
+    }
+    _, body = sent(parameters=said)
+
+    assert body == {"model": "m", "messages": MESSAGES} | {name: one for name, one in said.items() if one is not None}
+
+
+def test_what_only_this_server_knows_goes_into_the_extra_body(sent):
+    _, body = sent(extra_body={"guided_regex": "[0-9]+", "temperature": 0.5}, parameters={"temperature": 1.0})
+
+    assert (body["guided_regex"], body["temperature"]) == ("[0-9]+", 0.5)
+
+
+def test_each_sample_and_repeat_has_a_seed_of_its_own_which_stays(sent):
+    def seed(sample, epoch, base):
+        return sent(sample=sample, epoch=epoch, parameters={"seed": base})[1]["seed"]
+
+    seeds = [seed(*place) for place in (("a", 0, 1), ("b", 0, 1), ("a", 1, 1), ("a", 0, 2))]
+
+    assert len(set(seeds)) == 4
+    assert seed("a", 0, 1) == seeds[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "told"),
+    [
+        ("chat", {"logprobs": True}, {"logprobs": True}),
+        ("chat", {"logprobs": True, "top_logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
+        ("chat", {"logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
+        ("chat", {"logprobs": False}, {}),
+        ("completions", {"logprobs": True}, {"logprobs": 1}),
+        ("completions", {"logprobs": True, "top_logprobs": 3}, {"logprobs": 3}),
+        ("completions", {"logprobs": 3}, {"logprobs": 3}),
+        ("completions", {"logprobs": False, "top_logprobs": 3}, {}),
+    ],
+)
+def test_each_endpoint_is_asked_for_logprobs_in_its_own_way(sent, mode, said, told):
+    _, body = sent(mode=mode, parameters=said)
+
+    assert {name: body[name] for name in ("logprobs", "top_logprobs") if name in body} == told
+
+
+def test_a_stream_is_asked_to_tell_its_usage(sent):
+    _, body = sent(stream=True)
+
+    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "sentence"),
+    [
+        ({"text": "a"}, {}, "its input is a dict; expected a text, a list of messages or a list of token ids"),
+        ([], {}, "its input is a list; expected a text"),
+        (None, {}, "its input is a NoneType"),
+        (b"a", {}, "its input is a bytes"),
+        ([{"content": "a"}], {}, "a message of its input has no role"),
+        (["a"], {}, "a message of its input has no role"),
+        ([1, 2], {"mode": "chat"}, "its input is a list of token ids, which only completions accept"),
+        ([1, 2], {"system": "s"}, "the adapter has a system prompt, which token ids do not allow"),
+        (MESSAGES, {"mode": "completions"}, "its input is a list; completions expect a text or a list of token ids"),
+        (
+            [{"role": "system", "content": "t"}],
+            {"system": "s"},
+            "the messages begin with another one: remove one of them",
+        ),
+        ([{"role": "user", "content": {1, 2}}], {}, "not JSON serializable"),
+        ("a", {"parameters": {"temprature": 1}}, "there is no parameter 'temprature': did you mean 'temperature'?"),
+        ("a", {"parameters": {"zzz": 1}}, "parameters of this server alone go into extra_body"),
+        ("a", {"parameters": {"temperature": "hot"}}, "temperature must be a number, not 'hot'"),
+        ("a", {"parameters": {"temperature": float("nan")}}, "temperature must be a number, not nan"),
+        ("a", {"extra_body": {"top_a": float("nan")}}, "not JSON compliant"),
+        ("a", {"parameters": {"temperature": True}}, "temperature must be a number, not True"),
+        ("a", {"parameters": {"max_tokens": 1.5}}, "max_tokens must be a whole number from 1, not 1.5"),
+        ("a", {"parameters": {"n": 0}}, "n must be a whole number from 1, not 0"),
+        ("a", {"parameters": {"stop": [""]}}, "stop must be a text or a list of texts, none of them empty"),
+        ("a", {"parameters": {"response_format": "json"}}, "response_format must be a table"),
+        ("a", {"parameters": {"tools": {"name": "add"}}}, "tools must be a list of tables"),
+        ("a", {"parameters": {"logprobs": -1}}, "logprobs must be true, false, or a number of alternatives"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_it_is_sent(ask, server, given, said, sentence):
+    with pytest.raises(Refused) as caught:
+        ask(given, **said)
+
+    assert str(caught.value).startswith("adapter 'v2' cannot send sample 'a': ")
+    assert sentence in str(caught.value)
+    assert server.counts()["requests"] == 0
+
+
+def test_a_text_that_is_no_unicode_loses_its_sample_alone(ask):
+    with pytest.raises(
+        BackendError, match="adapter 'v2' cannot send sample 'a': its text is not valid Unicode"
+    ) as caught:
+        ask("\ud800")
+
+    assert not isinstance(caught.value, Refused)

@@ -1,0 +1,102 @@
+"""What servers say of their limits, in the ways in which they say it."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.backends.openai.limits import ReportedLimits, parse_seconds, read_headers, retry_after
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("12", 12.0),
+        ("0.5", 0.5),
+        ("1s", 1.0),
+        ("6m0s", 360.0),
+        ("20ms", 0.02),
+        ("1h2m3.5s", 3723.5),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("1s later", None),
+        ("nan", None),
+        ("1e3", None),
+    ],
+)
+def test_durations(said, seconds):
+    assert parse_seconds(said) == seconds
+
+
+def test_a_point_in_time_is_counted_from_now():
+    assert parse_seconds(str(time.time() + 30)) == pytest.approx(30, abs=2)
+    assert parse_seconds(str(time.time() - 30)) == 0
+
+
+@given(st.text(max_size=20))
+def test_whatever_is_said_is_a_time_or_nothing(said):
+    seconds = retry_after({"retry-after": said, "x-ratelimit-reset-requests": said})
+
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "3", "retry-after-ms": "2500"}, 2.5),
+        ({"retry-after": "1", "x-ratelimit-reset-requests": "20s"}, 1.0),
+        ({"x-ratelimit-reset-requests": "20s"}, 20.0),
+        ({"x-ratelimit-reset-requests": "20s", "x-ratelimit-reset-tokens": "2s"}, 20.0),
+        (
+            {
+                "x-ratelimit-reset-requests": "20s",
+                "x-ratelimit-reset-tokens": "2s",
+                "x-ratelimit-remaining-requests": "7",
+                "x-ratelimit-remaining-tokens": "0",
+            },
+            2.0,
+        ),
+        ({"x-ratelimit-reset-requests": "23h", "x-ratelimit-remaining-requests": "900"}, None),
+    ],
+)
+def test_when_to_come_again(headers, seconds):
+    assert retry_after(headers) == seconds
+
+
+def test_a_date_to_come_again():
+    assert retry_after({"retry-after": email.utils.formatdate(time.time() + 10, usegmt=True)}) == pytest.approx(
+        10, abs=2
+    )
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+
+
+def test_limits_are_read_from_headers():
+    headers = {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-limit-tokens": "150000",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-remaining-tokens": "149984",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-reset-tokens": "6m0s",
+    }
+
+    assert read_headers(headers) == ReportedLimits(
+        limit_requests=60,
+        limit_tokens=150000,
+        remaining_requests=59,
+        remaining_tokens=149984,
+        reset_requests_s=1.0,
+        reset_tokens_s=360.0,
+    )
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-ratelimit-limit-requests": "many"}, {"x-request-id": "1"}])
+def test_an_answer_without_limits_has_none(headers):
+    assert read_headers(headers) is None

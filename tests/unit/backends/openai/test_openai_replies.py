@@ -1,0 +1,153 @@
+"""From what a server answers to a reply, in the forms that servers have."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible.backends.openai.replies import check_choices, parse_reply
+from pytest_crucible.records import Reply
+from pytest_crucible.records.errors import Refused, Retryable
+
+
+def reply(answer) -> Reply:
+    return parse_reply(answer, seconds=0.5, first_token_s=0.1, where="http://a")
+
+
+def chat(message, **choice) -> Reply:
+    return reply({"choices": [{"message": message, **choice}]})
+
+
+def test_a_whole_answer():
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    answer = {
+        "model": "m-2026",
+        "choices": [
+            {"index": 1, "message": {"content": "5"}, "finish_reason": "length"},
+            {
+                "index": 0,
+                "message": {"content": "4", "tool_calls": [call]},
+                "finish_reason": "tool_calls",
+                "logprobs": {"content": [{"token": "4", "logprob": -0.25}]},
+            },
+        ],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+    }
+
+    assert reply(answer) == Reply(
+        text="4",
+        input_tokens=7,
+        output_tokens=2,
+        latency_s=0.5,
+        first_token_s=0.1,
+        finish="tool_calls",
+        logprobs=(-0.25,),
+        tool_calls=(call,),
+        alternatives=(Reply(text="5", finish="length"),),
+        model="m-2026",
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": ""}, ""),
+        ({"content": None}, ""),
+        ({}, ""),
+        ({"content": None, "refusal": "I will not."}, "I will not."),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
+        ({"content": " 4 ", "reasoning_content": "2 and 2"}, " 4 "),
+    ],
+)
+def test_what_a_message_says(message, text):
+    assert chat(message).text == text
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [
+        ("stop", "stop"),
+        (None, "stop"),
+        ("eos", "stop"),
+        ("end_turn", "stop"),
+        ("length", "length"),
+        ("max_tokens", "length"),
+        ("content_filter", "content_filter"),
+        ("function_call", "tool_calls"),
+        ("a word that nobody knows", "a word that nobo"),
+    ],
+)
+def test_how_it_ended(said, finish):
+    assert chat({"content": "4"}, finish_reason=said).finish == finish
+
+
+@pytest.mark.parametrize(
+    ("told", "logprobs"),
+    [
+        (None, None),
+        ({}, None),
+        ({"content": None}, None),
+        ({"content": []}, None),
+        ({"content": [{"logprob": -1}, {"logprob": -2.5}]}, (-1.0, -2.5)),
+        ({"token_logprobs": [None, -0.5], "tokens": ["a", "b"]}, (-0.5,)),
+        ({"token_logprobs": [float("nan"), -0.5]}, (-0.5,)),
+        ({"token_logprobs": [float("nan")]}, None),
+        ({"token_logprobs": [None]}, None),
+    ],
+)
+def test_how_likely_its_tokens_are(told, logprobs):
+    assert chat({"content": "4"}, logprobs=told).logprobs == logprobs
+
+
+def test_a_server_need_not_count():
+    one = reply({"choices": [{"text": "4"}], "usage": None})
+
+    assert (one.text, one.input_tokens, one.output_tokens, one.model) == ("4", None, None, "")
+
+
+@pytest.mark.parametrize("told", [-1, 2**63, True, 1.5, "3"])
+def test_what_is_no_number_of_tokens_is_not_known(told):
+    one = reply({"choices": [{"text": "4"}], "usage": {"prompt_tokens": told, "completion_tokens": told}})
+
+    assert (one.input_tokens, one.output_tokens) == (None, None)
+
+
+def test_fewer_choices_than_were_asked_for_are_no_answer():
+    one, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
+
+    with pytest.raises(Refused, match="http://a returned 1 of 3 choices: it ignores the parameter n"):
+        check_choices(one, 3, "http://a")
+    with pytest.raises(Retryable, match="http://a returned 2 of 3 choices"):
+        check_choices(two, 3, "http://a")
+    check_choices(one, None, "http://a")
+    check_choices(two, 2, "http://a")
+    check_choices(two, 1, "http://a")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"choices": []},
+        {"choices": None},
+        {"choices": [None]},
+        {"choices": [{}]},
+        {"choices": [{"message": "4"}]},
+        {"choices": [{"message": {"content": [1]}}]},
+        {"choices": [{"message": {"content": None, "tool_calls": {"name": "add"}}}]},
+        {"choices": [{"message": {"content": None, "tool_calls": ["add"]}}]},
+        {"choices": {"message": {}}},
+    ],
+)
+def test_an_answer_without_a_choice_can_be_asked_for_again(answer):
+    with pytest.raises(Retryable, match="http://a responded without a choice") as caught:
+        reply(answer)
+
+    assert caught.value.kind == "garbage"
+
+
+@pytest.mark.parametrize("finish", ["abort", "error"])
+def test_an_answer_that_the_server_broke_off_can_be_asked_for_again(finish):
+    with pytest.raises(Retryable, match=f"broke off its response .{finish}") as caught:
+        chat({"content": "4"}, finish_reason=finish)
+
+    assert caught.value.kind == "half"

@@ -1,0 +1,188 @@
+"""What an adapter says of its server, and what it must not tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.backends.openai.backend import open_openai
+from pytest_crucible.backends.openai.settings import Settings, read_settings
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
+
+URL = "https://model.example/v1"
+KEY = "sk-hidden-1234567890"
+
+
+def settings(environment: dict[str, str] | None = None, **options) -> Settings:
+    return read_settings(adapter(**options), Path("/project"), environment or {})
+
+
+def adapter(**options) -> Adapter:
+    said = {"base_url": URL, "model": "m", **options}
+    return Adapter(name="v2", backend="openai", options={name: one for name, one in said.items() if one is not None})
+
+
+def test_the_usual_key_is_found_where_it_is_set():
+    found = settings({"OPENAI_API_KEY": KEY})
+
+    assert found.headers["authorization"] == f"Bearer {KEY}"
+    assert found.key_from == "the key is that of OPENAI_API_KEY"
+
+
+def test_without_a_key_none_is_sent():
+    assert "authorization" not in settings().headers
+    assert settings().server == URL
+
+
+@pytest.mark.parametrize(
+    ("url", "is_sent"),
+    [
+        ("https://model.example/v1", True),
+        ("http://localhost:8000/v1", True),
+        ("http://127.0.0.2:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://model.example/v1", False),
+        ("http://10.0.0.3:8000/v1", False),
+    ],
+)
+def test_the_usual_key_is_not_sent_where_everybody_could_read_it(url, is_sent):
+    usual = settings({"OPENAI_API_KEY": KEY}, base_url=url)
+    named = settings({"OPENAI_API_KEY": KEY}, base_url=url, api_key_env="OPENAI_API_KEY")
+
+    assert ("authorization" in usual.headers) == is_sent
+    assert "authorization" in named.headers
+
+
+def test_a_named_key_wins_over_the_usual_one():
+    found = settings({"OPENAI_API_KEY": "other", "MY_KEY": f"{KEY}\n"}, api_key_env="MY_KEY")
+
+    assert found.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_headers_may_name_environment_variables():
+    headers = {"Authorization": "Token $MY_KEY", "X-Price": "$$5", "x-team": "${TEAM}s"}
+    found = settings({"MY_KEY": KEY, "TEAM": "red", "OPENAI_API_KEY": "other"}, headers=headers)
+
+    assert found.headers["authorization"] == f"Token {KEY}"
+    assert (found.headers["x-price"], found.headers["x-team"]) == ("$5", "reds")
+
+
+def test_the_url_may_name_environment_variables():
+    assert settings({"HOST": "model.example"}, base_url="https://$HOST/v1").identity == settings().identity
+
+
+def test_a_key_is_in_nothing_that_is_told():
+    found = settings({"OPENAI_API_KEY": KEY}, headers={"x-other": KEY}, system="Be short.")
+
+    assert KEY not in repr(found) + found.server + found.identity + found.key_from
+
+
+def test_whoever_has_the_same_url_and_key_shares_a_server():
+    one, other = {"OPENAI_API_KEY": KEY}, {"OPENAI_API_KEY": f"{KEY}0"}
+
+    assert settings(one).server == settings(one, model="n", system="s").server
+    assert len({settings().server, settings(one).server, settings(other).server}) == 3
+    assert settings(one).server != settings(one, base_url="https://other.example/v1").server
+
+
+def test_a_key_within_the_url_is_no_part_of_the_identity():
+    old, new = ({"GATEWAY_TOKEN": token, "TEAM": "red"} for token in (KEY, f"{KEY}0"))
+    url = "https://model.example/$GATEWAY_TOKEN/$TEAM/v1"
+
+    assert settings(old, base_url=url).address.path == f"/{KEY}/red/v1"
+    assert settings(old, base_url=url).identity == "https://model.example/$GATEWAY_TOKEN/red/v1#m"
+    assert settings(old, base_url=url).identity == settings(new, base_url=url).identity
+    assert settings({"URL_TOKEN": URL}, base_url="$URL_TOKEN").identity == settings().identity
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": "n"},
+        {"base_url": "https://other.example/v1"},
+        {"system": "Be short."},
+        {"mode": "completions"},
+        {"extra_body": {"top_a": 1}},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_the_identity_changes_with_what_changes_answers(changed):
+    assert settings(**changed).identity != settings().identity
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"stream": True}, {"verify": False}, {"headers": {"x-one": "1"}}, {"base_url": "HTTPS://Model.example:443/v1/"}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_the_identity_stays_whatever_else_changes(changed):
+    assert settings(**changed).identity == settings().identity == f"{URL}#m"
+
+
+def test_what_opens_a_query_is_told_by_its_name():
+    found = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
+
+    assert found.address.target("/models") == f"/v1/models?v=1&key={KEY}"
+    assert found.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
+
+
+def test_a_file_of_authorities_counts_from_the_configuration():
+    assert settings(ca_file="ca.pem").ca_file == Path("/project/ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"base_url": None}, "has backend 'openai' but no 'base_url': add base_url = \"...\""),
+        ({"model": None}, "has backend 'openai' but no 'model'"),
+        (
+            {"base_url": "localhost:8000"},
+            "has an invalid base_url: 'localhost:8000' is not a URL of a server",
+        ),
+        ({"base_url": "$NO_URL/v1"}, "has an invalid base_url: environment variable 'NO_URL' is not set"),
+        ({"base_url": f"{URL}/chat/completions"}, "remove what follows /v1"),
+        ({"base_url": f"{URL}/chat/completions?v=1"}, "remove what follows /v1"),
+        (
+            {"base_url": f"{URL}?v=1&api_key=abc"},
+            "it contains a key: write api_key=$NAME, with the name of an environment variable",
+        ),
+        ({"modell": "m"}, "has 'modell', which is not a setting of backend 'openai': did you mean 'model'?"),
+        ({"zzz": 1}, "which is not a setting of backend 'openai'; expected base_url, model, api_key_env"),
+        ({"model": ""}, "has model = ''; expected a text that is not empty"),
+        ({"stream": "yes"}, "has stream = 'yes'; expected true or false"),
+        ({"verify": 0}, "has verify = 0; expected true or false"),
+        ({"extra_body": []}, "has extra_body = []; expected a table"),
+        (
+            {"extra_body": {"stream": True}},
+            "has 'stream' in extra_body, which is for settings of this server alone: write",
+        ),
+        ({"extra_body": {"messages": []}}, "has 'messages' in extra_body"),
+        ({"mode": "Chat"}, "has mode = 'Chat'; expected 'chat' or 'completions'"),
+        (
+            {"mode": "completions", "system": "s"},
+            "has a system prompt and mode = 'completions', which sends a single text: remove one of them",
+        ),
+        ({"api_key_env": "NO_KEY"}, "has api_key_env = 'NO_KEY', but that environment variable is not set"),
+        ({"api_key_env": "ODD_KEY"}, "environment variable ODD_KEY is not a key"),
+        ({"headers": {"x-one": "$NO_KEY"}}, "with an invalid value: environment variable 'NO_KEY' is not set"),
+        ({"headers": {"x-one": "5 $ each"}}, "with an invalid value: write $$ for a $"),
+        ({"headers": {"x-one": 1}}, "has a header 'x-one' that is not a text"),
+        ({"headers": {"x one": "1"}}, "has a header 'x one', which cannot be set"),
+        ({"headers": {"Host": "a"}}, "has a header 'Host', which cannot be set"),
+        ({"headers": {"x-one": "a\r\nb: c"}}, "has a header 'x-one' with characters that a header cannot contain"),
+    ],
+)
+def test_what_cannot_be_meant_gets_a_sentence(options, sentence):
+    with pytest.raises(SpecError) as caught:
+        settings({"ODD_KEY": f"{KEY}\nb"}, **options)
+
+    assert sentence in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_parameters_are_checked_before_anything_is_asked():
+    wrong = Adapter(name="v2", backend="openai", options=adapter().options, parameters={"max_token": 5})
+    with pytest.raises(SpecError, match=r"adapter 'v2' has invalid parameters: .* did you mean 'max_tokens'"):
+        open_openai(wrong, Path("."))

@@ -1,0 +1,120 @@
+"""Streams: put together they are the answer that would have come in one piece."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai_server.answers import pieces, whole
+from openai_server.behaviour import Behaviour
+
+from pytest_crucible.backends.openai.replies import parse_reply
+from pytest_crucible.backends.openai.streams import Stream
+from pytest_crucible.records.errors import Retryable
+
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "one  two ünö\n"}], "logprobs": True, "n": 2}
+PLAIN = {"model": "m", "prompt": "one two", "logprobs": 1}
+TOOLS = {**CHAT, "tools": [{"type": "function", "function": {"name": "add"}}]}
+
+
+def events(body, **behaviour) -> bytes:
+    asked = {**body, "stream_options": {"include_usage": True}}
+    told = [json.dumps(one, ensure_ascii=False) for one in pieces(Behaviour(**behaviour), asked)]
+    return "".join(f"data: {one}\n\n" for one in [*told, "[DONE]"]).encode()
+
+
+def read(content: bytes, *cuts: int) -> Stream:
+    stream = Stream()
+    places = [0, *sorted(cut for cut in cuts if cut < len(content)), len(content)]
+    for start, end in itertools.pairwise(places):
+        stream.feed(content[start:end])
+    return stream
+
+
+def reply(answer):
+    return parse_reply(answer, seconds=1.0, first_token_s=None, where="http://a")
+
+
+@pytest.mark.parametrize(
+    ("body", "finish"),
+    [(CHAT, ""), (PLAIN, ""), ({**CHAT, "max_tokens": 1}, ""), (TOOLS, "tool_calls"), (CHAT, "content_filter")],
+    ids=["chat", "completion", "cut", "tools", "filtered"],
+)
+@given(cuts=st.lists(st.integers(0, 3000), max_size=8))
+def test_a_stream_is_the_whole_answer_however_it_is_cut(body, finish, cuts):
+    behaviour = Behaviour(finish=finish, text="" if finish == "tool_calls" else None)
+    streamed = read(events(body, finish=finish, text=behaviour.text), *cuts).answer("http://a")
+
+    assert reply(streamed) == reply(whole(behaviour, body))
+
+
+def test_the_first_token_is_noted_and_nothing_before_it():
+    role = b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
+    before, after = (
+        read(b": hello\n\n" + role),
+        read(role + b'data: {"choices": [{"delta": {"content": "2"}}]}\r\n\r\n'),
+    )
+
+    assert before.first_token_at is None
+    assert after.first_token_at is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"data: {",
+        b"data: []",
+        b"data: 1",
+        b'data: {"choices": [1]}',
+        b'data: {"choices": [{"delta": {"content": 1}}]}',
+        b'data: {"choices": [{"delta": {"tool_calls": [{"index": -1}]}}]}',
+        b'data: {"choices": [{"delta": {"tool_calls": [{"index": 1000000000}]}}]}',
+        b"data: " + b"[" * 100_000,
+    ],
+)
+def test_what_is_no_event_is_garbage(said):
+    with pytest.raises(Retryable) as caught:
+        read(said + b"\n\n").answer("http://a")
+
+    assert caught.value.kind == "garbage"
+
+
+@pytest.mark.parametrize("whole_events", [0, 1, 2])
+def test_a_stream_that_breaks_off_is_half_an_answer(whole_events):
+    content = b"".join(event + b"\n\n" for event in events(PLAIN).split(b"\n\n")[:whole_events])
+    with pytest.raises(Retryable) as caught:
+        read(content).answer("http://a")
+
+    assert caught.value.kind == "half"
+
+
+def test_a_stream_without_the_last_word_is_whole_when_every_choice_has_its_end():
+    content = events(CHAT).replace(b"data: [DONE]\n\n", b"")
+
+    assert reply(read(content).answer("http://a")).text == "one  two ünö\n"
+
+
+def test_an_error_in_a_stream_is_told():
+    assert read(b'data: {"error": {"message": "gone"}}\n\n').answer("http://a")["error"] == {"message": "gone"}
+
+
+def test_arguments_of_tools_come_in_pieces():
+    def delta(**call):
+        return b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n"
+
+    content = (
+        delta(index=0, id="c1", function={"name": "add", "arguments": ""})
+        + delta(index=0, function={"arguments": '{"a":'})
+        + delta(index=0, function={"arguments": " 1}"})
+        + delta(index=1, id="c2", function={"name": "sub", "arguments": "{}"})
+        + b'data: {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}\n\ndata: [DONE]\n\n'
+    )
+    calls = reply(read(content).answer("http://a")).tool_calls
+
+    assert [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls] == [
+        ("c1", "add", '{"a": 1}'),
+        ("c2", "sub", "{}"),
+    ]

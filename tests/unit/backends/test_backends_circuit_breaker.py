@@ -1,0 +1,178 @@
+"""A server that is down: waited for as long as a restart takes, then given up for all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+import virtual_time
+from asking import adapter, ask_all, request
+from simulated_servers import SimulatedServer
+
+from pytest_crucible.backends.circuit_breaker import FIRST_ANSWER_S, MAX_SILENCE_S, MIN_FAILURES
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent
+
+
+class Restarting(SimulatedServer):
+    """Takes no connection from `down_at` on for `down_s`, and breaks those that are open then."""
+
+    down_at = 10.0
+    down_s = 60.0
+    failure = "connection"
+    latency_s = 0.05
+
+    def is_down(self) -> bool:
+        return self.down_at <= asyncio.get_running_loop().time() < self.down_at + self.down_s
+
+    async def generate(self, request: Request) -> Reply:
+        if self.is_down():
+            self.log.append((asyncio.get_running_loop().time(), False))
+            raise Retryable("nothing listens there", kind=self.failure)
+        reply = await super().generate(request)
+        if self.is_down():
+            raise Retryable("it hung up", kind=self.failure)
+        return reply
+
+
+@pytest.mark.parametrize("failure", ["connection", "502", "500", "half"])
+@pytest.mark.parametrize("workers", [1, 64])
+def test_a_restart_of_a_minute_loses_nothing(failure, workers):
+    server = Restarting()
+    server.failure = failure
+    server.latency_s = 0.05 * workers
+
+    run = ask_all(1_000, server, workers=workers)
+
+    assert len(run.replies) == 1_000
+    assert not run.errors
+
+
+def test_while_it_is_down_it_is_asked_now_and_then():
+    server = Restarting()
+    server.latency_s = 1.0
+
+    ask_all(2_000, server)
+
+    down = [at for at, answered in server.log if not answered]
+    settled = [at for at in down if at > server.down_at + 5]
+    assert 30 <= len(settled) <= 60
+
+
+def test_when_it_is_back_it_is_asked_as_before():
+    server = Restarting()
+    server.latency_s = 0.5
+
+    ask_all(3_000, server)
+
+    assert server.accepted(73, 75) >= 0.9 * server.accepted(7, 9)
+
+
+def test_one_that_stays_down_is_given_up_for_everybody_in_one_sentence():
+    server = Restarting()
+    server.latency_s, server.down_s = 1.0, 1e9
+
+    run = ask_all(2_000, server)
+
+    assert {type(error) for error in run.errors} == {Refused}
+    assert server.log[-1][0] == pytest.approx(server.down_at + MAX_SILENCE_S, abs=3)
+    assert re.fullmatch(
+        r"server http://simulated/v1 has not answered since \d\d:\d\d:\d\d \(\d+ s, \d+ requests failed, the last: "
+        r"nothing listens there\): no more requests are sent; resume with --crucible-resume when it is back",
+        str(run.errors[0]),
+    )
+
+
+def test_one_that_never_was_up_is_given_up_sooner():
+    server = Restarting()
+    server.down_at, server.down_s = 0.0, 1e9
+
+    run = ask_all(1_000, server)
+
+    assert {type(error) for error in run.errors} == {Refused}
+    assert server.log[-1][0] == pytest.approx(FIRST_ANSWER_S, abs=3)
+
+
+class Hanging(SimulatedServer):
+    """Never answers."""
+
+    async def generate(self, request: Request) -> Reply:
+        self.log.append((asyncio.get_running_loop().time(), True))
+        await asyncio.sleep(1e9)
+        raise AssertionError
+
+
+def test_one_that_hangs_is_given_up_when_the_first_requests_are_over():
+    server = Hanging()
+
+    run = ask_all(10_000, server)
+
+    assert {type(error) for error in run.errors} == {Refused}
+    assert len(server.log) == 64
+
+
+class Quota(SimulatedServer):
+    """Answers a hundred requests, and refuses all others."""
+
+    def accepts(self, now: float) -> bool:
+        return len(self.log) < 100
+
+
+def test_one_that_only_refuses_is_given_up_as_well():
+    server = Quota()
+
+    run = ask_all(10_000, server)
+
+    assert Refused in {type(error) for error in run.errors}
+    assert len(run.replies) == 100
+    assert len([error for error in run.errors if not isinstance(error, Refused)]) <= MIN_FAILURES
+
+
+def test_failures_by_chance_are_no_end():
+    server_share = 0.3
+    server = SimulatedServer()
+    draws = server.draws
+
+    async def generate(request: Request) -> Reply:
+        if draws.random() < server_share:
+            raise Retryable("no", kind="500")
+        return Reply(text="4")
+
+    server.generate = generate
+
+    run = ask_all(3_000, server, retries=20)
+
+    assert len(run.replies) == 3_000
+
+
+@pytest.mark.parametrize("error", [BackendError("no such sample"), Spent("the budget is spent")])
+def test_errors_of_a_request_are_no_doubt_about_the_server(error):
+    server = SimulatedServer()
+
+    async def generate(request: Request) -> Reply:
+        raise error
+
+    server.generate = generate
+
+    run = ask_all(100, server)
+
+    assert run.errors == [error] * 100
+
+
+def test_who_waits_for_a_server_can_be_cancelled():
+    server = Restarting()
+    server.down_at, server.down_s = 0.0, 1e9
+    top = wrap_backend(server, adapter(), BackendContext())
+
+    async def work() -> None:
+        tasks = [asyncio.create_task(top.generate(request(str(number)))) for number in range(5)]
+        await asyncio.sleep(10)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtual_time.run(work())

@@ -1,0 +1,39 @@
+"""What all backends of a session wait for, as whoever watches is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.records import Reply
+from pytest_crucible.records.errors import Retryable
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "told"), [(280.0, "pausing for 280 s, as the server asks"), (2.0, ""), (1e9, ""), (None, "")]
+)
+def test_a_pause_is_told_while_it_lasts(retry_after_s, told):
+    async def refused() -> tuple[str, str]:
+        shared, now = BackendContext(), asyncio.get_running_loop().time()
+        limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
+        limiters[0].try_acquire("v2").release(Retryable("busy", kind="429", retry_after_s=retry_after_s))
+        limiters[1].try_acquire("v2").release(Reply(text="4"))
+        return shared.waits_for(now), shared.waits_for(now + 300)
+
+    assert asyncio.run(refused()) == (told, "")
+
+
+def test_a_server_that_does_not_answer_is_named_until_it_does():
+    shared = BackendContext()
+    circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
+    for number in range(3):
+        circuit.fail(Retryable("nobody is there", kind="connection"), 0.0, 0.1 * number)
+
+    assert shared.waits_for(2.0) == "waiting until server http://a/v1 answers again"
+
+    circuit.answer(3.0)
+
+    assert shared.waits_for(3.0) == ""

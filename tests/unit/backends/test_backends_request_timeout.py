@@ -1,0 +1,227 @@
+"""The deadline of one request, which is the server's, and that of a sample, which is the candidate's."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+
+import pytest
+import virtual_time
+from asking import adapter, request
+from simulated_servers import SimulatedServer
+
+from pytest_crucible.backends import ScriptedBackend
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.request_timeout import DEADLINE_S, Timed, read_timeout
+from pytest_crucible.backends.sample_clock import paused_clock, set_clock
+from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.backends.timers import TimeLimit
+from pytest_crucible.records import Outcome, Reply, Request, Unit
+from pytest_crucible.records.errors import BackendError, Retryable, SpecError
+from pytest_crucible.sample.invoke import ask_async, ask_in_thread
+from pytest_crucible.sample.threads import DaemonThreads
+
+
+class Scripted(SimulatedServer):
+    """Does one thing after the other: answers after so many seconds, hangs (None), or raises."""
+
+    steps: list[float | Exception | None]
+
+    async def generate(self, request: Request) -> Reply:
+        step = self.steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        await asyncio.sleep(1e9 if step is None else step)
+        return Reply(text="4")
+
+
+def server(*steps: float | Exception | None) -> Scripted:
+    scripted = Scripted()
+    scripted.steps = list(steps)
+    return scripted
+
+
+# -- one request ----------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_hangs_has_failed_in_passing():
+    with pytest.raises(Retryable, match=r"^no answer within 2\.5 s$") as caught:
+        virtual_time.run(Timed(server(None), 2.5).generate(request()))
+
+    assert caught.value.kind == "timeout"
+
+
+def test_an_answer_in_time_is_an_answer():
+    assert virtual_time.run(Timed(server(2.4), 2.5).generate(request())).text == "4"
+
+
+def test_without_a_deadline_it_may_take_as_long_as_it_takes():
+    assert virtual_time.run(Timed(server(1e6), None).generate(request())).text == "4"
+
+
+def test_an_error_of_the_request_stays_what_it_is():
+    with pytest.raises(BackendError, match="no such sample"):
+        virtual_time.run(Timed(server(BackendError("no such sample")), 2.5).generate(request()))
+
+
+def test_servers_have_a_deadline_and_functions_have_none():
+    function = ScriptedBackend(lambda request: "4", identity="x")
+
+    assert read_timeout(adapter(), SimulatedServer()) == DEADLINE_S
+    assert read_timeout(adapter(), function) is None
+    assert read_timeout(adapter(timeout_s=5), function) == 5
+    assert read_timeout(adapter(timeout_s=0), SimulatedServer()) is None
+
+
+@pytest.mark.parametrize("wrong", [-1, "5", True, None, float("inf"), float("nan")])
+def test_a_deadline_is_a_time(wrong):
+    with pytest.raises(
+        SpecError, match=f"^adapter 'v2' has timeout_s = {re.escape(repr(wrong))}: expected the seconds"
+    ):
+        read_timeout(adapter(timeout_s=wrong), SimulatedServer())
+
+
+# -- whose time it is -----------------------------------------------------------------------------------------------
+
+Function = Callable[[], Awaitable[Reply]]
+
+
+def sampled(function: Function, timeout_s: float) -> Outcome:
+    """What becomes of a sample whose test function is that."""
+
+    async def ask() -> Outcome:
+        outcome = Outcome(Unit(0, 0, 0, 0))
+        return await ask_async(function, {}, outcome, timeout_s=timeout_s, classify=lambda error: "lost")
+
+    return virtual_time.run(ask())
+
+
+def asking(scripted: Scripted, **settings: object) -> Function:
+    top = wrap_backend(scripted, adapter(**settings), BackendContext())
+    return lambda: top.generate(request())
+
+
+def test_a_model_that_takes_too_long_has_failed():
+    outcome = sampled(asking(server(11.0)), timeout_s=10)
+
+    assert (outcome.failure, outcome.lost) == ("timeout", None)
+
+
+def test_waiting_for_retries_is_not_the_models():
+    """Five times told to come back in 9 s: the sample has waited for 45 s, and was answered in 8."""
+    refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
+
+    outcome = sampled(asking(server(*refusals, 8.0)), timeout_s=10)
+
+    assert (outcome.failure, outcome.lost) == (None, None)
+    assert outcome.reply.text == "4"
+
+
+def test_after_them_it_has_as_much_time_as_ever_and_no_more():
+    refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
+
+    outcome = sampled(asking(server(*refusals, 11.0)), timeout_s=10)
+
+    assert (outcome.failure, outcome.lost) == ("timeout", None)
+
+
+def test_a_request_that_hung_gives_its_time_back():
+    outcome = sampled(asking(server(None, None, 8.0), timeout_s=9), timeout_s=10)
+
+    assert (outcome.failure, outcome.lost) == (None, None)
+    assert outcome.reply.text == "4"
+
+
+def test_used_up_attempts_are_the_worlds_however_long_they_took():
+    outcome = sampled(asking(server(*[None] * 3), timeout_s=9, retries=2), timeout_s=10)
+
+    assert (outcome.failure, outcome.lost) == (None, "error")
+    assert re.fullmatch(r"lost after 3 attempts in \d\d s: timeout x 3; the last: no answer within 9 s", outcome.detail)
+
+
+def test_waiting_for_a_turn_is_not_the_models():
+    limiters = Limiters()
+    limiter = limiters.of("http://simulated/v1", Limits(concurrency=1))
+    top = wrap_backend(server(8.0), adapter(), BackendContext(limiters=limiters))
+
+    async def work() -> Outcome:
+        held = limiter.try_acquire("v1")
+        asyncio.get_running_loop().call_later(1_000, held.release)
+        outcome = Outcome(Unit(0, 0, 0, 0))
+        return await ask_async(
+            lambda: top.generate(request()), {}, outcome, timeout_s=10, classify=lambda error: "lost"
+        )
+
+    outcome = virtual_time.run(work())
+
+    assert outcome.reply.text == "4"
+
+
+def test_time_between_requests_is_the_tests_own():
+    scripted = server(4.0, 4.0)
+    ask = asking(scripted)
+
+    async def twice() -> Reply:
+        await ask()
+        await asyncio.sleep(3)
+        return await ask()
+
+    outcome = sampled(twice, timeout_s=10)
+
+    assert outcome.failure == "timeout"
+
+
+def test_several_requests_at_a_time_stop_the_clock_while_one_of_them_waits():
+    scripted = server(Retryable("too much", kind="503", retry_after_s=50.0), 1.0, 1.0)
+    ask = asking(scripted)
+
+    async def both() -> Reply:
+        first, _ = await asyncio.gather(ask(), ask())
+        return first
+
+    outcome = sampled(both, timeout_s=10)
+
+    assert outcome.reply.text == "4"
+
+
+def test_without_a_deadline_nothing_is_counted():
+    outcome = sampled(asking(server(Retryable("no", kind="500"), 100.0)), timeout_s=None)
+
+    assert outcome.reply.text == "4"
+
+
+def test_what_a_test_leaves_behind_may_still_wait():
+    async def work() -> None:
+        async with TimeLimit(5) as limit:
+            set_clock(limit)
+        with paused_clock():
+            await asyncio.sleep(60)
+
+    virtual_time.run(work())
+
+
+def test_a_function_in_a_thread_is_counted_alike():
+    """In real time: 0.3 s of waiting at least, where a sample has 0.2 s."""
+    scripted = server(Retryable("too much", kind="429", retry_after_s=0.3), 0.01)
+    top = wrap_backend(scripted, adapter(), BackendContext())
+
+    async def work() -> Outcome:
+        loop = asyncio.get_running_loop()
+
+        def function() -> Reply:
+            return asyncio.run_coroutine_threadsafe(top.generate(request()), loop).result()
+
+        threads, outcome = DaemonThreads(1), Outcome(Unit(0, 0, 0, 0))
+        try:
+            return await ask_in_thread(
+                function, {}, outcome, timeout_s=0.2, classify=lambda error: "lost", threads=threads
+            )
+        finally:
+            threads.shutdown()
+
+    outcome = asyncio.run(work())
+
+    assert outcome.reply is not None, outcome

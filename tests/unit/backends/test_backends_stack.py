@@ -1,0 +1,73 @@
+"""The table of wrappers: which apply, and in which order."""
+
+from __future__ import annotations
+
+from memory_replies import MemoryReplies
+
+from pytest_crucible.backends import ScriptedBackend, recorded_rows, stack
+from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.stack import WRAPPERS, WrapperRow, wrap_backend
+from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.records import Adapter
+
+
+class Server:
+    """A model on a server."""
+
+    identity, server, model, simulated = "v2", "http://host/v1 4f1c", "v2", False
+
+    async def generate(self, request):
+        raise NotImplementedError
+
+
+def names_of_wrappers(backend: Backend) -> list[str]:
+    """From the outside in."""
+    names = []
+    while isinstance(backend, Wrapper):
+        names.append(type(backend).__name__)
+        backend = backend.inner
+    return names
+
+
+def test_all_wrappers_in_their_order():
+    adapter = Adapter(name="v2", backend="openai", asking={"hedge": {"strategy": "fixed", "delay_s": 1.0}})
+    shared = BackendContext(cache=CachePolicy(replies=MemoryReplies()))
+
+    assert names_of_wrappers(wrap_backend(Server(), adapter, shared)) == [
+        "Cached",
+        "Retried",
+        "CircuitBreaker",
+        "Limited",
+        "Hedged",
+        "Metered",
+        "Timed",
+    ]
+
+
+def test_a_backend_without_a_server_is_not_limited():
+    backend = wrap_backend(ScriptedBackend(str), Adapter(name="v2", backend="scripted"), BackendContext())
+
+    assert names_of_wrappers(backend) == ["Retried", "CircuitBreaker", "Metered", "Timed"]
+
+
+def test_recorded_replies_are_not_wrapped():
+    backend = recorded_rows([{"sample_id": "a", "text": "4"}], name="v2")
+
+    assert wrap_backend(backend, Adapter(name="v2", backend="recorded"), BackendContext()) is backend
+
+
+def test_a_guard_is_one_row(monkeypatch):
+    class Guard(Wrapper):
+        pass
+
+    row = WrapperRow(lambda wrapping: wrapping.adapter.name == "v2", lambda inner, wrapping: Guard(inner))
+    monkeypatch.setattr(stack, "WRAPPERS", (*WRAPPERS, row))
+
+    guarded, other = (
+        names_of_wrappers(wrap_backend(ScriptedBackend(str), Adapter(name=name, backend="scripted"), BackendContext()))
+        for name in ("v2", "v1")
+    )
+
+    assert guarded == ["Guard", *other]

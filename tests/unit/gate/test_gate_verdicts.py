@@ -1,0 +1,686 @@
+"""Verdicts: what may be said of a target or a comparison, and what may not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.gate import adjust_p_values, decide_comparison, decide_target, decide_verdicts
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import (
+    Analysis,
+    Arm,
+    BoundedValue,
+    Comparison,
+    Contrast,
+    Estimate,
+    Evidence,
+    Fingerprint,
+    Interval,
+    Plan,
+    SectionOutcome,
+    Target,
+    TargetResult,
+    Verdict,
+)
+from pytest_crucible.sections import drift
+from pytest_crucible.sections.drift import Drift
+
+ALPHA = 0.05
+
+
+def reading(value=0.0, lower=None, upper=None, p=None) -> BoundedValue:
+    return BoundedValue(value=value, lower=lower, upper=upper, p_value=p)
+
+
+def evidence(observed: BoundedValue, worst: BoundedValue | None = None, best: BoundedValue | None = None) -> Evidence:
+    return Evidence(observed=observed, worst=worst or observed, best=best or observed, method="m")
+
+
+def target_result(text: str, evidence: Evidence, *, lost=0, needed=None, n=50, decide="point") -> TargetResult:
+    value = evidence.observed.value
+    estimate = Estimate(
+        metric="a", statistic="mean", arm="v2", n=n, lost=lost, inapplicable=0, value=value, unconditional=None,
+        interval=None, clusters=None, method="wilson",
+    )  # fmt: skip
+    target = parse_target(text, decide=decide)
+    return TargetResult(target=target, estimate=estimate, evidence=evidence, needed=needed)
+
+
+def comparison(
+    evidence: Evidence, contrast: Contrast | None = None, *, lost=0, needed=None, detectable=None
+) -> Comparison:
+    observed = evidence.observed
+    interval = None if observed.value is None else Interval(low=-1, high=1, level=0.95, method="tango")
+    return Comparison(
+        contrast=contrast or Contrast(metric="a", baseline="v1"), candidate="v2", pairs=100, lost=lost, clusters=None,
+        difference=observed.value, interval=interval, p_value=observed.p_value, p_exact=None, method="tango",
+        evidence=evidence, detectable=detectable, needed=needed, note="",
+    )  # fmt: skip
+
+
+def analysis(
+    *results: TargetResult | Comparison, nodeid="t.py::t", selected=100, finished=True, targets=(), contrasts=()
+) -> Analysis:
+    judged = tuple(one for one in results if isinstance(one, TargetResult))
+    compared = tuple(one for one in results if isinstance(one, Comparison))
+    plan = Plan(
+        nodeid=nodeid, path="t.py", line=1, dataset="d", dataset_sha256="d", planned=100, selected=selected,
+        groups=None, epochs=1, metrics=(), open_metrics=True,
+        arms=(Arm(name="v2", role="candidate", adapter="v2", identity="2"),),
+        targets=(*(one.target for one in judged), *map(parse_target, targets)),
+        contrasts=(*(one.contrast for one in compared), *contrasts),
+        fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
+    )  # fmt: skip
+    return Analysis(
+        plan=plan, estimates=(), targets=judged, comparisons=compared, kinds={"a": "binary"},
+        finished=finished,
+    )  # fmt: skip
+
+
+def verdicts(*analyses: Analysis, strict=False, family_size=None) -> tuple[Verdict, ...]:
+    asked = sum(len(one.plan.contrasts) for one in analyses) if family_size is None else family_size
+    return decide_verdicts(adjust_p_values(analyses, family_size=asked), alpha=ALPHA, strict=strict, family_size=asked)
+
+
+def verdict(*results: TargetResult | Comparison, strict=False, family_size=None, **facts) -> Verdict:
+    [one] = verdicts(analysis(*results, **facts), strict=strict, family_size=family_size)
+    return one
+
+
+# -- targets ------------------------------------------------------------------------------------------------------
+
+TABLE = [
+    # relation, value, lower, upper: by the estimate, by proof
+    (">=", 0.6, 0.55, 0.65, ("met", True), ("met", True)),
+    (">=", 0.6, 0.50, 0.65, ("met", True), ("met", True)),
+    (">=", 0.6, 0.45, 0.70, ("met", False), ("undecided", False)),
+    (">=", 0.5, 0.40, 0.60, ("met", False), ("undecided", False)),
+    (">=", 0.4, 0.30, 0.55, ("missed", False), ("undecided", False)),
+    (">=", 0.4, 0.30, 0.50, ("missed", False), ("undecided", False)),
+    (">=", 0.4, 0.30, 0.45, ("missed", True), ("missed", True)),
+    (">=", 0.6, None, None, ("met", False), ("undecided", False)),
+    (">=", 0.4, None, None, ("missed", False), ("undecided", False)),
+    (">", 0.6, 0.55, 0.65, ("met", True), ("met", True)),
+    (">", 0.6, 0.50, 0.65, ("met", False), ("undecided", False)),
+    (">", 0.5, 0.40, 0.60, ("missed", False), ("undecided", False)),
+    (">", 0.4, 0.30, 0.50, ("missed", True), ("missed", True)),
+    ("<=", 0.4, 0.35, 0.45, ("met", True), ("met", True)),
+    ("<=", 0.4, 0.35, 0.50, ("met", True), ("met", True)),
+    ("<=", 0.4, 0.35, 0.55, ("met", False), ("undecided", False)),
+    ("<=", 0.5, 0.40, 0.60, ("met", False), ("undecided", False)),
+    ("<=", 0.6, 0.45, 0.70, ("missed", False), ("undecided", False)),
+    ("<=", 0.6, 0.55, 0.70, ("missed", True), ("missed", True)),
+    ("<=", 0.6, None, None, ("missed", False), ("undecided", False)),
+    ("<", 0.4, 0.35, 0.45, ("met", True), ("met", True)),
+    ("<", 0.4, 0.35, 0.50, ("met", False), ("undecided", False)),
+    ("<", 0.5, 0.40, 0.60, ("missed", False), ("undecided", False)),
+    ("<", 0.6, 0.50, 0.70, ("missed", True), ("missed", True)),
+    ("==", 0.5, 0.40, 0.60, ("met", False), ("met", False)),
+    ("==", 0.5, 0.50, 0.50, ("met", False), ("met", False)),
+    ("==", 0.4, 0.30, 0.55, ("missed", False), ("missed", False)),
+    ("==", 0.4, 0.30, 0.45, ("missed", True), ("missed", True)),
+    ("==", 0.6, 0.55, 0.65, ("missed", True), ("missed", True)),
+]
+
+
+@pytest.mark.parametrize(("relation", "value", "lower", "upper", "by_estimate", "by_proof"), TABLE)
+def test_what_a_reading_says_of_a_target(relation, value, lower, upper, by_estimate, by_proof):
+    target = parse_target(f"a {relation} 0.5")
+    seen = reading(value, lower, upper)
+
+    assert decide_target(target, seen, strict=False) == by_estimate
+    assert decide_target(target, seen, strict=True) == by_proof
+    assert decide_target(replace(target, decide="bound"), seen, strict=False) == by_proof
+    assert decide_target(replace(target, decide="bound"), seen, strict=True) == by_proof
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("relation", [">=", "<=", ">", "<", "=="])
+def test_no_number_says_nothing(relation, strict):
+    assert decide_target(parse_target(f"a {relation} 0"), reading(None), strict=strict) == ("undecided", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "state"),
+    [
+        ("a >= 0.95", 19 / 20, "met"),
+        ("a >= 0.95", sum([0.1] * 19) / 2, "met"),
+        ("a <= 0.3", 0.1 + 0.2, "met"),
+        ("a == 0.3", 0.1 + 0.2, "met"),
+        ("a > 0.3", 0.1 + 0.2, "missed"),
+        ("a < 0.3", 0.3 - 1e-16, "missed"),
+        ("a >= 0.95", 0.95 - 1e-9, "missed"),
+        ("a <= 100000", 100000 * (1 + 1e-13), "met"),
+        ("a == 0", 1e-300, "met"),
+    ],
+)
+def test_rounding_decides_nothing(text, value, state):
+    assert decide_target(parse_target(text), reading(value), strict=False)[0] == state
+
+
+levels = st.integers(-20, 20).map(lambda twentieths: twentieths / 20)
+
+
+@st.composite
+def readings(draw):
+    lower, value, upper = sorted(draw(st.tuples(levels, levels, levels)))
+    known = draw(st.booleans())
+    return reading(value, lower if known else None, upper if known else None)
+
+
+def mirror(one: BoundedValue) -> BoundedValue:
+    return reading(
+        -one.value, None if one.upper is None else -one.upper, None if one.lower is None else -one.lower, one.p_value
+    )
+
+
+MIRRORED = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "==": "=="}
+
+
+def target(relation: str, value: float, decide="point") -> Target:
+    return parse_target(f"a {relation} {value}", decide=decide)
+
+
+decisions = st.sampled_from(["point", "bound"])
+
+
+@given(readings(), levels, st.sampled_from(sorted(MIRRORED)), decisions)
+def test_mirrored_data_and_target_have_the_same_verdict(seen, limit, relation, decide):
+    there = decide_target(target(relation, limit, decide), seen, strict=False)
+
+    assert decide_target(target(MIRRORED[relation], -limit, decide), mirror(seen), strict=False) == there
+
+
+@given(readings(), levels, st.sampled_from([(">=", "<"), ("<=", ">")]), decisions)
+def test_a_target_and_its_opposite_are_never_both_met_nor_both_missed(seen, limit, relations, decide):
+    states = [decide_target(target(one, limit, decide), seen, strict=False)[0] for one in relations]
+
+    assert sorted(states) in (["met", "missed"], ["undecided", "undecided"])
+
+
+@given(readings(), levels, levels, st.sampled_from([">=", ">", "<=", "<"]), decisions)
+def test_a_tighter_target_is_never_easier(seen, one, other, relation, decide):
+    loose, tight = sorted((one, other), reverse=relation.startswith("<"))
+    order = ["missed", "undecided", "met"]
+    easy, hard = (decide_target(target(relation, limit, decide), seen, strict=False) for limit in (loose, tight))
+
+    assert order.index(hard[0]) <= order.index(easy[0])
+
+
+@given(readings(), levels, st.sampled_from(sorted(MIRRORED)))
+def test_proof_only_takes_verdicts_back(seen, limit, relation):
+    """Asking for proof turns met or missed into undecided, and never one into the other; an equality waits for none."""
+    by_estimate = decide_target(target(relation, limit), seen, strict=False)
+    by_proof = decide_target(target(relation, limit), seen, strict=True)
+
+    if relation == "==":
+        assert by_proof == by_estimate
+    else:
+        assert by_proof[0] in (by_estimate[0], "undecided")
+        assert by_estimate[1] == by_proof[1] == (by_proof[0] != "undecided")
+
+
+# -- sentences of targets -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "needed", "strict", "state", "reason"),
+    [
+        ("a >= 0.5", reading(0.6, 0.55, 0.65), None, False, "met", "the one-sided bound 0.55 proves it"),
+        ("a <= 0.5", reading(0.4, 0.35, 0.45), None, False, "met", "the one-sided bound 0.45 proves it"),
+        ("a >= 0.5", reading(0.4, 0.35, 0.45), None, False, "missed", "the one-sided bound 0.45 rules it out"),
+        ("a <= 0.5", reading(0.6, 0.55, 0.65), None, False, "missed", "the one-sided bound 0.55 rules it out"),
+        ("a == 0", reading(3, 1.2, 6), None, False, "missed", "the one-sided bounds rule it out"),
+        ("a >= 0.95", reading(0.96, 0.88, 0.99), 1350, False, "met", "unproven; proof needs about n=1,350 at this estimate"),
+        ("a >= 0.95", reading(0.95, 0.88, 0.99), None, False, "met", "unproven"),
+        ("a >= 0.95", reading(0.94, 0.88, 0.99), 9, False, "missed", "unproven; proof needs about n=9 at this estimate"),
+        ("a >= 0.95", reading(0.96, 0.88, 0.99), 9, True, "undecided",
+         "not proven either way; proof needs about n=9 at this estimate"),
+        ("a >= 0.95", reading(0.96, 0.88, 0.99), None, True, "undecided", "not proven either way"),
+        ("count(a) == 0", reading(0, 0, 2.9), None, False, "met", "0 of 50; the rate may be as high as 0.058"),
+        ("count(a) == 0", reading(0, 0, 2.9), None, True, "met", "0 of 50; the rate may be as high as 0.058"),
+        ("a == 0", reading(0, 0, 0.06), None, False, "met", "0 of 50; the rate may be as high as 0.06"),
+        ("count(a) == 0", reading(1, 0.1, 4.7), None, True, "missed", "the one-sided bounds rule it out"),
+        ("count(a) == 3", reading(2, 1.0, 4.0), None, True, "missed", "unproven"),
+        ("count(a) == 0", reading(0, None, None), None, False, "met", "0 of 50"),
+        ("a >= 0.5", reading(None), None, False, "undecided", "no sample was scored"),
+    ],
+)  # fmt: skip
+def test_a_target_says_why(text, seen, needed, strict, state, reason):
+    one = verdict(target_result(text, evidence(seen), needed=needed), strict=strict)
+
+    assert (one.state, one.reason) == (state, reason)
+    assert (one.nodeid, one.subject, one.kind, one.mistake) == ("t.py::t", text, "target", False)
+
+
+# -- comparisons --------------------------------------------------------------------------------------------------
+
+COMPARED = [
+    # alternative, value, adjusted p, ruling
+    ("regression", -0.1, 0.01, ("missed", True)),
+    ("regression", -0.1, 0.05, ("missed", True)),
+    ("regression", -0.1, 0.0501, ("met", False)),
+    ("regression", 0.1, 0.01, ("met", True)),
+    ("regression", 0.1, 0.2, ("met", False)),
+    ("regression", 0.0, 0.0, ("met", False)),
+    ("regression", -0.1, None, ("undecided", False)),
+    ("superior", 0.1, 0.01, ("met", True)),
+    ("superior", 0.1, 0.2, ("undecided", False)),
+    ("superior", -0.1, 0.2, ("undecided", False)),
+    ("superior", -0.1, 0.01, ("missed", True)),
+    ("superior", 0.1, None, ("undecided", False)),
+]
+
+
+@pytest.mark.parametrize(("alternative", "value", "p", "ruling"), COMPARED)
+def test_what_a_reading_says_without_a_margin(alternative, value, p, ruling):
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
+
+    assert decide_comparison(contrast, reading(value, -1, 1), p, alpha=ALPHA) == ruling
+
+
+MARGINS = [
+    # alternative, lower, upper: at a margin of 0.05
+    ("non-inferior", -0.04, 0.02, ("met", True)),
+    ("non-inferior", -0.06, 0.02, ("undecided", False)),
+    ("non-inferior", -0.05, 0.02, ("undecided", False)),
+    ("non-inferior", -0.09, -0.05, ("undecided", False)),
+    ("non-inferior", -0.09, -0.06, ("missed", True)),
+    ("non-inferior", 0.02, 0.09, ("met", True)),
+    ("superior", 0.06, 0.09, ("met", True)),
+    ("superior", 0.05, 0.09, ("undecided", False)),
+    ("superior", 0.01, 0.09, ("undecided", False)),
+    ("superior", -0.01, 0.04, ("missed", True)),
+    ("equivalent", -0.04, 0.04, ("met", True)),
+    ("equivalent", -0.05, 0.04, ("undecided", False)),
+    ("equivalent", -0.04, 0.05, ("undecided", False)),
+    ("equivalent", -0.09, 0.09, ("undecided", False)),
+    ("equivalent", 0.06, 0.09, ("missed", True)),
+    ("equivalent", -0.09, -0.06, ("missed", True)),
+    ("equivalent", 0.01, 0.06, ("undecided", False)),
+]
+
+
+@pytest.mark.parametrize(("alternative", "lower", "upper", "ruling"), MARGINS)
+def test_what_a_reading_says_of_a_margin(alternative, lower, upper, ruling):
+    """The bounds decide, whatever the p-value."""
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
+
+    for p in (None, 0.0, 1.0):
+        assert decide_comparison(contrast, reading(0.0, lower, upper), p, alpha=ALPHA) == ruling
+
+
+@pytest.mark.parametrize("alternative", ["non-inferior", "superior", "equivalent"])
+@pytest.mark.parametrize("seen", [reading(None), reading(0.1, None, 0.2), reading(0.1, -0.2, None)], ids=str)
+def test_a_bound_that_is_not_there_decides_nothing(alternative, seen):
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
+
+    assert decide_comparison(contrast, seen, 0.0, alpha=ALPHA) == ("undecided", False)
+
+
+shares = st.floats(0, 1)
+
+
+@given(readings(), shares, st.sampled_from(["regression", "superior"]))
+def test_mirrored_arms_are_never_both_better_nor_both_worse(seen, p, alternative):
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
+    there, back = (decide_comparison(contrast, one, p, alpha=ALPHA) for one in (seen, mirror(seen)))
+
+    assert there[1] == back[1]
+    if there[1]:
+        assert {there[0], back[0]} == {"met", "missed"}
+
+
+@given(readings(), st.sampled_from(["non-inferior", "superior", "equivalent"]))
+def test_mirrored_arms_never_both_miss_a_margin_that_is_one_sided(seen, alternative):
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
+    there, back = (decide_comparison(contrast, one, None, alpha=ALPHA)[0] for one in (seen, mirror(seen)))
+
+    if alternative == "equivalent":
+        assert there == back
+    if alternative == "non-inferior":
+        assert (there, back) != ("missed", "missed")
+    if alternative == "superior":
+        assert (there, back) != ("met", "met")
+
+
+@given(readings(), levels.map(abs), levels.map(abs), st.sampled_from(["non-inferior", "equivalent", "superior"]))
+def test_a_narrower_margin_is_never_easier(seen, one, other, alternative):
+    narrow, wide = sorted((one, other), reverse=alternative == "superior")
+    order = ["missed", "undecided", "met"]
+    easy, hard = (
+        decide_comparison(
+            Contrast(metric="a", baseline="v1", alternative=alternative, margin=margin), seen, None, alpha=ALPHA
+        )[0]
+        for margin in (wide, narrow)
+    )
+
+    if easy == "missed":
+        assert hard != "met"
+    if alternative != "equivalent":
+        assert order.index(hard) <= order.index(easy)
+
+
+@given(levels, st.floats(0, 1), st.floats(0, 1), st.sampled_from(["regression", "superior"]))
+def test_only_the_adjusted_p_proves(value, p, adjusted, alternative):
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
+    proven = decide_comparison(contrast, reading(value, p=p), adjusted, alpha=ALPHA)[1]
+
+    assert proven == (adjusted <= ALPHA and value != 0)
+
+
+# -- the session's family -----------------------------------------------------------------------------------------
+
+
+def regressed(p: float | None, value=-0.1, **facts) -> Comparison:
+    return comparison(evidence(reading(value, -0.3, 0.1, p)), **facts)
+
+
+def test_the_session_is_one_family():
+    """0.03 and 0.04 are regressions each alone, and none together."""
+    analyses = [analysis(regressed(p), nodeid=f"t{k}") for k, p in enumerate((0.03, 0.04))]
+
+    assert [one.comparisons[0].p_adjusted for one in adjust_p_values(analyses, family_size=2)] == [0.06, 0.06]
+    assert [one.state for one in verdicts(*analyses)] == ["met", "met"]
+    assert [verdicts(one)[0].state for one in analyses] == ["missed", "missed"]
+
+
+def test_holm_steps_down():
+    analyses = [analysis(regressed(p), nodeid=f"t{k}") for k, p in enumerate((0.03, 0.001, 0.02))]
+
+    assert [one.comparisons[0].p_adjusted for one in adjust_p_values(analyses, family_size=3)] == [0.04, 0.003, 0.04]
+    assert [one.state for one in verdicts(*analyses)] == ["missed"] * 3
+
+
+def drifted(*seen: Comparison, nodeid="t.py::t") -> Analysis:
+    found = tuple(Drift(arm="v1", run="r", alpha=0.05, comparison=one) for one in seen)
+    outcome = SectionOutcome(result=found, claims=tuple(drift.claims(found)))
+    return replace(analysis(nodeid=nodeid), sections={"drift": outcome})
+
+
+def p_adjusted_of(one: Analysis) -> float | None:
+    return one.sections["drift"].claims[0].p_adjusted
+
+
+def is_proven(one: Analysis) -> bool:
+    outcome = one.sections["drift"]
+    [document] = drift.view(outcome.result, outcome.claims).document
+    return document["proven"]
+
+
+def test_drifts_are_one_family_of_the_session_and_cost_comparisons_nothing():
+    """0.03 and 0.04 are drifts each alone, and none together."""
+    adjusted = adjust_p_values([drifted(regressed(0.03)), drifted(regressed(0.04), nodeid="t2")], family_size=0)
+
+    assert [p_adjusted_of(one) for one in adjusted] == [0.06, 0.06]
+    assert not any(map(is_proven, adjusted))
+    assert is_proven(adjust_p_values([drifted(regressed(0.03))], family_size=0)[0])
+    both = adjust_p_values([drifted(regressed(0.03)), analysis(regressed(0.03))], family_size=1)
+    assert both[1].comparisons[0].p_adjusted == 0.03
+
+
+@pytest.mark.parametrize(
+    ("worst", "best", "p_adjusted"),
+    [
+        (
+            reading(-0.2, p=0.001),
+            reading(-0.05, p=0.02),
+            0.02,
+        ),  # a drift whatever the lost would have been, of the least p
+        (reading(-0.2, p=0.001), reading(0.2, p=0.001), None),  # they could turn it around
+        (reading(-0.2, p=0.001), reading(0.0, p=1.0), None),
+        (reading(-0.2, p=None), reading(-0.1, p=0.001), None),
+    ],
+)
+def test_a_drift_that_the_lost_could_undo_is_not_found(worst, best, p_adjusted):
+    (one,) = adjust_p_values([drifted(comparison(evidence(reading(-0.1, p=0.01), worst, best), lost=9))], family_size=0)
+
+    assert p_adjusted_of(one) == p_adjusted
+    assert is_proven(one) is (p_adjusted is not None)
+
+
+def test_a_question_that_was_not_measured_counts():
+    one = analysis(regressed(0.02))
+
+    assert adjust_p_values([one], family_size=3)[0].comparisons[0].p_adjusted == pytest.approx(0.06)
+    assert verdicts(one, family_size=2)[0].state == "missed"
+    assert verdicts(one, family_size=3)[0].state == "met"
+
+
+def test_a_comparison_without_pairs_has_no_p_and_still_counts():
+    analyses = [analysis(regressed(0.03), nodeid="a"), analysis(regressed(None, None), nodeid="b")]
+    adjusted = adjust_p_values(analyses, family_size=2)
+
+    assert [one.comparisons[0].p_adjusted for one in adjusted] == [0.06, None]
+    assert [one.state for one in verdicts(*analyses)] == ["met", "undecided"]
+
+
+p_values = st.one_of(st.floats(0, 1), st.floats(0, 0.06))
+
+
+@given(st.lists(st.tuples(p_values, levels), min_size=1, max_size=8), st.integers(0, 5))
+def test_a_p_that_does_not_survive_the_correction_never_proves(pairs, more):
+    analyses = [analysis(regressed(p, value), nodeid=str(k)) for k, (p, value) in enumerate(pairs)]
+    family_size = len(pairs) + more
+    smallest = min(p for p, _ in pairs)
+
+    given_verdicts = verdicts(*analyses, family_size=family_size)
+    if smallest * family_size > ALPHA:
+        assert not any(one.proven for one in given_verdicts)
+    for one, (p, value) in zip(given_verdicts, pairs, strict=True):
+        assert not (one.proven and p > ALPHA)
+        assert one.state in ("met", "missed")
+        assert not (one.state == "missed" and value >= 0)
+
+
+def test_margins_do_not_pay_for_the_family():
+    """Gates that must all pass need no correction: their bounds are those of alpha."""
+    contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
+    one = comparison(evidence(reading(0.0, -0.04, 0.04, 0.9)), contrast)
+
+    assert verdict(one, family_size=1000).state == "met"
+
+
+# -- sentences of comparisons -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("alternative", "value", "p", "state", "reason"),
+    [
+        ("regression", -0.1, 0.01, "missed", "a regression is proven"),
+        ("regression", 0.1, 0.01, "met", "an improvement is proven"),
+        ("regression", 0.1, 0.4, "met",
+         "no difference is proven; n=100 shows differences from 0.124; about n=1,500 would decide at this difference"),
+        ("superior", 0.1, 0.4, "undecided", "no improvement is proven; about n=1,500 would decide at this difference"),
+        ("superior", -0.1, 0.01, "missed", "a regression is proven"),
+    ],
+)  # fmt: skip
+def test_a_comparison_says_why(alternative, value, p, state, reason):
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
+    one = verdict(comparison(evidence(reading(value, -0.3, 0.3, p)), contrast, needed=1500, detectable=0.1239))
+
+    assert (one.state, one.reason, one.kind) == (state, reason, "comparison")
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "state", "reason"),
+    [
+        (-0.04, 0.02, "met", "one-sided bounds -0.04 and +0.02, margin 0.05"),
+        (-0.09, -0.06, "missed", "one-sided bounds -0.09 and -0.06, margin 0.05"),
+        (-0.09, 0.02, "undecided", "one-sided bounds -0.09 and +0.02, margin 0.05; about n=1,500 would decide at this difference"),
+        (None, None, "undecided", "these data have no bound"),
+    ],
+)  # fmt: skip
+def test_a_margin_says_why(lower, upper, state, reason):
+    contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
+    one = verdict(comparison(evidence(reading(-0.01, lower, upper, 0.5)), contrast, needed=1500))
+
+    assert (one.state, one.reason) == (state, reason)
+    assert one.subject == "a: v2 vs v1 non-inferior by 0.05"
+
+
+def test_too_few_pairs_say_so():
+    none = comparison(evidence(reading(None)))
+    noted = replace(none, note="no sample was answered by both arms")
+
+    assert (verdict(none).state, verdict(none).reason) == ("undecided", "too few pairs")
+    assert verdict(noted).reason == "no sample was answered by both arms"
+
+
+# -- lost ---------------------------------------------------------------------------------------------------------
+
+
+def test_lost_samples_that_could_turn_a_target_leave_it_undecided():
+    seen = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
+    one = verdict(target_result("a >= 0.95", seen, lost=3))
+
+    assert (one.state, one.proven) == ("undecided", False)
+    assert one.reason == "met on the scored samples; the 3 lost samples could make it missed"
+
+
+def test_lost_samples_that_take_every_proof_leave_it_open():
+    """Neither extreme makes it missed: it is no longer proven, and proof was asked for."""
+    seen = evidence(reading(0.97, 0.951, 0.99), reading(0.96, 0.94, 0.98), reading(0.98, 0.945, 0.99))
+    one = verdict(target_result("a >= 0.95", seen, lost=3), strict=True)
+    contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
+    unbounded = evidence(reading(0.0, -0.04, 0.04), reading(None), reading(None))
+
+    assert (one.state, one.reason) == ("undecided", "met on the scored samples; the 3 lost samples could leave it open")
+    assert (
+        verdict(comparison(unbounded, contrast, lost=1)).reason
+        == "met on the scored samples; the 1 lost sample could leave it open"
+    )
+
+
+def test_one_lost_sample_and_thousands_are_told_alike():
+    seen = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
+
+    assert [verdict(target_result("a >= 0.95", seen, lost=lost)).reason for lost in (1, 1234)] == [
+        "met on the scored samples; the 1 lost sample could make it missed",
+        "met on the scored samples; the 1,234 lost samples could make it missed",
+    ]
+
+
+def test_lost_samples_that_could_save_a_target_leave_it_undecided():
+    seen = evidence(reading(0.94, 0.9, 0.97), reading(0.91, 0.86, 0.95), reading(0.96, 0.92, 0.98))
+    one = verdict(target_result("a >= 0.95", seen, lost=2))
+
+    assert one.reason == "missed on the scored samples; the 2 lost samples could make it met"
+
+
+def test_lost_samples_that_turn_nothing_may_take_the_proof():
+    seen = evidence(reading(0.96, 0.951, 0.97), reading(0.955, 0.949, 0.96), reading(0.97, 0.96, 0.98))
+    one = verdict(target_result("a >= 0.95", seen, lost=3, needed=900))
+
+    assert (one.state, one.proven) == ("met", False)
+    assert one.reason == "proven on the scored samples; the 3 lost samples could still overturn it"
+
+
+def test_lost_samples_between_whose_extremes_an_equality_holds_leave_it_undecided():
+    """Two were counted, and four more may be: three are possible, though neither extreme is three."""
+    seen = evidence(reading(2, 1, 4), reading(2, 1, 4), reading(6, 4, 9))
+
+    assert verdict(target_result("count(a) == 3", seen, lost=4)).reason == (
+        "missed on the scored samples; the 4 lost samples could make it met"
+    )
+    assert verdict(target_result("count(a) == 7", seen, lost=4)).state == "missed"
+
+
+def test_lost_samples_that_turn_nothing_change_nothing():
+    seen = evidence(reading(0.99, 0.97, 1.0), reading(0.98, 0.96, 0.99), reading(0.99, 0.97, 1.0))
+    one = verdict(target_result("a >= 0.95", seen, lost=1))
+
+    assert (one.state, one.proven, one.reason) == ("met", True, "the one-sided bound 0.97 proves it")
+
+
+def test_lost_samples_that_could_be_a_regression_leave_it_undecided():
+    seen = evidence(reading(-0.02, p=0.2), reading(-0.2, p=0.001), reading(0.01, p=0.4))
+    one = verdict(comparison(seen, lost=12))
+
+    assert one.state == "undecided"
+    assert one.reason == "met on the scored samples; the 12 lost samples could make it missed"
+
+
+def test_what_is_lost_is_judged_by_the_same_family():
+    """Alone the worst reading would be a regression; in a family of ten it is none."""
+    seen = evidence(reading(-0.02, p=0.2), reading(-0.2, p=0.01), reading(0.01, p=0.4))
+
+    assert verdict(comparison(seen, lost=12)).state == "undecided"
+    assert verdict(comparison(seen, lost=12), family_size=10).state == "met"
+
+
+def test_an_improvement_that_the_lost_could_undo_is_not_proven():
+    seen = evidence(reading(0.1, p=0.01), reading(0.02, p=0.6), reading(0.2, p=0.001))
+    one = verdict(comparison(seen, lost=4))
+
+    assert (one.state, one.proven) == ("met", False)
+    assert one.reason == ("an improvement is proven on the scored samples; the 4 lost samples could still overturn it")
+
+
+# -- what forbids a verdict ---------------------------------------------------------------------------------------
+
+
+def test_a_partial_selection_is_undecided():
+    results = [target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))), regressed(0.0001)]
+
+    for one in verdicts(analysis(*results, selected=7)):
+        assert (one.state, one.proven) == ("undecided", False)
+        assert one.reason == "only 7 of 100 samples were selected"
+
+
+def test_an_interrupted_experiment_is_undecided():
+    results = [target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))), regressed(0.0001)]
+
+    for one in verdicts(analysis(*results, finished=False)):
+        assert (one.state, one.proven) == ("undecided", False)
+        assert one.reason == "sampling was interrupted; continue with --crucible-resume"
+
+
+def test_a_target_on_what_nothing_scored_is_a_mistake_of_the_suite():
+    one = verdict(targets=["acuracy >= 0.5"])
+
+    assert (one.state, one.mistake, one.kind, one.subject) == ("undecided", True, "target", "acuracy >= 0.5")
+    assert one.reason == "no sample has a number for 'acuracy' (scored: a)"
+
+
+def test_a_comparison_on_what_nothing_scored_is_a_mistake_of_the_suite():
+    one = verdict(contrasts=[Contrast(metric="acuracy", baseline="v1")])
+
+    assert (one.mistake, one.kind, one.subject) == (True, "comparison", "acuracy: v2 vs v1")
+
+
+@pytest.mark.parametrize("facts", [{"selected": 1}, {"finished": False}], ids=["selected", "interrupted"])
+def test_what_nothing_scored_yet_is_no_mistake(facts):
+    """The samples that would have scored it may not have been asked."""
+    one = verdict(targets=["a2 >= 0.5"], **facts)
+
+    assert (one.state, one.mistake) == ("undecided", False)
+
+
+def test_every_question_has_one_verdict():
+    results = [
+        target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))),
+        target_result("a < 2", evidence(reading(0.9, 0.8, 1.0))),
+        regressed(0.4),
+    ]
+    given_verdicts = verdicts(analysis(*results, targets=["b > 0"]), analysis(regressed(0.2), nodeid="other"))
+
+    assert [(one.nodeid, one.subject) for one in given_verdicts] == [
+        ("t.py::t", "a >= 0.5"),
+        ("t.py::t", "a < 2"),
+        ("t.py::t", "b > 0"),
+        ("t.py::t", "a: v2 vs v1"),
+        ("other", "a: v2 vs v1"),
+    ]
+
+
+@pytest.mark.parametrize("relation", [">=", "<=", "<", ">"])
+def test_an_infinite_bound_is_a_bound(relation):
+    seen = reading(0.6, -math.inf, math.inf)
+
+    assert decide_target(target(relation, 0.5), seen, strict=True) == ("undecided", False)

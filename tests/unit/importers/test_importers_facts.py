@@ -1,0 +1,182 @@
+"""What a metric is, where only its name and its values are there to tell; and which arms stand beside each other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.importers.metric_kinds import Declared, metric_facts
+from pytest_crucible.importers.metric_names import spelling, with_our_names
+from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.importers.tasks import group_tasks
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import MetricFacts
+from pytest_crucible.records.errors import SpecError
+
+
+def results(values, *, name="m", arm="a", task="t", **more) -> Results:
+    rows = [Row(sample=str(k), scores={name: value}, input=more.get("input")) for k, value in enumerate(values)]
+    facts = {name: more["facts"]} if "facts" in more else {}
+    return Results(task=task, arm=arm, rows=rows, facts=facts, identity=more.get("identity", f"{values}{arm}"))
+
+
+def facts(values, name="m", declared=None, **more):
+    (found,), said = metric_facts([results(values, name=name, **more)], declared or Declared())
+    return (found.kind, found.direction, found.low, found.high), list(said.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("accuracy", [0.0, 1.0], ("binary", "higher", 0, 1)),
+        ("Answer_Relevancy", [0.3, 1.0], ("bounded", "higher", 0, 1)),
+        ("exact_match.strict-match", [1.0, 0.0], ("binary", "higher", 0, 1)),
+        ("latency_ms", [0.5, 120.0], ("positive", "lower", 0, math.inf)),
+        ("toxicity", [0.2, 0.9], ("positive", "lower", 0, math.inf)),
+        ("f1", [0.0, 87.5], ("unbounded", "higher", -math.inf, math.inf)),
+    ],
+)
+def test_a_known_name_says_what_is_better_and_its_values_break_its_bounds(name, values, expected):
+    assert facts(values, name) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "taken"),
+    [
+        ([True, False], "binary", "yes or no"),
+        ([0.0, 1.0], "binary", "yes or no"),
+        ([0.0, 0.5], "bounded", "a score from 0 to 1"),
+        ([3.0, 5.0], "unbounded", "a number without bounds"),
+    ],
+)
+def test_of_an_unknown_name_it_is_said_what_it_is_taken_as(values, kind, taken):
+    found, said = facts(values, "zest")
+
+    assert found[:2] == (kind, "higher")
+    assert [one.partition(" (crucible import --lower")[0] for one in said] == [
+        f"metric 'zest' is not known: it is taken as {taken}, higher is better"
+    ]
+
+
+def test_all_arms_decide_what_a_metric_is():
+    """Or else a method would depend on which arm happened to have only zeros and ones."""
+    (found,), _ = metric_facts([results([0.0, 1.0]), results([0.5, 1.0], arm="b")], Declared())
+
+    assert found.kind == "bounded"
+
+
+def test_the_user_goes_before_the_file_and_the_file_before_the_name():
+    file = MetricFacts(name="latency", direction="higher", low=0, high=10)
+
+    assert facts([3.0], "latency", facts=file)[0] == ("bounded", "higher", 0, 10)
+    said = Declared(lower=frozenset({"latency"}), ranges={"latency": (1, 5)})
+    assert facts([3.0], "latency", said, facts=file) == (("bounded", "lower", 1, 5), [])
+
+
+def test_a_value_outside_the_declared_range_is_refused():
+    with pytest.raises(SpecError, match="metric 'm' has 7, outside its range 1 to 5: correct --range"):
+        facts([3.0, 7.0], declared=Declared(ranges={"m": (1, 5)}))
+
+
+def test_text_is_no_metric_to_judge():
+    assert facts(["cat", "dog"])[0][0] == "text"
+
+
+# -- arms beside each other ---------------------------------------------------------------------------------------
+
+
+def file(*of: Results, path="x.json") -> ImportedFile:
+    return ImportedFile(path=path, sha256="0", harness="table", version="", results=of)
+
+
+def test_arms_of_one_task_stand_beside_each_other_on_the_samples_that_both_have():
+    (task,) = group_tasks([file(results([1, 0, 1])), file(results([1, 0], arm="b"))])
+
+    assert [one.arm for one in task.arms] == ["a", "b"]
+    assert task.samples == ("0", "1")
+    assert task.notes == ("task 't': 1 sample of 'a' (first: 2) that not every arm was asked, left out",)
+
+
+def test_samples_that_one_id_stands_for_twice_are_left_out():
+    (task,) = group_tasks([file(results([1, 0], input="x")), file(Results(task="t", arm="b", rows=[
+        Row(sample="0", scores={"m": 1}, input="x"), Row(sample="1", scores={"m": 1}, input="y")
+    ]))])  # fmt: skip
+
+    assert task.samples == ("0",)
+    assert task.notes == ("task 't': 1 sample (first: 1) asked something else in each arm, left out",)
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("new.json", "old/first.json"), ["new", "first"]),
+        (("log.json", "log.eval"), ["log.json", "log.eval"]),
+        (("new/log.json", "old/log.json"), ["new/log.json", "old/log.json"]),
+    ],
+)
+def test_arms_of_one_name_have_the_names_of_their_files(paths, names):
+    (task,) = group_tasks([file(results([k]), path=path) for k, path in enumerate(paths)])
+
+    assert [one.arm for one in task.arms] == names
+
+
+def test_several_arms_of_one_name_have_the_names_of_their_files_before_their_own():
+    (task,) = group_tasks([file(results([k]), results([k], arm="b"), path=f"{k}.json") for k in (0, 1)])
+
+    assert [one.arm for one in task.arms] == ["0/a", "0/b", "1/a", "1/b"]
+
+
+def test_the_candidate_is_the_first_arm_or_the_one_that_is_named():
+    files = [file(results([1]), results([1], arm="b"))]
+
+    assert [one.arm for one in group_tasks(files, candidate="b")[0].arms] == ["b", "a"]
+    assert [one.arm for one in group_tasks([file(results([1]))], names=["mine"])[0].arms] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "sentence"),
+    [
+        ([file(results([1]))], {"names": ["x", "y"]}, "2 arms named for 1 file: give --arm once a file"),
+        (
+            [file(results([1]), results([1], arm="b"))],
+            {"names": ["x"]},
+            "x.json has several arms, which have names already",
+        ),
+        ([file(results([1]))], {"candidate": "z"}, "arm 'z' does not exist: the files have a"),
+        (
+            [file(results([1])), file(results([1]))],
+            {},
+            "task 't': 'x.json' and 'x.json' are the same results: compare two that differ",
+        ),
+        (
+            [file(results([1, 1])), file(Results(task="t", arm="b", rows=[Row(sample="q", scores={"m": 1})]))],
+            {},
+            r"task 't': 'a' has 2 samples \(first: 0\) and 'b' 1 \(first: q\), and none in common that ask the same",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(files, options, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        group_tasks(files, **options)
+
+
+def test_metrics_are_spelled_as_targets_can_name_them():
+    said = with_our_names(results([1.0], name="Answer Relevancy [GEval]", facts=MetricFacts(name="x", high=1)))
+
+    assert said.rows[0].scores == {"Answer_Relevancy_GEval": 1.0}
+    assert said.facts == {"Answer_Relevancy_GEval": MetricFacts(name="Answer_Relevancy_GEval", high=1)}
+
+
+def test_two_names_that_become_one_are_refused():
+    both = Results(task="t", arm="a", rows=[Row(sample="1", scores={"a b": 1, "a/b": 0})])
+
+    with pytest.raises(SpecError, match="metrics 'a b' and 'a/b' both become 'a_b': rename one of them in the file"):
+        with_our_names(both)
+
+
+@given(st.text())
+def test_a_spelled_name_can_be_a_target(name):
+    assert parse_target(f"{spelling(name)} >= 0.5").metric == spelling(name)

@@ -1,0 +1,247 @@
+"""What the harnesses themselves have written is read as they meant it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.importers.formats import READERS, read
+from pytest_crucible.importers.results import Results
+
+FILES = Path(__file__).parents[2] / "data" / "imports"
+READ = {
+    "inspect-v2.eval": ("inspect", "0.3.285", "sums", ["mockllm/v2"], 2),
+    "inspect-v1.json": ("inspect", "0.3.285", "sums", ["mockllm/v1"], 2),
+    "deepeval-v2.json": ("deepeval", "", "deepeval", ["v2"], 1),
+    "promptfoo.json": ("promptfoo", "0.121.20", "sums", ["v2", "v1"], 2),
+    "promptfoo.jsonl": ("promptfoo", "", "promptfoo", ["v2", "v1"], 2),
+    "openai-evals-v1.jsonl": ("openai-evals", "", "sums.dev.v0", ["v1"], 1),
+    "mlflow.json": ("table", "", "results", ["v2", "v1"], 1),
+    "wandb.json": ("table", "", "results", ["v2", "v1"], 1),
+    "pytest-evals.json": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
+    "pytest-evals.csv": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
+    "pytest-harvest.json": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
+    "pytest-harvest.csv": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
+    "lm-eval-v1/samples_sums_choice*": ("lm-eval", "0.4.13", "sums_choice", ["v1"], 1),
+}
+
+
+def found(pattern: str | Path) -> Path:
+    if isinstance(pattern, Path):
+        return pattern
+    (path,) = FILES.glob(pattern)
+    return path
+
+
+def arm(pattern: str | Path, number: int = 0) -> Results:
+    return read(found(pattern)).results[number]
+
+
+def row(results: Results, sample: str, epoch: int = 0):
+    (one,) = [one for one in results.rows if (one.sample, one.epoch) == (sample, epoch)]
+    return one
+
+
+def means(results: Results) -> dict[str, float]:
+    """Of each metric over what was scored."""
+    total, n = Counter(), Counter()
+    for one in results.rows:
+        for name, value in one.scores.items():
+            total[name] += value
+            n[name] += 1
+    return {name: total[name] / n[name] for name in n}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "samples", "name"),
+    [
+        ("inspect-v1.json", lambda document: document["samples"], "metadata"),
+        ("deepeval-v1.json", lambda document: document["testCases"], "additionalMetadata"),
+        ("promptfoo.json", lambda document: [one["testCase"] for one in document["results"]["results"]], "metadata"),
+    ],
+)
+def test_the_metadata_of_samples_is_read(pattern, samples, name, tmp_path):
+    document = json.loads((FILES / pattern).read_text(encoding="utf-8"))
+    for one in samples(document):
+        one[name] = {"topic": "sums"}
+    path = tmp_path / pattern
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+    assert {json.dumps(row.metadata) for results in read(path).results for row in results.rows} == {'{"topic": "sums"}'}
+
+
+@pytest.mark.parametrize("pattern", READ)
+def test_a_file_is_recognised_by_what_is_in_it(pattern, tmp_path):
+    renamed = tmp_path / f"file{found(pattern).suffix}"
+    renamed.write_bytes(found(pattern).read_bytes())
+
+    assert read(renamed).harness == READ[pattern][0]
+
+
+@pytest.mark.parametrize("pattern", READ)
+def test_harness_version_task_arms_and_repeats(pattern):
+    harness, version, task, arms, epochs = READ[pattern]
+    imported = read(found(pattern))
+
+    assert (imported.harness, imported.version) == (harness, version)
+    assert [one.arm for one in imported.results] == arms
+    assert {(one.task, one.epochs) for one in imported.results} == {(task, epochs)}
+
+
+def test_every_reader_has_read_a_file_of_its_harness():
+    assert {harness for harness, *_ in READ.values()} == set(READERS)
+
+
+def test_an_archive_and_its_json_form_say_the_same(tmp_path):
+    """Both were written of one log."""
+    archive, document = read(found("inspect-v1.eval")), read(found("inspect-v1.json"))
+
+    assert sorted(archive.results[0].rows, key=str) == sorted(document.results[0].rows, key=str)
+    assert archive.sha256 != document.sha256
+
+
+class TestInspect:
+    def test_grades_are_numbers(self):
+        graded = [row(arm("inspect-v2.eval"), sample).scores["graded"] for sample in ("sum-1", "sum-2", "sum-10")]
+
+        assert graded == [0.0, 1.0, 0.5]
+
+    def test_a_scorer_of_two_values_has_two_metrics(self):
+        scores = row(arm("inspect-v2.eval"), "sum-10").scores
+
+        assert (scores["shape.length"], scores["shape.digits"]) == (17.0, 2.0)
+
+    def test_what_was_left_unscored_is_lost(self):
+        one = row(arm("inspect-v2.eval"), "sum-12", epoch=1)
+
+        assert "graded" not in one.scores
+        assert one.lost == {"graded": "the scorer gave no value"}
+
+    def test_a_sample_that_failed_is_lost_with_what_was_raised(self):
+        one = row(arm("inspect-v2.eval"), "sum-11")
+
+        assert (one.error, one.scores) == ("RuntimeError('the model server went away')", {})
+
+    def test_the_reply_and_what_it_cost(self):
+        reply = row(arm("inspect-v2.eval"), "sum-10").reply
+
+        assert (reply.text, reply.input_tokens, reply.output_tokens) == ("It is 20, I think", 9, 5)
+
+    def test_means_are_those_that_inspect_has_computed(self):
+        told = json.loads(found("inspect-v1.json").read_text())["results"]["scores"]
+        computed = {one["name"]: metric["value"] for one in told for metric in list(one["metrics"].values())[:1]}
+        ours = {name.removeprefix("shape."): mean for name, mean in means(arm("inspect-v1.eval")).items()}
+
+        assert ours == pytest.approx(computed)
+        assert computed["graded"] == pytest.approx(4.5 / 11)
+
+
+class TestDeepEval:
+    def test_a_judge_that_failed_is_a_lost_score_and_not_a_lost_reply(self):
+        one = row(arm("deepeval-v2.json"), "sum-8")
+
+        assert one.scores == {"Exact_Match": 1.0}
+        assert one.lost == {"Bias": "RuntimeError: the judge went away"}
+        assert one.reply.text == "16"
+
+    def test_its_latest_run_is_a_run(self, tmp_path):
+        run = json.loads(found("deepeval-v2.json").read_text())
+        (tmp_path / ".latest_test_run.json").write_text(json.dumps({"testRunData": run, "testRunLink": None}))
+
+        assert arm(tmp_path / ".latest_test_run.json").rows == arm("deepeval-v2.json").rows
+
+    def test_what_passes_below_its_threshold_is_better_low(self):
+        facts = arm("deepeval-v2.json").facts
+
+        assert {name: one.direction for name, one in facts.items()} == {"Exact_Match": "higher", "Bias": "lower"}
+
+
+class TestPromptfoo:
+    def test_a_repeat_of_a_test_is_a_repeat_of_its_sample(self):
+        counts = Counter(one.sample for one in arm("promptfoo.json").rows)
+
+        assert counts == {f"sum-{k}": 2 for k in range(1, 9)}
+
+    def test_an_error_of_the_provider_loses_the_sample_and_a_failed_assertion_does_not(self):
+        v2, v1 = arm("promptfoo.json"), arm("promptfoo.json", 1)
+
+        assert row(v2, "sum-7").error == "Error: the model server went away"
+        assert row(v1, "sum-1").scores == {"pass": False, "score": 0.125, "exact": 0.0, "brevity": 0.25}
+
+    def test_json_and_json_lines_say_the_same(self):
+        assert [one.rows for one in read(found("promptfoo.json")).results] == [
+            one.rows for one in read(found("promptfoo.jsonl")).results
+        ]
+
+
+class TestLmEval:
+    def test_samples_of_old_versions_have_no_list_of_their_metrics(self, tmp_path):
+        """As 0.4.2 wrote them."""
+        told = {"doc_id": 0, "doc": {}, "target": "2", "arguments": [], "resps": [["2"]], "filtered_resps": ["2"]}
+        path = tmp_path / "sums.jsonl"
+        path.write_text(json.dumps({**told, "doc_hash": "x", "acc": 1.0, "f1": 0.5}) + "\n")
+
+        assert arm(path).rows[0].scores == {"acc": 1.0, "f1": 0.5}
+
+    def test_filters_are_metrics_of_one_sample(self):
+        one = arm("lm-eval-v1/samples_sums_filtered*").rows[0]
+
+        assert set(one.scores) == {"exact_match.strict", "exact_match.lenient"}
+
+    def test_the_results_have_all_tasks_and_their_directions(self):
+        imported = read(found("lm-eval-v2/results*"))
+
+        assert [one.task for one in imported.results] == ["sums_choice", "sums_filtered"]
+        assert imported.results[0].facts["acc"].direction == "higher"
+        assert "metric 'word_perplexity' of" in imported.notes[0]
+
+    def test_means_are_those_that_the_harness_has_printed(self):
+        told = json.loads(found("lm-eval-v1/results*").read_text())["results"]["sums_choice"]
+
+        assert means(arm("lm-eval-v1/samples_sums_choice*")) == {
+            "acc": told["acc,none"],
+            "acc_norm": told["acc_norm,none"],
+        }
+
+    def test_samples_alone_are_named_by_their_folder(self, tmp_path):
+        path = found("lm-eval-v1/samples_sums_choice*")
+        folder = tmp_path / "mistral"
+        folder.mkdir()
+        (folder / path.name).write_bytes(path.read_bytes())
+        results = read(folder / path.name).results[0]
+
+        assert (results.arm, results.task) == ("mistral", "sums_choice")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["pytest-evals.json", "pytest-evals.csv", "pytest-harvest.json", "pytest-harvest.csv"]
+)
+class TestPytestBags:
+    def test_what_was_recorded_is_scored(self, pattern):
+        wrong, right = row(arm(pattern), "1"), row(arm(pattern), "2")
+
+        assert wrong.scores == {"passed": True, "correct": False, "similarity": 0.25}
+        assert right.scores == {"passed": True, "correct": True, "similarity": 1.0}
+        assert wrong.reply.text == "a thousand"
+
+    def test_a_test_that_failed_before_it_recorded_anything_is_lost(self, pattern):
+        assert row(arm(pattern), "8").error == "the test failed before it recorded anything"
+
+
+def test_openai_evals_scores_by_match_and_by_metrics():
+    v2 = arm("openai-evals-v2.jsonl")
+
+    assert row(v2, "sums.dev.1").scores == {"match": False, "similarity": 0.25}
+    assert row(v2, "sums.dev.8").error == "gone"
+    assert v2.finished
+
+
+@pytest.mark.parametrize("name", ["mlflow.json", "wandb.json"])
+def test_tables_of_trackers_have_a_null_or_a_nan_where_there_is_no_score(name):
+    v2 = arm(name)
+
+    assert row(v2, "What is 2 + 2?").scores == {"exact_match": 1.0}
+    assert row(v2, "What is 8 + 8?").lost == {"exact_match": "the table has no value"}

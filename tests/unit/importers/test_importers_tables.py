@@ -1,0 +1,182 @@
+"""Tables of any origin: long and wide, by the usual names of columns or by those that the user gives."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.parse_cell import number
+from pytest_crucible.records.errors import SpecError
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text: str, name: str = "results.csv", **columns: str):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return read(path, columns=columns)
+
+    return write
+
+
+def scores(results) -> dict:
+    return {(one.sample, one.epoch): dict(one.scores) for one in results.rows}
+
+
+def test_columns_that_are_named_as_metadata_are_attributes_of_the_samples(table):
+    imported = table("id,correct,topic,year\na,1,physics,1999\nb,0,,2001\n", metadata="topic,year")
+
+    assert [row.metadata for row in imported.results[0].rows] == [
+        {"topic": "physics", "year": "1999"},
+        {"year": "2001"},
+    ]
+    assert scores(imported.results[0]) == {("a", 0): {"correct": 1.0}, ("b", 0): {"correct": 0.0}}
+
+
+def test_wide_each_column_of_numbers_is_a_metric(table):
+    imported = table("id,model,correct,f1,reply\na,v2,True,0.5,four\nb,v2,no,1,five\na,v1,0,0.25,six\n")
+
+    assert [one.arm for one in imported.results] == ["v2", "v1"]
+    assert scores(imported.results[0]) == {
+        ("a", 0): {"correct": True, "f1": 0.5},
+        ("b", 0): {"correct": False, "f1": 1.0},
+    }
+    assert imported.results[0].rows[0].reply.text == "four"
+    assert imported.notes == ("results.csv: these columns are taken as metrics: correct, f1",)
+
+
+def test_long_each_row_is_a_metric(table):
+    imported = table("sample,arm,metric,value,repeat\na,v1,f1,0.5,1\na,v1,em,1,1\na,v1,f1,0.25,2\na,v1,em,,2\n")
+
+    (results,) = imported.results
+    assert scores(results) == {("a", 0): {"f1": 0.5, "em": 1.0}, ("a", 1): {"f1": 0.25}}
+    assert results.rows[1].lost == {"em": "the table has no value"}
+    assert (results.epochs, imported.notes) == (2, ())
+
+
+def test_where_a_table_says_what_was_lost_other_empty_values_do_not_apply(table):
+    imported = table("sample,metric,value,reason,lost\na,f1,0.5,,\na,em,,no question,\nb,f1,,down,error\nb,,,,\n")
+
+    a, b = imported.results[0].rows
+    assert (dict(a.scores), dict(a.lost)) == ({"f1": 0.5, "em": None}, {})
+    assert (dict(b.scores), b.lost["f1"]) == ({}, "down")
+
+
+def test_of_a_wide_table_lost_is_a_metric(table):
+    imported = table("sample,lost\na,0\nb,1\n")
+
+    assert scores(imported.results[0]) == {("a", 0): {"lost": 0.0}, ("b", 0): {"lost": 1.0}}
+
+
+def test_columns_are_what_the_user_says(table):
+    imported = table("q,who,a,b,size\n1,x,0.5,1,7\n", sample="q", arm="who", metrics="a,b")
+
+    assert scores(imported.results[0]) == {("1", 0): {"a": 0.5, "b": 1.0}}
+    assert imported.results[0].arm == "x"
+
+
+def test_an_empty_cell_is_lost_and_not_zero(table):
+    imported = table("id,score,error\na,0.5,\nb,NaN,\nc,,server gone\n")
+
+    rows = imported.results[0].rows
+    assert [one.scores for one in rows] == [{"score": 0.5}, {}, {}]
+    assert rows[1].lost == {"score": "the table has no value"}
+    assert rows[2].error == "server gone"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"columns": ["inputs", "exact_match/v1/score", "outputs"], "data": [["1 + 1", 1.0, "2"], ["2 + 2", 0.0, "5"]]},
+        [{"inputs": "1 + 1", "exact_match/value": True}, {"inputs": "2 + 2", "exact_match/value": False}],
+    ],
+    ids=["columns and data", "a list of rows"],
+)
+def test_what_mlflow_and_wandb_write(table, document):
+    imported = table(json.dumps(document), name="eval_results_table.json")
+
+    assert scores(imported.results[0]) == {("1 + 1", 0): {"exact_match": 1.0}, ("2 + 2", 0): {"exact_match": 0.0}}
+    assert imported.results[0].arm == "eval_results_table"
+
+
+def test_tasks_and_groups(table):
+    imported = table(
+        '{"task": "t", "id": 1, "group": "g", "ok": true}\n{"task": "u", "id": 1, "group": "h", "ok": false}\n',
+        "r.jsonl",
+    )
+
+    assert [(one.task, one.rows[0].group) for one in imported.results] == [("t", "g"), ("u", "h")]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "sentence"),
+    [
+        (
+            "who,score\n1,0.5\n",
+            {},
+            r"has no column of sample ids \(it has who, score\): name it with --column sample=NAME",
+        ),
+        ("id,said\n1,four\n", {}, "has no column of numbers beside id: name the scores with --column metrics=A,B"),
+        ("id,score\n1,1\n1,0\n", {}, "line 3 of .* has sample '1' of 'results' again in repeat 0: name what tells"),
+        ("id,score\n1,1\n", {"sample": "idd"}, "there is no column 'idd' with anything in it: did you mean 'id'"),
+        ("id,score\n1,1\n", {"smple": "id"}, "--column smple=id: the roles are sample, arm"),
+        ("id,repeat,score\n1,first,1\n", {}, "line 2 of .* has repeat 'first': repeats are counted in whole numbers"),
+        ("id,score\na,1\n,1\n", {}, "line 3 of .* has no 'id': every row needs the id of its sample"),
+    ],
+)
+def test_what_is_no_table_of_results_is_one_sentence(table, text, columns, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        table(text, **columns)
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(0, 50), st.sampled_from("xy")),
+        st.floats(-1e6, 1e6) | st.booleans() | st.none(),
+        min_size=1,
+    )
+)
+def test_long_and_wide_say_the_same(tmp_path_factory, values):
+    """Whatever is scored, lost or absent; a table needs one score."""
+    folder = tmp_path_factory.mktemp("tables")
+    samples = sorted({sample for sample, _ in values})
+    metrics = sorted({metric for _, metric in values})
+    metrics = [one for one in metrics if any(values.get((sample, one)) is not None for sample in samples)]
+    if not metrics:
+        return
+    with (folder / "long.csv").open("w", newline="") as file:
+        rows = [("sample", "metric", "value")]
+        csv.writer(file).writerows([*rows, *((s, m, values.get((s, m))) for s in samples for m in metrics)])
+    with (folder / "wide.csv").open("w", newline="") as file:
+        rows = [[s, *(values.get((s, m)) for m in metrics)] for s in samples]
+        csv.writer(file).writerows([["sample", *metrics], *rows])
+    long = read(folder / "long.csv").results[0]
+    wide = read(folder / "wide.csv", columns={"metrics": ",".join(metrics)}).results[0]
+
+    assert [(one.sample, one.scores, one.lost) for one in long.rows] == [
+        (one.sample, one.scores, one.lost) for one in wide.rows
+    ]
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "None", None, math.nan, math.inf, "1e999"])
+def test_no_value(cell):
+    assert math.isnan(number(cell))
+
+
+@pytest.mark.parametrize("cell", ["four", "0x10", {"a": 1}, [1]])
+def test_no_number(cell):
+    assert number(cell) is None
+
+
+def test_a_table_is_not_read_by_its_name(tmp_path: Path):
+    path = tmp_path / "results.txt"
+    path.write_text('{"id": 1, "ok": true}\n{"id": 2, "ok": true}\n')
+
+    assert read(path).harness == "table"

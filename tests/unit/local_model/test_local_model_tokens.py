@@ -1,0 +1,155 @@
+"""Text becomes tokens and comes back, whatever it is; other libraries read the same file and give the same ids."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.local_model.tokens import Tokenizer, train_tokenizer
+
+TEXTS = [
+    "In trial 4821 the drug lowered fasting glucose. The drug did not lower weight.\n\nCLAIM[c1]: it's so (p < 0.05)!",
+    "Fasting glucose was lowered in 17 of 20 people; 3 were not. Die Größe: naïve café, 数据, 🙂🙂.",
+]
+ANY_TEXT = st.text() | st.text(st.sampled_from(string.printable + "é日🙂\x00\x1c\u2028"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(TEXTS, vocabulary=330)
+
+
+@given(ANY_TEXT)
+def test_any_text_comes_back(tokenizer, text):
+    ids = tokenizer.encode(text)
+
+    assert tokenizer.decode(ids) == text
+    assert all(0 <= one < tokenizer.vocabulary - 2 for one in ids)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n", "  \n\t ", "\x00\x7f\x80", "👩‍👩‍👧", "a" * 5000, "<|endoftext|><|pad|>", "\r\n"]
+)
+def test_odd_text_comes_back(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_digits_stay_alone(tokenizer):
+    ids = tokenizer.encode("4821")
+
+    assert ids == [ord(digit) for digit in "4821"]
+    assert not any(char in one for one in tokenizer._bytes[256:] for char in b"0123456789")
+
+
+def test_training_merges_what_is_common_first():
+    tokenizer = train_tokenizer(["ab ab ab ac"], vocabulary=260)
+
+    # " a" occurs three times, "ab" three times: the pair that is first in the order of bytes wins; then " ab".
+    assert [tokenizer.decode([one]) for one in (256, 257)] == [" a", " ab"]
+    assert tokenizer.encode("ab ab") == [97, 98, 257]
+
+
+def test_training_does_not_depend_on_the_order_of_texts():
+    assert train_tokenizer(TEXTS, 330) == train_tokenizer(TEXTS[::-1], 330)
+
+
+def test_training_refuses_a_vocabulary_that_the_texts_cannot_fill():
+    with pytest.raises(ValueError, match="too few pairs"):
+        train_tokenizer(["ab"], vocabulary=400)
+
+
+def test_two_ways_to_the_same_bytes_give_one_id():
+    tokenizer = Tokenizer(((97, 98), (98, 99), (256, 99), (97, 257)))
+
+    assert tokenizer.vocabulary == 256 + 3 + 2
+    assert tokenizer.encode("abc") == [258]
+
+
+def test_pairs_are_merged_in_the_order_of_training():
+    assert Tokenizer(((97, 98), (98, 99))).encode("abc bcab") == [256, 99, 32, 257, 256]
+    assert Tokenizer(((98, 99), (97, 98))).encode("abc bcab") == [97, 256, 32, 256, 257]
+
+
+def test_a_merge_of_tokens_that_do_not_exist_is_refused():
+    with pytest.raises(ValueError, match="no earlier merge"):
+        Tokenizer(((97, 300),))
+
+
+def test_special_tokens_are_last_and_never_shown(tokenizer):
+    assert (tokenizer.pad, tokenizer.eos) == (tokenizer.vocabulary - 2, tokenizer.vocabulary - 1)
+    assert tokenizer.decode([*tokenizer.encode("so"), tokenizer.eos, tokenizer.pad]) == "so"
+
+
+def test_half_a_character_is_shown_as_a_replacement(tokenizer):
+    assert tokenizer.decode(list("🙂".encode())) == "🙂"
+    assert tokenizer.decode(list("🙂".encode())[:2]) == "\ufffd"
+
+
+@pytest.mark.parametrize("token", [-1, 330, 10**9])
+def test_an_id_that_does_not_exist_is_refused(tokenizer, token):
+    with pytest.raises(ValueError, match=rf"token {token} does not exist, ids are 0 to 329"):
+        tokenizer.decode([5, token])
+
+
+def test_a_lone_surrogate_is_no_text(tokenizer):
+    with pytest.raises(ValueError, match="surrogate"):
+        tokenizer.encode("a\ud800")
+
+
+def test_what_is_saved_is_what_is_loaded(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer.json")
+
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+
+    assert loaded == tokenizer
+    assert loaded.encode(TEXTS[1]) == tokenizer.encode(TEXTS[1])
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", "nonsense"])
+def test_a_file_of_something_else_is_refused(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_text(content)
+
+    with pytest.raises(ValueError, match="was not written by this tokenizer"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_a_file_that_cuts_text_otherwise_is_refused(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer.json")
+    content = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = r"\s+"
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+
+    with pytest.raises(ValueError, match="it splits text by another pattern"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tokenizer, tmp_path_factory):
+    """The same tokenizer in Hugging Face's library."""
+    tokenizers = pytest.importorskip("tokenizers")
+    directory = tmp_path_factory.mktemp("tokenizer")
+    tokenizer.save_for_transformers(directory)
+    return tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+
+
+@given(ANY_TEXT)
+def test_the_tokenizers_library_gives_the_same_ids(tokenizer, elsewhere, text):
+    elsewhere.encode_special_tokens = True
+
+    assert elsewhere.encode(text).ids == tokenizer.encode(text)
+    assert elsewhere.decode(tokenizer.encode(text)) == text
+
+
+def test_transformers_gives_the_same_ids(tokenizer, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer.save_for_transformers(tmp_path)
+
+    other = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
+
+    for text in (*TEXTS, "a <|endoftext|> b", "  two  blanks\n\n\n", "4821 a1b2"):
+        assert other.encode(text) == tokenizer.encode(text)
+    assert (other.eos_token_id, other.pad_token_id) == (tokenizer.eos, tokenizer.pad)

@@ -1,0 +1,216 @@
+"""Sessions, runs and samplers: who has what, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.local_model.config import Shape, initial_weights
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.sampling import SamplingParams
+from pytest_crucible.local_model.server.application import Application
+from pytest_crucible.local_model.server.messages import Request
+from pytest_crucible.local_model.server.replies import MAX_SAMPLERS, SampleRequest, Samplers, Weights
+from pytest_crucible.local_model.server.state import SILENT_S, Service, derive_seed
+from pytest_crucible.local_model.tokens import train_tokenizer
+
+SHAPE = Shape(vocabulary=262, width=8, layers=1, heads=2, mlp=8, context=32)
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Local:
+    """An application without a socket."""
+
+    def __init__(self, engine, directory) -> None:
+        self.clock = Clock()
+        self.service = Service(engine, directory, self.clock)
+        self.application = Application(self.service, "tml-x")
+
+    async def call(self, method: str, path: str, /, **body: object) -> tuple[int, dict[str, object]]:
+        path, _, query = path.partition("?")
+        sent = Request(method, f"/api/v1{path}", query, {"x-api-key": "tml-x"}, json.dumps(body).encode())
+        response = await self.application.answer(sent)
+        return int(response.status), json.loads(response.body)
+
+    async def post(self, path: str, /, **body: object) -> dict[str, object]:
+        status, answer = await self.call("POST", path, **body)
+        assert status == 200, answer
+        return answer
+
+    async def result(self, path: str, /, **body: object) -> dict[str, object]:
+        return await self.post("/retrieve_future", request_id=(await self.post(path, **body))["request_id"])
+
+    async def model(self) -> tuple[str, str]:
+        session = (await self.post("/create_session"))["session_id"]
+        body = {"session_id": session, "model_seq_id": 0, "base_model": "crucible/tiny", "lora_config": {"rank": 1}}
+        return session, (await self.result("/create_model", **body))["model_id"]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    tokenizer = train_tokenizer(["claim of a document"], SHAPE.vocabulary)
+    return Engine(tokenizer, SHAPE, initial_weights(SHAPE, seed=0), "0123456789abcdef")
+
+
+@pytest.fixture
+def run(engine, tmp_path):
+    """Run a story with a fresh application."""
+
+    def tell(story):
+        async def told():
+            local = Local(engine, tmp_path)
+            try:
+                return await asyncio.wait_for(story(local), 20)
+            finally:
+                local.service.stop("over")
+                local.service.close()
+
+        return asyncio.run(told())
+
+    return tell
+
+
+def test_a_session_without_a_sign_of_life_is_finished_when_the_next_one_comes(run):
+    async def story(local):
+        silent, model = await local.model()
+        alive, _ = await local.model()
+        local.clock.now += SILENT_S - 1
+        await local.post("/session_heartbeat", session_id=alive)
+        local.clock.now += 2
+        await local.post("/create_session")
+
+        assert (await local.call("POST", "/session_heartbeat", session_id=silent))[0] == 410
+        assert (await local.call("POST", "/session_heartbeat", session_id=alive))[0] == 200
+        assert local.service.runs[model].trainer is None
+
+    run(story)
+
+
+def test_finishing_takes_models_and_snapshots_and_leaves_checkpoints(run):
+    async def story(local):
+        session, model = await local.model()
+        saved = await local.result("/save_weights", model_id=model, seq_id=1, path="kept")
+        snapshot = {"model_id": model, "seq_id": 2, "sampling_session_seq_id": 0}
+        opened = await local.result("/save_weights_for_sampler", **snapshot)
+        await local.post(f"/sessions/{session}/finish")
+
+        assert opened["sampling_session_id"] == f"{session}:sample:0"
+        assert list(local.service.snapshots.iterdir()) == []
+        assert [str(one.path) for one in local.service.archive.all()] == [saved["path"]]
+
+    run(story)
+
+
+def test_a_checkpoint_is_gone_when_its_time_is_over(run):
+    async def story(local):
+        session, model = await local.model()
+        saved = await local.result("/save_weights_for_sampler", model_id=model, seq_id=1, path="x", ttl_seconds=3600)
+        local.clock.now += 3600
+        body = {"session_id": session, "sampling_session_seq_id": 0, "model_path": saved["path"]}
+        session, _ = await local.model()
+        status, answer = await local.call("POST", "/create_sampling_session", **{**body, "session_id": session})
+
+        assert status == 404
+        assert "expired at 1970-01-12T14:46:40+00:00" in answer["detail"]
+        assert (await local.call("GET", "/checkpoints"))[1]["checkpoints"] == []
+
+    run(story)
+
+
+@pytest.mark.parametrize("seconds", [0, 3599, 400_000_000, "x", 3600.5])
+def test_a_time_to_live_has_bounds(run, seconds):
+    async def story(local):
+        _, model = await local.model()
+        body = {"model_id": model, "seq_id": 1, "path": "x", "ttl_seconds": seconds}
+
+        assert (await local.call("POST", "/save_weights", **body))[0] == 400
+
+    run(story)
+
+
+def test_a_defect_is_told_with_400_and_not_repeated_for_ever(run, monkeypatch, capsys):
+    async def story(local):
+        monkeypatch.setattr(local.service, "archive", None)
+        status, answer = await local.call("GET", "/checkpoints")
+
+        assert status == 400
+        assert answer["detail"].startswith("a defect of this server: AttributeError")
+
+    run(story)
+
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_defect_in_the_work_is_the_servers_failure(run, monkeypatch, capsys):
+    async def story(local):
+        _, model = await local.model()
+        monkeypatch.setattr(local.service.runs[model].trainer, "save_state", lambda path: {}[path])
+        result = await local.result("/save_weights", model_id=model, seq_id=1, path="x")
+
+        assert result["category"] == "server"
+        assert result["error"].startswith("KeyError")
+
+    run(story)
+
+
+def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path):
+    async def names():
+        services = [Service(one, tmp_path) for one in (engine, engine, replace(engine, base_sha256="f" * 64))]
+        for service in services:
+            service.stop("over")
+            service.close()
+        return [service.model_name for service in services]
+
+    first, second, third = asyncio.run(names())
+
+    assert first == second
+    assert first != third
+    assert len(list((tmp_path / "models" / "crucible").iterdir())) == 2
+
+
+class Counted:
+    """An engine that writes down for what it made samplers; each says what is asked."""
+
+    def __init__(self) -> None:
+        self.made: list[Path | None] = []
+
+    def sampler(self, directory):
+        self.made.append(directory)
+        return self
+
+    def sample(self, prompts, params, topk):
+        return [prompt for prompt, one in zip(prompts, params, strict=True) for _ in range(one.num_samples)]
+
+
+def test_only_the_samplers_used_last_are_kept():
+    engine = Counted()
+    samplers = Samplers(engine)
+    wish = SampleRequest([1], SamplingParams())
+    for number in (*range(MAX_SAMPLERS), 0, MAX_SAMPLERS, 0, 1):
+        samplers.answers(Weights(Path(str(number))), [wish])
+
+    assert [str(one) for one in engine.made] == [*map(str, range(MAX_SAMPLERS + 1)), "1"]
+
+
+def test_every_wish_gets_its_own_replies():
+    wishes = [SampleRequest([number], SamplingParams(num_samples=number)) for number in (1, 3, 2)]
+    answers = Samplers(Counted()).answers(Weights(), wishes)
+
+    assert [answer.replies for answer in answers] == [[[1]], [[3]] * 3, [[2]] * 2]
+
+
+def test_a_seed_depends_on_the_place_and_on_nothing_else():
+    places = [(session, sampler, number) for session in range(3) for sampler in range(3) for number in range(30)]
+
+    assert len({derive_seed(*place) for place in places}) == len(places)
+    assert derive_seed(0, 1, 2) == derive_seed(0, 1, 2) == 5458876493991123480

@@ -1,0 +1,220 @@
+"""HTTP/1.1 over real sockets on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.local_model.server.messages import Refusal, Request, Response, json_response
+from pytest_crucible.local_model.server.transport import LOOPBACK, Limits, Server, parse_head
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def echo(request: Request) -> Response:
+    if request.path == "/slow":
+        await asyncio.sleep(30)
+    return json_response({"path": request.path, "query": request.query, "size": len(request.body)})
+
+
+def refuse(refusal: Refusal) -> Response:
+    return json_response({"detail": refusal.sentence}, refusal.status)
+
+
+def talk(conversation: Talk, limits: Limits | None = None) -> Server:
+    """Hold a conversation with a fresh server; all must be over within seconds."""
+
+    async def hold() -> Server:
+        server = Server(echo, refuse, limits or Limits())
+        reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
+        try:
+            await asyncio.wait_for(conversation(reader, writer), 8)
+        finally:
+            writer.close()
+            await server.close()
+        return server
+
+    return asyncio.run(hold())
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, object]]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    length = next(int(line.split(":")[1]) for line in head.split("\r\n") if line.startswith("Content-Length"))
+    return int(head.split()[1]), json.loads(await reader.readexactly(length))
+
+
+def refused(sent: bytes, **limits: float) -> tuple[int, str]:
+    """Status and sentence that some bytes get, after which the connection must end."""
+    got: list[tuple[int, dict[str, object]]] = []
+
+    async def conversation(reader, writer):
+        writer.write(sent)
+        got.append(await answer(reader))
+        assert await reader.read() == b""
+
+    talk(conversation, Limits(linger_s=0.05, **limits))
+    return got[0][0], str(got[0][1]["detail"])
+
+
+def test_requests_follow_one_another_on_a_connection():
+    async def conversation(reader, writer):
+        for size in (0, 3, 200_000):
+            writer.write(b"POST /a?b=1 HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+
+            assert await answer(reader) == (200, {"path": "/a", "query": "b=1", "size": size})
+
+    talk(conversation)
+
+
+def test_requests_that_come_at_once_are_answered_in_order():
+    async def conversation(reader, writer):
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(50)))
+
+        assert [(await answer(reader))[1]["path"] for _ in range(50)] == [f"/{number}" for number in range(50)]
+
+    talk(conversation)
+
+
+def test_a_request_may_come_byte_by_byte():
+    async def conversation(reader, writer):
+        for byte in b"POST /slowly HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi":
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+        assert (await answer(reader))[1] == {"path": "/slowly", "query": "", "size": 2}
+
+    talk(conversation)
+
+
+def test_a_client_that_waits_for_100_continue_is_told_to_go_on():
+    async def conversation(reader, writer):
+        writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+
+        writer.write(b"hi")
+
+        assert (await answer(reader))[0] == 200
+
+    talk(conversation)
+
+
+@pytest.mark.parametrize("request_line", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"])
+def test_a_client_that_wants_it_closed_gets_it_closed(request_line):
+    async def conversation(reader, writer):
+        writer.write(request_line)
+
+        assert (await answer(reader))[0] == 200
+        assert await reader.read() == b""
+
+    talk(conversation)
+
+
+def test_the_answer_to_head_has_no_body():
+    async def conversation(reader, writer):
+        writer.write(b"HEAD /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+
+        assert (await answer(reader))[1]["path"] == "/b"
+
+    talk(conversation)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "sentence"),
+    [
+        (b"hello\r\n\r\n", 400, "the request starts with 'hello', which is not HTTP/1.1"),
+        (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400, "which is not HTTP/1.1"),
+        (b"GET / HTTP/2\r\n\r\n", 400, "which is not HTTP/1.1"),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, "'no header' is not a header"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1\r\ncontent-length: 2\r\n\r\n", 400, "is not a header"),
+        (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "'-1' is not a number of bytes"),
+        ("POST / HTTP/1.1\r\nContent-Length: ²\r\n\r\n".encode("latin-1"), 400, "is not a number of bytes"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411, "send it, not chunks"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413, "the body has 1001 bytes; expected at most 1000"),
+        (b"GET / HTTP/1.1\r\nx: " + b"y" * 600, 431, "the headers are longer than 500 bytes"),
+    ],
+)
+def test_what_cannot_be_read_gets_a_sentence_and_the_end(sent, status, sentence):
+    given_status, given_sentence = refused(sent, head_bytes=500, body_bytes=1000)
+
+    assert given_status == status
+    assert sentence in given_sentence
+
+
+def test_a_client_that_goes_on_sending_still_gets_the_refusal():
+    body = b"x" * 3_000_000
+    status, _ = refused(b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n" + body, body_bytes=1000)
+
+    assert status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def test_half_a_request_is_not_waited_for_without_end():
+    assert refused(b"GET / HTT", request_s=0.1) == (408, "the request took too long to arrive")
+
+
+def test_a_connection_on_which_nothing_happens_is_closed():
+    async def conversation(reader, writer):
+        assert await reader.read() == b""
+
+    talk(conversation, Limits(idle_s=0.1))
+
+
+def test_one_connection_too_many_is_refused():
+    async def conversation(reader, writer):
+        port = writer.get_extra_info("peername")[1]
+        second_reader, second_writer = await asyncio.open_connection(LOOPBACK, port)
+
+        assert (await answer(second_reader))[0] == HTTPStatus.TOO_MANY_REQUESTS
+
+        second_writer.close()
+
+    talk(conversation, Limits(connections=1))
+
+
+def test_a_client_that_leaves_is_forgotten():
+    async def hold():
+        server = Server(echo, refuse, Limits())
+        _, writer = await asyncio.open_connection(LOOPBACK, await server.start())
+        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+        while not any(connection.answering for connection in server.connections):
+            await asyncio.sleep(0.01)
+        writer.close()
+        while server.connections:
+            await asyncio.sleep(0.01)
+        await server.close()
+
+    asyncio.run(asyncio.wait_for(hold(), 8))
+
+
+def test_closing_ends_connections_that_are_being_answered():
+    async def hold():
+        server = Server(echo, refuse, Limits())
+        reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
+        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.05)
+        await server.close(patience_s=0.1)
+
+        assert await reader.read() == b""
+
+        writer.close()
+
+    asyncio.run(asyncio.wait_for(hold(), 8))
+
+
+@given(st.text(alphabet=st.characters(codec="latin-1"), max_size=80))
+def test_any_head_is_parsed_or_refused(text):
+    status: int = HTTPStatus.OK
+    try:
+        parse_head(text)
+    except Refusal as refusal:
+        status = refusal.status
+
+    assert status in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.LENGTH_REQUIRED)

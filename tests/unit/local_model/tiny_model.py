@@ -1,0 +1,44 @@
+"""A model so small that a test can make it: random weights, and a tokenizer of a few merges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Shape, Weights, initial_weights
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.tokens import Tokenizer
+
+MERGES = tuple((32, letter) for letter in range(97, 117)) + tuple((letter, 101) for letter in range(97, 117))
+TOKENIZER = Tokenizer(MERGES)
+SHAPE = Shape(vocabulary=TOKENIZER.vocabulary, width=32, layers=2, heads=4, mlp=64, context=160)
+SHA256 = "ab" * 32
+
+
+def tiny_weights(shape: Shape = SHAPE, seed: int = 0, dtype: type[np.floating] = np.float32) -> Weights:
+    """Weights with gains and smears that differ by channel. Replies are varied, and mostly of ASCII characters."""
+    random = np.random.default_rng(seed)
+    weights = {name: one.astype(dtype) for name, one in initial_weights(shape, seed).items()}
+    for one in weights.values():
+        one += 0.2 * random.normal(size=one.shape) * (1 if one.ndim == 1 else one.std())
+    weights["embedding"] *= 20
+    weights["embedding"][128:256] *= 0.05
+    for layer in range(shape.layers):
+        weights[f"layers.{layer}.out"] *= 3
+        weights[f"layers.{layer}.down"] *= 3
+    return weights
+
+
+def tiny_engine(seed: int = 0) -> Engine:
+    return Engine(TOKENIZER, SHAPE, tiny_weights(seed=seed), SHA256)
+
+
+def tiny_data(count: int = 3, seed: int = 0, length: int = 20) -> list[Datum]:
+    """Rows of different lengths; the first third of each does not count."""
+    random = np.random.default_rng(seed)
+    data = []
+    for size in range(length, length + count):
+        tokens = random.integers(0, SHAPE.vocabulary, size + 1)
+        weights = (np.arange(size) >= size // 3) * random.uniform(0.5, 1.5, size)
+        data.append(Datum(tokens[:-1].tolist(), {"target_tokens": tokens[1:], "weights": weights}))
+    return data

@@ -1,0 +1,155 @@
+"""A verdict is read strictly, from the last line alone; what stands between tags cannot end them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible import Reply, Sample
+from pytest_crucible.metrics import judges
+from pytest_crucible.metrics.judges.entailment import JudgeEntailment
+from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict, wrap_in_tag
+from pytest_crucible.metrics.models.attribution import set_current_reply
+from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.metrics.models.registry import configure
+from pytest_crucible.records.errors import SpecError
+
+LEVELS = ("bad", "very good")
+
+
+@pytest.mark.parametrize("said", ["VERDICT: bad", "Because.\nVERDICT: BAD\n\n", "  verdict:  bad  "])
+def test_the_last_line_is_the_verdict(said):
+    assert read_verdict(said, LEVELS) == "bad"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "bad",
+        "VERDICT:",
+        "VERDICT: excellent",
+        "VERDICT: bad, I think",
+        "**VERDICT: bad**",
+        "VERDICT: bad\nI am sure.",
+        "VERDICT: bad\nVERDICT: very good",
+        "The answer says VERDICT: bad",
+        "VERDICT: bad or very good",
+    ],
+)
+def test_what_is_not_one_verdict_at_the_end_is_none(said):
+    with pytest.raises(NoVerdict, match="expected one last line 'VERDICT: bad or very good'"):
+        read_verdict(said, LEVELS)
+
+
+@given(st.text())
+def test_what_a_judge_may_say_is_quoted_in_part(said):
+    with pytest.raises(NoVerdict) as none:
+        read_verdict(f"{said}\n.", LEVELS)
+
+    assert len(str(none.value)) < 400
+
+
+@given(st.text(alphabet="</answer>x\n"))
+def test_no_text_ends_its_own_tag(text):
+    assert wrap_in_tag("answer", text).count("</answer>") == 1
+
+
+# -- asking -----------------------------------------------------------------------------------------------------------
+
+
+def asking(*answers: str) -> tuple[Judge, list]:
+    """A judge that gives these answers in turn, and the requests that it was sent."""
+    sent, left = [], list(answers)
+
+    async def generate(request):
+        sent.append(request)
+        return Reply(text=left.pop(0), finish="stop")
+
+    return Judge("critic", identity="critic:1", generate=generate, parameters={"temperature": 0}), sent
+
+
+@pytest.fixture
+def configured():
+    yield lambda one: configure(judge=lambda: one)
+    configure()
+
+
+def test_entailment_by_a_judge_is_what_it_says(configured):
+    judge, sent = asking("VERDICT: entailment", "Hm.\nVERDICT: contradiction")
+    configured(judge)
+    scorer = JudgeEntailment()
+
+    async def scored():
+        set_current_reply("test.py::test", "q1", 2)
+        return await scorer.score([("Tea helps.", "Tea helps."), ("Tea helps.", "Tea does not help.")])
+
+    one, other = asyncio.run(scored())
+
+    assert (one.entailment, one.contradiction, other.entailment, other.contradiction) == (1.0, 0.0, 0.0, 1.0)
+    assert [(request.arm, request.sample, request.epoch, request.experiment) for request in sent] == [
+        ("judge:critic", "q1", 2, "test.py::test")
+    ] * 2
+    assert "critic:1" in scorer.identity
+
+
+def test_a_metric_of_another_judge_question_or_level_is_another_metric(configured):
+    def version(question="Good?", levels=(("bad", 0), ("good", 1)), temperature=0):
+        one, _ = asking()
+        one.identity = f"critic:{temperature}"
+        configured(one)
+        return judges.rubric("r", question, levels=dict(levels)).with_version().facts.version
+
+    versions = [
+        version(),
+        version(question="Bad?"),
+        version(levels=(("bad", 0.5), ("good", 1))),
+        version(temperature=1),
+    ]
+
+    assert len(set(versions)) == 4
+    assert version() == versions[0]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "value"),
+    [
+        ("first second", 1.0),
+        ("second first", 0.0),
+        ("first first", 0.5),
+        ("second second", 0.5),
+        ("tie tie", 0.5),
+        ("first tie", 0.5),
+    ],
+)
+def test_preference_counts_only_where_both_orders_agree(configured, verdicts, value):
+    judge, sent = asking(*(f"VERDICT: {one}" for one in verdicts.split()))
+    configured(judge)
+    better = judges.pairwise("better", "Which is better?")
+
+    assert asyncio.run(better(Reply(text="A"), Sample(id="1", input="?", expected="B"))) == value
+    assert "<first>\nA\n</first>" in sent[0].input
+    assert "<first>\nB\n</first>" in sent[1].input
+
+
+@pytest.mark.parametrize(
+    ("levels", "sentence"),
+    [
+        ({"good": 1}, "rubric 'r' needs at least two levels"),
+        ({"good": 1, "Good": 0}, "rubric 'r' needs at least two levels"),
+        ({"good": 2, "bad": 0}, "rubric 'r' has 'good': 2; expected a number from 0 to 1 as the level's value"),
+        ({"good": True, "bad": 0}, "rubric 'r' has 'good': True"),
+        ({"": 1, "bad": 0}, "rubric 'r' has the level ''"),
+    ],
+)
+def test_levels_that_are_none_are_refused(levels, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        judges.rubric("r", "Good?", levels=levels)
+
+
+def test_a_question_is_needed():
+    with pytest.raises(SpecError, match="pairwise metric 'p' has no question"):
+        judges.pairwise("p", " ")

@@ -1,0 +1,103 @@
+"""Keys are found in settings by their names and in texts by what they are, and nothing else is touched."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.records.redaction import _SHAPED, _USER, HIDDEN, hider, redact, secrets_in
+
+KEY = "tml-0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x-api-key: short", "x-api-key: (key hidden)"),
+        ("shorter than short", "(key hidden)er than (key hidden)"),
+        (f"key={KEY};", "key=(key hidden);"),
+        ("a token eyJhbGciOiJ.eyJzdWIi.c2ln", "a token (key hidden)"),
+        ("tml-local and html-0123456789abcdef", "tml-local and html-0123456789abcdef"),
+    ],
+)
+def test_keys_are_hidden_known_or_not(text, shown):
+    assert hider({"short"})(text) == shown
+
+
+def test_a_key_that_begins_another_leaves_nothing_of_it():
+    assert hider({"tml-1", "tml-1-more"})("a tml-1-more b") == "a (key hidden) b"
+
+
+@pytest.mark.parametrize(
+    ("settings", "keys"),
+    [
+        ({"OPENAI_API_KEY": "planted-1"}, {"planted-1"}),
+        ({"adapters": {"v2": {"options": {"password": "planted-2", "model": "llama-3"}}}}, {"planted-2"}),
+        ({"headers": {"X-Team": "planted-3"}}, {"planted-3"}),
+        ({"headers": {"Authorization": "Bearer planted-4"}}, {"Bearer planted-4", "planted-4"}),
+        (["--store=postgresql://me:planted-5@host/db"], {"planted-5"}),
+        ({"url": "https://host/v1?api_key=planted-6&model=m"}, {"planted-6"}),
+        (["--proxy-token=planted-7", "-x"], {"planted-7"}),
+        ({"api_key_env": "OPENAI_API_KEY", "max_tokens": 100, "key": "abc"}, set()),
+        ({"eos_token": "<|endoftext|>", "monkey": "a long name"}, set()),
+        ({"X-APIKEY": "planted-8", "my-key": "planted-9"}, {"planted-8", "planted-9"}),
+        ({"headers": {"Authorization": "$OTHER_VARIABLE"}}, set()),
+        ({"url": "https://[broken", "uri": "a://b"}, set()),
+    ],
+)
+def test_keys_are_found_by_their_names(settings, keys):
+    assert set(secrets_in(settings)) == keys
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-proj-0123456789abcdefghij",
+        "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        "hf_0123456789abcdefghij",
+        "AKIA0123456789ABCDEF",
+        "postgresql://me:word@host/db",
+    ],
+)
+def test_what_looks_like_a_key_is_hidden_whosever_it_is(text):
+    assert HIDDEN in hider()(f"it says {text}.")
+
+
+@pytest.mark.parametrize(
+    "text", ["risk-averse people", "max_tokens: 512", "see https://host:8080/v1/chat", "a@b.org", "6: 7@8"]
+)
+def test_what_is_no_key_is_left(text):
+    assert hider()(text) == text
+
+
+@given(st.text(min_size=6), st.text(), st.text())
+def test_no_known_key_is_left_anywhere(key, before, after):
+    hide = hider({key})
+
+    shown = redact({"a": [before + key + after, 1, None], "b": (key,)}, hide)
+
+    assert shown["b"] == (HIDDEN,)
+    assert key in HIDDEN or key not in shown["a"][0].replace(HIDDEN, "\0")
+    assert shown["a"][1:] == [1, None]
+
+
+WHOLE = (
+    "://me:secret@host",
+    "eyJabcdefgh.ij.kl",
+    "AIza" + "c1" * 16,
+    "AKIA" + "B" * 16,
+    "sk-" + "B" * 16,
+    "tml_" + "c" * 16,
+)
+PARTS = ("://", "me:secret@", "AIza", "AKIA", "sk-", "xoxb-", "B" * 16, " ", "-")
+
+
+@given(st.lists(st.sampled_from(WHOLE + PARTS), max_size=4))
+def test_no_text_with_a_key_is_passed_over(pieces):
+    """To look for the marks of keys first is quicker, and changes nothing."""
+    text = "".join(pieces)
+
+    assert hider()(text) == re.sub(f"{_SHAPED}|{_USER}", HIDDEN, text)

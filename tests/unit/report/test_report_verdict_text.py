@@ -1,0 +1,126 @@
+"""A verdict as one sentence, and an experiment announced in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_crucible.records import Contrast, DetectableEffect
+from pytest_crucible.report.plan_line import announcement
+from pytest_crucible.report.verdict_text import sentence
+
+
+def test_a_target_is_told_with_its_numbers(run):
+    one = run()
+
+    assert sentence(one.verdicts[0], one.experiments[0]) == (
+        "met: 0.810 [0.750, 0.858] n=200; unproven; proof needs about n=12,000 at this estimate"
+    )
+
+
+def test_a_comparison_is_told_with_its_numbers(run):
+    one = run()
+
+    assert sentence(one.verdicts[2], one.experiments[0]) == (
+        "missed: -0.035 [-0.087, +0.016] n=198, adjusted p 0.180; a regression is proven"
+    )
+
+
+def test_what_was_not_measured_is_told_with_its_reason(run):
+    one = run()
+    unscored = dataclasses.replace(one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number")
+
+    assert sentence(unscored, one.experiments[0]) == "undecided: no number"
+
+
+def test_a_mistake_in_the_suite_is_called_one(run):
+    one = run()
+    unscored = dataclasses.replace(
+        one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number", mistake=True
+    )
+
+    assert sentence(unscored, one.experiments[0]) == "mistake in the suite: no number"
+
+
+def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
+    arms = tuple(dataclasses.replace(arm, simulated=True) for arm in plan().arms)
+    one = run(analysis(plan(arms=arms)))
+
+    assert sentence(one.verdicts[1], one.experiments[0]).startswith("met (simulated): 1.250 [1.100, inf] n=198; ")
+
+
+def foresight(
+    detectable=0.0617, unit="points", needed=None, assumption="10 % of pairs differ", **contrast
+) -> DetectableEffect:
+    return DetectableEffect(
+        contrast=Contrast(**{"metric": "exact", "baseline": "v1", **contrast}), detectable=detectable, unit=unit,
+        assumption=assumption, needed=needed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "seen", "line"),
+    [
+        ({}, [], "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies"),
+        (
+            {},
+            [foresight()],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 6.2 points "
+            "(80 % power, if 10 % of pairs differ)",
+        ),
+        (
+            {},
+            [foresight(needed=1396, alternative="non-inferior", margin=0.02)],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 6.2 points "
+            "(80 % power, if 10 % of pairs differ), margin 0.02 needs about n=1,396",
+        ),
+        (
+            {},
+            [foresight(detectable=0.199, unit="sd"), foresight(baseline="v0")],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 0.2 sd "
+            "(80 % power, if 10 % of pairs differ)",
+        ),
+        (
+            {},
+            [foresight(detectable=0.199, unit="spreads of the differences", assumption="")],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 0.2 "
+            "spreads of the differences (80 % power)",
+        ),
+        (
+            {},
+            [foresight(detectable=None)],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: too few to show a difference "
+            "(80 % power, if 10 % of pairs differ)",
+        ),
+        (
+            {"selected": 50, "groups": 12, "epochs": 3},
+            [],
+            "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 epochs x 2 arms = 300 replies",
+        ),
+    ],
+    ids=["plain", "bits", "margin", "scores", "spreads", "nothing", "parts"],
+)
+def test_an_experiment_is_announced_in_one_line(plan, facts, seen, line):
+    assert announcement(plan(**facts), seen) == line
+
+
+def test_stored_answers_are_no_replies_to_ask_for(plan):
+    v2, v1 = plan().arms
+    stored = dataclasses.replace(v1, name="run:f00", stored_run="f00")
+    named = "crucible: test_sums: v2 vs"
+
+    assert announcement(plan(arms=(v2, stored)), []) == f"{named} run:f00, 200 samples"
+    assert announcement(plan(arms=(v2, v1, stored)), []) == (
+        f"{named} v1 vs run:f00, 200 samples x 2 arms = 400 replies"
+    )
+
+
+def test_baselines_that_nothing_is_compared_with_are_named(plan):
+    assert announcement(plan(arms=plan().arms[:1]), [], ["v1", "v0"]) == (
+        "crucible: test_sums: v2, 200 samples; v1, v0 not asked: the test compares nothing (@pytest.mark.ab_compare)"
+    )
+
+
+def test_one_arm_needs_no_product(plan):
+    assert announcement(plan(arms=plan().arms[:1]), []) == "crucible: test_sums: v2, 200 samples"

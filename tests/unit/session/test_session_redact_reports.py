@@ -1,0 +1,58 @@
+"""Keys are redacted in texts, reports and warnings of a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible.records.redaction import HIDDEN
+from pytest_crucible.session.redact_reports import KeyRedactor, key_redactor
+
+SECRET = "s3cret-value-of-the-gateway"
+
+
+def test_known_keys_are_redacted_and_other_text_is_not():
+    redact = KeyRedactor([SECRET])
+
+    assert redact(f"sent {SECRET} to the gateway") == f"sent {HIDDEN} to the gateway"
+    assert redact("sent nothing") == "sent nothing"
+
+
+def test_a_key_that_is_learnt_later_is_redacted_from_then_on():
+    redact = KeyRedactor([])
+    assert redact(SECRET) == SECRET
+
+    redact.learn(SECRET)
+
+    assert redact(SECRET) == HIDDEN
+
+
+def test_a_session_knows_the_keys_of_environment_adapters_and_command_line(pytester, monkeypatch):
+    monkeypatch.setenv("GATEWAY_API_KEY", SECRET)
+    table = '[adapters.v2]\nbackend = "openai"\nbase_url = "http://h/v1"\nmodel = "m"\n'
+    headers = 'headers = { Authorization = "Bearer abcdef123456" }\n'
+    (pytester.path / "crucible.toml").write_text(table + headers)
+    redact = key_redactor(pytester.parseconfig())
+
+    assert redact(f"{SECRET} abcdef123456") == f"{HIDDEN} {HIDDEN}"
+
+
+def test_there_is_one_redactor_for_a_session(pytester):
+    config = pytester.parseconfig()
+
+    assert key_redactor(config) is key_redactor(config)
+    assert config.pluginmanager.hasplugin("crucible-hidden-keys")
+
+
+@pytest.mark.parametrize("body", ["raise ValueError(key)", "import warnings; warnings.warn(key); assert False"])
+def test_reports_and_warnings_of_any_test_are_redacted(pytester, monkeypatch, body):
+    monkeypatch.setenv("GATEWAY_API_KEY", SECRET)
+    pytester.makeconftest(
+        "from pytest_crucible.session.redact_reports import key_redactor\ndef pytest_configure(config):\n    key_redactor(config)\n"
+    )
+    pytester.makepyfile(f"import os\ndef test_leak():\n    key = os.environ['GATEWAY_API_KEY']\n    {body}\n")
+
+    result = pytester.runpytest_inprocess("-l", "-p", "no:asyncio")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert SECRET not in result.stdout.str()
+    assert HIDDEN in result.stdout.str()

@@ -1,0 +1,365 @@
+"""Means corrected by labels, rates freed of the judge's errors, and judges that prefer a place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
+from pytest_crucible.stats.agreement.position import position_bias
+from pytest_crucible.stats.agreement.prevalence import rogan_gladen
+from pytest_crucible.stats.means.augmented import augmented_t_interval
+from pytest_crucible.stats.means.student import mean_interval
+
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+VERDICTS = st.sampled_from([0.0, 0.5, 1.0])
+UNIT = (0.0, 1.0)
+
+
+@st.composite
+def judged(draw: st.DrawFn):
+    """Labels, their predictions, and predictions of others."""
+    n = draw(st.integers(2, 20))
+    column = st.lists(SCORES, min_size=n, max_size=n)
+    return draw(column), draw(column), draw(st.lists(SCORES, min_size=2, max_size=40))
+
+
+@st.composite
+def verdicts(draw: st.DrawFn):
+    n = draw(st.integers(2, 30))
+    column = st.lists(VERDICTS, min_size=n, max_size=n)
+    return draw(column), draw(column)
+
+
+def test_plain_ppi_by_hand():
+    result = ppi_mean([1, 0, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0], lam=1.0, distribution="normal")
+    # labels - predictions are 0, 0, 1, 1: mean 1/2, variance 1/4; the other predictions alike
+    assert result.estimate == 1.0
+    assert result.se == pytest.approx(math.sqrt(1 / 4 / 4 + 1 / 4 / 4))
+    assert result.interval.high - result.estimate == pytest.approx(1.959964 * result.se, rel=1e-6)
+    assert result.bias == -0.5
+
+
+@given(judged())
+def test_lambda_nought_is_the_labels_alone(data):
+    labels = data[0]
+    result, alone = ppi_mean(*data, lam=0.0), mean_interval(labels)
+
+    assert result.estimate == pytest.approx(np.mean(labels))
+    if alone is None:
+        assert (result.interval, result.labels_only, result.status) == (None, None, "degenerate")
+    else:
+        assert (result.interval.low, result.interval.high) == pytest.approx((alone.low, alone.high))
+        assert (result.labels_only.low, result.labels_only.high) == pytest.approx((alone.low, alone.high))
+        assert result.effective_labels == pytest.approx(len(labels))
+
+
+@given(judged())
+def test_lambda_nought_with_bounds_is_the_augmented_t_of_the_labels(data):
+    result, alone = ppi_mean(*data, lam=0.0, bounds=UNIT), augmented_t_interval(data[0], bounds=UNIT)
+
+    assert (result.interval.low, result.interval.high) == pytest.approx((alone.low, alone.high))
+
+
+@given(judged(), st.sampled_from([None, 0.0, 0.5, 1.0]), st.booleans())
+def test_intervals_are_ordered_contain_the_estimate_and_narrow_with_the_level(data, lam, bounded):
+    bounds = UNIT if bounded else None
+    wide, narrow = (ppi_mean(*data, lam=lam, bounds=bounds, level=level) for level in (0.95, 0.5))
+
+    assert 0 <= wide.tuning <= 1
+    if wide.interval is not None:
+        assert wide.interval.low < narrow.interval.low < narrow.interval.high < wide.interval.high
+        if not bounded:
+            assert wide.interval.low <= wide.estimate <= wide.interval.high
+
+
+@given(judged(), st.integers(-5, 5), st.sampled_from([None, 1.0]))
+def test_a_constant_bias_of_the_judge_changes_nothing_but_the_bias(data, bias, lam):
+    labels, predictions, others = data
+    result = ppi_mean(labels, predictions, others, lam=lam)
+    shifted = ppi_mean(labels, np.add(predictions, bias), np.add(others, bias), lam=lam)
+
+    assert shifted.estimate == pytest.approx(result.estimate, abs=1e-9)
+    assert shifted.se == pytest.approx(result.se, abs=1e-9)
+    assert shifted.bias == pytest.approx(result.bias + bias)
+
+
+@given(judged())
+def test_the_order_of_the_samples_does_not_matter(data):
+    labels, predictions, others = data
+    result, turned = ppi_mean(*data), ppi_mean(labels[::-1], predictions[::-1], others[::-1])
+
+    assert turned.estimate == pytest.approx(result.estimate)
+    assert turned.se == pytest.approx(result.se, abs=1e-12)
+
+
+def test_a_judge_without_errors_makes_every_judgement_a_label():
+    rng = np.random.default_rng(1)
+    truth = rng.random(1000)
+    result = ppi_mean(truth[:100], truth[:100], truth[100:], lam=1.0)
+
+    assert result.estimate == pytest.approx(truth[100:].mean())
+    assert result.effective_labels == pytest.approx(900, rel=0.15)
+    tuned = ppi_mean(truth[:100], truth[:100], truth[100:])
+    assert tuned.tuning == pytest.approx(0.9, abs=0.05)
+    assert tuned.effective_labels == pytest.approx(1000, rel=0.15)
+
+
+def test_a_judge_that_says_nothing_is_not_trusted():
+    rng = np.random.default_rng(2)
+    labels, noise = rng.random(200), rng.random(1200)
+
+    tuned, plain = (ppi_mean(labels, noise[:200], noise[200:], lam=lam) for lam in (None, 1.0))
+
+    assert tuned.tuning < 0.3
+    assert tuned.effective_labels == pytest.approx(200, rel=0.05)
+    assert plain.effective_labels < 120
+
+
+def test_a_constant_judge_has_lambda_nought():
+    assert ppi_mean([0, 1, 1], [1, 1, 1], [1, 1, 1, 1]).tuning == 0
+
+
+@pytest.mark.parametrize(("n", "noted"), [(49, True), (50, False)])
+def test_few_labels_are_noted(n, noted):
+    labels = np.arange(n) % 2
+
+    assert ("below 50 the interval may be too narrow" in ppi_mean(labels, labels, [0, 1, 1]).note) is noted
+
+
+def test_labels_that_do_not_vary_have_an_interval_only_with_bounds():
+    without, with_bounds = (ppi_mean([1] * 9, [1] * 9, [1] * 30, bounds=bounds) for bounds in (None, UNIT))
+
+    assert (without.interval, without.status, without.effective_labels) == (None, "degenerate", None)
+    assert with_bounds.interval.low < 0.9
+    assert with_bounds.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([1, 0], [1, 0, 1], [1, 0]), {}, "2 labels and 3 predictions: every label needs its prediction"),
+        (([1, math.nan], [1, 0], [1, 0]), {}, "1 of 2 labels"),
+        (([1, 0], [1, 0], [1, math.inf]), {}, "1 of 2 unlabelled predictions"),
+        (([1, 0], [1, 0], [1, 0]), {"lam": 1.5}, "not 1.5"),
+        (([1, 0], [1, 0], [1, 0]), {"distribution": "cauchy"}, "distribution must be .t. or .normal., not .cauchy."),
+        (
+            ([1, 0], [1, 0], [1, 0]),
+            {"bounds": UNIT, "distribution": "normal"},
+            "bounds must be finite and need distribution=",
+        ),
+        (([1, 0], [1, 0], [1, 0]), {"bounds": (0, math.inf)}, "bounds must be finite and need distribution="),
+        (([1, 2], [1, 0], [1, 0]), {"bounds": UNIT}, "1 of 2 labels lie outside"),
+    ],
+)
+def test_wrong_input_is_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        ppi_mean(*arguments, **options)
+
+
+@pytest.mark.parametrize("arguments", [([1], [1], [1, 0]), ([1, 0], [1, 0], [1]), ([], [], [])])
+def test_too_few_labels_or_judgements_are_refused(arguments):
+    with pytest.raises(NotEnoughData, match=r"\d labels? and \d judgement"):
+        ppi_mean(*arguments)
+
+
+@st.composite
+def two_arms(draw: st.DrawFn):
+    n, labelled = draw(st.integers(4, 25)), draw(st.integers(2, 10))
+    assume(labelled <= n - 2)
+    column = st.lists(SCORES, min_size=n, max_size=n)
+    gaps = [None] * (n - labelled)
+    label = st.lists(SCORES, min_size=labelled, max_size=labelled)
+    return draw(label) + gaps, draw(label) + gaps, draw(column), draw(column)
+
+
+@given(two_arms(), st.booleans(), st.sampled_from([None, 1.0]))
+def test_swapping_the_arms_flips_the_sign_and_keeps_the_p_value(data, bounded, lam):
+    one, other, judged_one, judged_other = data
+    bounds = UNIT if bounded else None
+    result = ppi_difference(one, other, judged_one, judged_other, bounds=bounds, lam=lam)
+    swapped = ppi_difference(other, one, judged_other, judged_one, bounds=bounds, lam=lam)
+
+    assert swapped.estimate == pytest.approx(-result.estimate, abs=1e-12)
+    assert swapped.p_value == pytest.approx(result.p_value)
+    if result.interval is not None:
+        assert swapped.interval.low == pytest.approx(-result.interval.high)
+
+
+@given(two_arms(), st.booleans())
+def test_p_value_and_interval_of_a_difference_agree(data, bounded):
+    result = ppi_difference(*data, bounds=UNIT if bounded else None)
+    if result.interval is None:
+        assert result.p_value is None
+        return
+
+    assert 0 <= result.p_value <= 1
+    if min(abs(result.interval.low), abs(result.interval.high)) > 1e-9:
+        assert (result.p_value < 0.05) == (result.interval.low > 0 or result.interval.high < 0)
+
+
+@given(two_arms())
+def test_a_difference_with_lambda_nought_is_the_paired_t_of_the_labels(data):
+    one, other = ([value for value in labels if value is not None] for labels in data[:2])
+    result = ppi_difference(*data, lam=0.0)
+
+    assert result.estimate == pytest.approx(np.mean(one) - np.mean(other), abs=1e-12)
+    if result.interval is not None:
+        plain = stats.ttest_rel(one, other)
+        assert result.p_value == pytest.approx(plain.pvalue)
+        assert result.interval.low == pytest.approx(plain.confidence_interval().low)
+
+
+def test_a_label_in_one_arm_only_is_refused():
+    with pytest.raises(ValueError, match="1 of 4 samples are labelled in one arm only"):
+        ppi_difference([1, 0, None, None], [1, None, None, None], [1, 0, 1, 1], [1, 0, 0, 1])
+    with pytest.raises(ValueError, match="3 and 4 labels of 4 samples"):
+        ppi_difference([1, 0, None], [1, 1, None, None], [1, 0, 1, 1], [1, 0, 0, 1])
+
+
+def test_rogan_gladen_by_hand():
+    labels, predictions = [1] * 10 + [0] * 10, [1] * 9 + [0] + [1] * 2 + [0] * 8
+    result = rogan_gladen(labels, predictions, [1] * 55 + [0] * 45)
+
+    assert result.value == pytest.approx((0.55 + 0.8 - 1) / (0.9 + 0.8 - 1))
+    assert (result.sensitivity, result.specificity, result.judged_rate) == (0.9, 0.8, 0.55)
+    # Lang & Reiczigel: shares drawn in to 10/12, 9/12 and (55 + z^2/2) / (100 + z^2), then eq. (4), (16) and (17)
+    z2, se, sp = 1.9599639845**2, 10 / 12, 9 / 12
+    ap = (55 + z2 / 2) / (100 + z2)
+    rate, v_se, v_sp = (ap + sp - 1) / (se + sp - 1), se * (1 - se) / 12, sp * (1 - sp) / 12
+    half = math.sqrt(z2 * (ap * (1 - ap) / (100 + z2) + rate**2 * v_se + (1 - rate) ** 2 * v_sp)) / (se + sp - 1)
+    shift = 2 * z2 * (rate * v_se - (1 - rate) * v_sp)
+    assert result.interval.low == pytest.approx(max(0, rate + shift - half))
+    assert result.interval.high == pytest.approx(min(1, rate + shift + half))
+
+
+def test_a_judge_that_never_erred_is_left_as_it_is():
+    result = rogan_gladen([1] * 500 + [0] * 500, [1] * 500 + [0] * 500, [1] * 300 + [0] * 700)
+
+    assert result.value == pytest.approx(0.3)
+    assert 0.26 < result.interval.low < 0.3 < result.interval.high < 0.34
+
+
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=15),
+    st.lists(st.booleans(), min_size=1, max_size=15),
+    st.lists(st.booleans(), min_size=1, max_size=60),
+)
+def test_corrected_rates_are_shares_and_mirror_when_right_and_wrong_are_swapped(hits, alarms, others):
+    labels, predictions = [1.0] * len(hits) + [0.0] * len(alarms), np.array([*hits, *alarms], dtype=float)
+    rest = np.array(others, dtype=float)
+    result, mirrored = (
+        rogan_gladen(labels, predictions, rest),
+        rogan_gladen(1 - np.array(labels), 1 - predictions, 1 - rest),
+    )
+
+    if result.value is None:
+        assert (result.interval, result.status, mirrored.value) == (None, "degenerate", None)
+    else:
+        assert 0 <= result.interval.low <= result.interval.high <= 1
+        assert 0 <= result.value <= 1
+        assert mirrored.value == pytest.approx(1 - result.value, abs=1e-12)
+        assert mirrored.interval.low == pytest.approx(1 - result.interval.high, abs=1e-9)
+
+
+def test_a_judge_no_better_than_chance_says_nothing():
+    result = rogan_gladen([1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0])
+
+    assert (result.value, result.interval, result.status) == (None, None, "degenerate")
+    assert "chance" in result.note
+
+
+def test_rogan_gladen_checks_its_input():
+    with pytest.raises(ValueError, match="1 of 2 predictions are neither"):
+        rogan_gladen([1, 0], [1, 0.5], [1, 0])
+    with pytest.raises(ValueError, match="2 labels and 1 predictions: every label needs its prediction"):
+        rogan_gladen([1, 0], [1], [1, 0])
+    with pytest.raises(NotEnoughData, match="2 positive and 0 negative labels, 1 other"):
+        rogan_gladen([1, 1], [1, 0], [1])
+
+
+def test_position_bias_by_hand():
+    #                       first  first  second same  same   tie moved to the first place
+    result = position_bias([1, 1, 0, 1, 0, 1], [0, 0, 1, 1, 0, 0.5])
+
+    assert (result.towards_first, result.towards_second, result.pairs) == (3, 1, 6)
+    assert result.p_value == pytest.approx(10 / 16)
+    assert result.first_share == 0.75
+    assert result.consistency == pytest.approx(2 / 6)
+    assert result.win_rate == pytest.approx((3 * 0.5 + 1 + 0 + 0.75) / 6)
+
+
+@given(verdicts())
+def test_swapping_the_answers_mirrors_the_win_rate_and_keeps_the_bias(data):
+    shown_first, shown_second = (np.array(order) for order in data)
+    result, swapped = position_bias(shown_first, shown_second), position_bias(1 - shown_second, 1 - shown_first)
+
+    assert (swapped.towards_first, swapped.p_value) == (result.towards_first, result.p_value)
+    assert swapped.win_rate == pytest.approx(1 - result.win_rate)
+    assert swapped.win_interval.low == pytest.approx(1 - result.win_interval.high)
+
+
+@given(verdicts())
+def test_swapping_the_places_mirrors_the_bias_and_keeps_the_win_rate(data):
+    result, swapped = position_bias(*data), position_bias(*data[::-1])
+
+    assert (swapped.towards_first, swapped.p_value) == (result.towards_second, result.p_value)
+    assert swapped.win_rate == pytest.approx(result.win_rate)
+    assert swapped.consistency == result.consistency
+
+
+@given(verdicts())
+def test_p_value_and_interval_of_the_bias_agree(data):
+    result = position_bias(*data)
+
+    assert 0 < result.p_value <= 1
+    assert result.win_interval.low <= result.win_rate <= result.win_interval.high
+    if abs(result.p_value - 0.05) > 1e-9:
+        assert (result.p_value < 0.05) == (not result.first_interval.low <= 0.5 <= result.first_interval.high)
+
+
+def test_a_judge_that_always_takes_the_first_is_found_out_and_decides_nothing():
+    result = position_bias([1] * 20, [0] * 20)
+
+    assert result.p_value == pytest.approx(2 / 2**20)
+    assert (result.first_share, result.consistency, result.win_rate) == (1, 0, 0.5)
+    assert result.win_interval.low < 0.5 < result.win_interval.high
+
+
+def test_a_consistent_judge_has_no_share_for_the_first():
+    result = position_bias([1, 0, 0.5], [1, 0, 0.5])
+
+    assert (result.first_share, result.p_value, result.consistency) == (None, 1, 1)
+    assert (result.first_interval.low, result.first_interval.high) == (0, 1)
+
+
+def test_clusters_of_equal_pairs_widen_the_win_rate():
+    rng = np.random.default_rng(3)
+    wins = rng.integers(0, 2, 20).repeat(5)
+    alone, clustered = position_bias(wins, wins), position_bias(wins, wins, clusters=np.arange(20).repeat(5))
+
+    assert clustered.clusters == 20
+    assert clustered.win_rate == alone.win_rate
+    width = [one.win_interval.high - one.win_interval.low for one in (alone, clustered)]
+    assert width[1] > 2 * width[0]
+
+
+def test_verdicts_are_checked():
+    with pytest.raises(ValueError, match="2 of 6 verdicts"):
+        position_bias([1, 2, 0], [0.5, 0.3, 1])
+    with pytest.raises(ValueError, match="2 candidate values, 1 baseline values"):
+        position_bias([1, 0], [1])
+    with pytest.raises(NotEnoughData, match="1 pair"):
+        position_bias([1], [0])
+
+
+def test_the_interval_of_a_win_rate_is_one_of_rates():
+    found = position_bias([1, 1, 0, 1], [0, 1, 0, 0])
+
+    assert 0 <= found.win_interval.low <= found.win_rate <= found.win_interval.high <= 1

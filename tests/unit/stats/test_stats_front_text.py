@@ -1,0 +1,253 @@
+"""How answers read: true whichever arm is ahead, grammatical in every state, one line in print, and sound HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_crucible.records.number_format import number, with_interval
+from pytest_crucible.stats import compare, estimate
+
+WRONG_FIRST, RIGHT_FIRST = [0, 1, 1, 0, 0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
+FASTER = np.arange(1.0, 25.0)
+SLOWER = FASTER * (1.2 + 0.01 * (np.arange(24) % 5))
+UNCLEAR = np.where(np.arange(24) % 2, FASTER * 1.5, FASTER / 1.4)
+STATES = [
+    (
+        compare(RIGHT_FIRST, WRONG_FIRST),
+        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (95 % interval from 0.011 to 0.687, "
+        "p = 0.046): the candidate is higher, at an error rate of 5 %.",
+    ),
+    (
+        compare(WRONG_FIRST, RIGHT_FIRST),
+        "On 10 pairs the candidate's rate is 0.400 lower than the baseline's (95 % interval from -0.687 to -0.011, "
+        "p = 0.046): the candidate is lower, at an error rate of 5 %.",
+    ),
+    (
+        compare(RIGHT_FIRST, WRONG_FIRST, False),
+        "On 10 + 10 samples the candidate's rate is 0.400 higher than the baseline's (95 % interval from -0.043 to 0.734, "
+        "p = 0.075): which of the two is higher is not shown.",
+    ),
+    (
+        compare(RIGHT_FIRST, WRONG_FIRST, alternative="less", alpha=0.1),
+        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (90 % interval from -1.000 to 0.599, "
+        "p = 0.977): that the candidate is lower is not shown.",
+    ),
+    (
+        compare(SLOWER, FASTER, kind="unbounded", alternative="greater"),
+        "On 24 pairs the candidate's mean is 2.8 higher than the baseline's (95 % interval from 2.2 upwards, "
+        "p = 6e-09): the candidate is higher, at an error rate of 5 %.",
+    ),
+    (
+        compare(FASTER, SLOWER, kind="unbounded", alternative="less"),
+        "On 24 pairs the candidate's mean is 2.8 lower than the baseline's (95 % interval up to -2.2, p = 6e-09): "
+        "the candidate is lower, at an error rate of 5 %.",
+    ),
+    (
+        compare([1, 0, 1], [1, 0, 1]),
+        "On 3 pairs the candidate's rate is the same as the baseline's (95 % interval from -0.561 to 0.561, p = 1.000): "
+        "which of the two is higher is not shown.",
+    ),
+    (
+        compare([4.5], [2.5]),
+        "On 1 pair the candidate's mean is 2.0 higher than the baseline's; no interval can be given (1 value: a mean's "
+        "uncertainty needs at least 2).",
+    ),
+    (
+        compare([1.5] * 8, [1.0] * 8, kind="unbounded", margin=0.2),
+        "On 8 pairs the candidate's mean is 0.500 higher than the baseline's; no interval can be given (the values do not "
+        "vary, and unobserved values have no declared bounds), p = 0.008: the candidate is higher, at an error rate of 5 %. "
+        "Whether it is worse by 0.2 is undecided (higher is better).",
+    ),
+    (
+        compare([0.0] * 8, [1.0] * 8, False, kind="bounded", bounds=(0, 1), margin=0.2),
+        "On 8 + 8 samples the candidate's mean is 1.0 lower than the baseline's; no interval can be given (neither arm "
+        "varies, so the standard error is 0), p = 2e-04: the candidate is lower, at an error rate of 5 %. It is "
+        "worse by more than 0.2 (higher is better).",
+    ),
+    (
+        compare([2.0, 1.0] * 3, [1.0, 2.0] * 3, clusters=["a"] * 6),
+        "On 6 pairs in 1 cluster the candidate's mean is the same as the baseline's; no interval can be given (1 cluster: "
+        "a cluster-robust interval needs at least 5).",
+    ),
+    (
+        compare(RIGHT_FIRST, WRONG_FIRST, margin=0.1),
+        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (95 % interval from 0.011 to 0.687, "
+        "p = 0.046): the candidate is higher, at an error rate of 5 %. It is not worse by 0.1 or more (higher is better).",
+    ),
+    (
+        compare(RIGHT_FIRST, WRONG_FIRST, margin=0.1, direction="lower"),
+        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (95 % interval from 0.011 to 0.687, "
+        "p = 0.046): the candidate is higher, at an error rate of 5 %. It is worse by more than 0.1 (lower is better).",
+    ),
+    (
+        compare(SLOWER, FASTER, estimand="ratio", margin=0.1, direction="lower"),
+        "On 24 pairs the candidate's geometric mean is 1.219 times the baseline's (95 % interval from 1.213 to 1.225, "
+        "p <1e-15): the candidate is higher, at an error rate of 5 %. It is above 1.1 times the baseline's (lower is better).",
+    ),
+    (
+        compare(FASTER, SLOWER, estimand="ratio", margin=0.1),
+        "On 24 pairs the candidate's geometric mean is 0.8203 times the baseline's (95 % interval from 0.8163 to 0.8243, "
+        "p <1e-15): the candidate is lower, at an error rate of 5 %. It is below 0.9091 times the baseline's (higher is "
+        "better).",
+    ),
+    (
+        compare(SLOWER, FASTER, estimand="ratio", margin=0.5, direction="lower"),
+        "On 24 pairs the candidate's geometric mean is 1.219 times the baseline's (95 % interval from 1.213 to 1.225, "
+        "p <1e-15): the candidate is higher, at an error rate of 5 %. It is below 1.5 times the baseline's (lower is better).",
+    ),
+    (
+        compare(UNCLEAR, FASTER, estimand="ratio", margin=0.1, direction="lower"),
+        "On 24 pairs the candidate's geometric mean is 1.035 times the baseline's (95 % interval from 0.882 to 1.215, "
+        "p = 0.660): which of the two is higher is not shown. Whether it is above 1.1 times the baseline's is undecided "
+        "(lower is better).",
+    ),
+    (estimate([1, 1, 0, 1]), "The rate of 4 samples is 0.750, with a 95 % interval from 0.301 to 0.954."),
+    (estimate([1], alpha=0.1), "The rate of 1 sample is 1.000, with a 90 % interval from 0.270 to 1.000."),
+    (
+        estimate([2.5, 2.5]),
+        "The mean of 2 samples is 2.5; no interval can be given (the values do not vary, and unobserved values have no "
+        "declared bounds).",
+    ),
+    (
+        estimate(FASTER, clusters=np.arange(24) // 4),
+        "The mean of 24 samples in 6 clusters is 12, with a 95 % interval from 5 to 20.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("result", "sentence"), STATES, ids=[sentence[:60] for _, sentence in STATES])
+def test_every_state_has_its_sentence(result, sentence):
+    assert result.sentence == sentence
+
+
+@pytest.mark.parametrize("result", [result for result, _ in STATES], ids=range(len(STATES)))
+def test_every_state_prints_on_one_line_and_says_how_it_was_found(result):
+    line = str(result)
+
+    assert "\n" not in line
+    assert line.endswith(f"({result.method})")
+    assert with_interval(result.estimate, result.interval).partition(" ")[0] in line
+    assert ("no interval" in line) == (result.interval is None)
+    assert not re.search(r"None|nan|\s\s", line + result.sentence)
+
+
+# -- true for all data --------------------------------------------------------------------------------------------
+
+SCORES = st.lists(st.integers(0, 16).map(lambda value: value / 16), min_size=1, max_size=12)
+
+
+@given(SCORES, st.data())
+@settings(max_examples=150)
+def test_the_sentence_is_true_in_both_directions(baseline, data):
+    """Its claims are read back from its words, and held against the record and the data."""
+    candidate = data.draw(st.lists(st.sampled_from(baseline), min_size=len(baseline), max_size=len(baseline)))
+    for arms in ((baseline, candidate), (candidate, baseline)):
+        alternative = data.draw(st.sampled_from(["two-sided", "greater", "less"]))
+        asked = {"alternative": alternative, "margin": 0.25, "bounds": (0, 1), "kind": "bounded"}
+        result = compare(*arms, data.draw(st.booleans()), **asked)
+        sentence, difference = result.sentence, np.mean(arms[0]) - np.mean(arms[1])
+        difference = 0.0 if abs(difference) < 1e-12 else difference
+
+        assert ("higher than the baseline's" in sentence) == (difference > 0)
+        assert ("lower than the baseline's" in sentence) == (difference < 0)
+        assert ("same as the baseline's" in sentence) == (difference == 0)
+        assert ("at an error rate of 5 %" in sentence) == (result.p_value is not None and result.p_value <= 0.05)
+        assert ("the candidate is higher," in sentence) == (result.significant and difference > 0)
+        assert ("the candidate is lower," in sentence) == (result.significant and difference < 0)
+        assert ("not shown" in sentence) == (result.p_value is not None and not result.significant)
+        assert ("It is not worse by 0.25" in sentence) == (result.non_inferior is True)
+        assert ("It is worse by more than 0.25" in sentence) == (result.non_inferior is False)
+        assert number(abs(result.estimate), result.interval) in sentence or difference == 0
+        assert f"{result.n_candidate} " in sentence
+        if result.interval is not None:
+            shown = [number(end, result.interval) for end in (result.ci_low, result.ci_high)]
+            assert " to ".join(shown) in sentence
+
+
+@given(SCORES, st.data(), st.sampled_from([0.05, 0.5, 2.0]))
+@settings(max_examples=80)
+def test_a_sentence_about_a_ratio_names_the_limit_it_was_held_against(baseline, data, margin):
+    candidate = data.draw(st.lists(st.sampled_from(baseline), min_size=len(baseline), max_size=len(baseline)))
+    for direction, limit in (("lower", 1 + margin), ("higher", 1 / (1 + margin))):
+        result = compare(np.exp(candidate), np.exp(baseline), estimand="ratio", margin=margin, direction=direction)
+        claim = re.search(r" (It|Whether it) is (above|below) ([\d.]+) times the baseline's", result.sentence)
+
+        assert claim[3] == f"{limit:.4g}"
+        assert (claim[1] == "Whether it") == (result.non_inferior is None)
+        if result.non_inferior is not None:
+            assert (claim[2] == "above") == (result.bounds.low > limit)
+            assert (claim[2] == "below") == (result.bounds.high < limit)
+
+
+# -- notebooks ----------------------------------------------------------------------------------------------------
+
+
+class Reader(html.parser.HTMLParser):
+    """Reads tags on a stack, and the text between them."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("result", [result for result, _ in STATES], ids=range(len(STATES)))
+def test_html_is_well_formed_and_has_line_and_sentence(result):
+    read = Reader(result._repr_html_())
+
+    assert read.open == []
+    assert set(read.tags) == {"table", "caption", "tbody", "tr", "th", "td", "p"}
+    assert read.tags.count("th") == read.tags.count("td") == read.tags.count("tr")
+    assert read.text[0] == str(result)
+    assert read.text[-1] == result.sentence
+
+
+def test_html_escapes_what_it_shows():
+    evil = "<script>alert('&')</script>"
+    result = dataclasses.replace(compare([4.5], [2.5]), note=evil, method=evil, assumptions=(evil,))
+
+    shown = result._repr_html_()
+
+    assert "<script>" not in shown
+    assert sum(evil in text for text in Reader(shown).text) == 5  # caption, method, assumption, note and sentence
+
+
+def test_the_table_has_bounds_decisions_assumptions_and_second_opinions():
+    result = compare(RIGHT_FIRST, WRONG_FIRST, margin=0.1, sensitivity=True)
+    text = Reader(result._repr_html_()).text
+    rows = dict(zip(text[1:-1:2], text[2:-1:2], strict=True))
+
+    assert rows["one-sided bounds, margin 0.1"] == "[+0.102, +0.648] (tango)"
+    assert rows["not worse, equivalent"] == "yes, no (higher is better)"
+    assert rows["assumes"] == "pairs are independent of each other"
+    assert rows["mcnemar mid-p"].endswith("p 0.062")
+    assert rows["p"] == "0.046 (two-sided)"
+    assert rows["candidate, baseline"] == "0.800, 0.400"
+
+
+def test_the_table_of_a_ratio_has_no_signs_and_says_why_there_are_no_bounds():
+    ratio = Reader(compare(SLOWER, FASTER, estimand="ratio", margin=0.1)._repr_html_()).text
+    alone = Reader(compare([4.5], [2.5], margin=0.1)._repr_html_()).text
+
+    assert "[1.214, 1.224] (paired t of logarithms)" in ratio
+    assert any(text.startswith("none: 1 value:") for text in alone)

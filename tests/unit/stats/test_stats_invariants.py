@@ -1,0 +1,226 @@
+"""Invariants that hold for all data: what an interval contains, what swapping the arms does, when p and interval agree."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from pytest_crucible.stats import (
+    clopper_pearson_bound,
+    clopper_pearson_interval,
+    compare,
+    difference_bounds,
+    estimate,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    mean_bound,
+    quantile_bound,
+    quantile_interval,
+    tango_interval,
+    tango_p_value,
+    tango_statistic,
+    wilson_interval,
+)
+
+LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+SCORES = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1).map(lambda value: round(value, 3)))
+BITS = st.sampled_from([0.0, 1.0])
+NUMBERS = st.floats(-1e6, 1e6).map(lambda value: round(value, 4))
+KINDS = [("binary", BITS, (0.0, 1.0)), ("bounded", SCORES, (0.0, 1.0)), ("unbounded", NUMBERS, (-math.inf, math.inf))]
+PAIRED = [(*kind, clustered) for kind in KINDS for clustered in (False, True)]
+NAMES = [f"{kind[0]}-{'clustered' if kind[3] else 'independent'}" for kind in PAIRED]
+
+
+def compared(candidate, baseline, *, level=0.95, **facts):
+    return compare(candidate, baseline, alpha=1 - level, **facts)
+
+
+def bounded(candidate, baseline, **facts):
+    return difference_bounds(candidate, baseline, **facts)
+
+
+@st.composite
+def counts(draw: st.DrawFn, largest: int = 400) -> tuple[int, int, int]:
+    n = draw(st.integers(1, largest))
+    gained = draw(st.integers(0, n))
+    return gained, draw(st.integers(0, n - gained)), n
+
+
+@st.composite
+def arms(draw: st.DrawFn, values: st.SearchStrategy[float], clustered: bool):
+    n = draw(st.integers(1, 40))
+    column = st.lists(values, min_size=n, max_size=n)
+    clusters = draw(st.lists(st.integers(0, 7), min_size=n, max_size=n)) if clustered else None
+    return np.array(draw(column), dtype=float), np.array(draw(column), dtype=float), clusters
+
+
+@given(counts(), LEVELS)
+def test_wilson_and_clopper_pearson_are_ordered_and_contain_the_rate(given_counts, level):
+    successes, _, n = given_counts
+    for interval in (wilson_interval(successes, n, level=level), clopper_pearson_interval(successes, n, level=level)):
+        assert 0 <= interval.low <= successes / n + 1e-15
+        assert successes / n - 1e-15 <= interval.high <= 1
+        assert interval.level == level
+
+
+@given(counts())
+def test_failures_mirror_successes(given_counts):
+    successes, _, n = given_counts
+    interval, mirrored = wilson_interval(successes, n), wilson_interval(n - successes, n)
+
+    assert interval.low == pytest.approx(1 - mirrored.high, abs=1e-12)
+    assert clopper_pearson_bound(successes, n, alpha=0.05, side="lower") == pytest.approx(
+        1 - clopper_pearson_bound(n - successes, n, alpha=0.05, side="upper"), abs=1e-12
+    )
+
+
+@given(counts(), LEVELS)
+def test_tango_is_ordered_contains_the_difference_and_stays_inside_its_range(given_counts, level):
+    gained, lost, n = given_counts
+
+    interval = tango_interval(gained, lost, n, level=level)
+
+    assert -1 <= interval.low <= (gained - lost) / n <= interval.high <= 1
+    assert interval.low < interval.high
+
+
+@given(counts(), LEVELS)
+@example((6, 1, 20), 0.95)
+@example((5, 0, 5), 0.95)
+@example((4, 0, 4), 0.95)
+def test_tango_excludes_zero_exactly_when_its_p_value_is_small(given_counts, level):
+    gained, lost, n = given_counts
+
+    interval = tango_interval(gained, lost, n, level=level)
+
+    assert (interval.low > 0 or interval.high < 0) == (tango_p_value(gained, lost, n) < 1 - level)
+
+
+@given(counts(), LEVELS)
+def test_tango_ends_are_where_the_statistic_is_z(given_counts, level):
+    gained, lost, n = given_counts
+
+    interval = tango_interval(gained, lost, n, level=level)
+
+    for end in (interval.low, interval.high):
+        if abs(end) < 1:
+            assert tango_p_value(gained, lost, n, difference=end) == pytest.approx(1 - level, rel=1e-6)
+
+
+@given(counts(), st.floats(-1, 1), st.floats(-1, 1))
+def test_tango_statistic_falls_as_the_hypothesis_grows_and_mirrors(given_counts, one, other):
+    gained, lost, n = given_counts
+    low, high = sorted((one, other))
+
+    assert tango_statistic(gained, lost, n, low) >= tango_statistic(gained, lost, n, high) - 1e-9
+    assert tango_statistic(gained, lost, n, one) == -tango_statistic(lost, gained, n, -one)
+
+
+@given(counts())
+def test_mcnemar_p_values_are_probabilities_in_their_order(given_counts):
+    gained, lost, n = given_counts
+    exact, middle = mcnemar_exact(gained, lost), mcnemar_mid_p(gained, lost)
+
+    assert 0 <= middle <= exact <= 1
+    assert exact == mcnemar_exact(lost, gained)
+    halves = tango_p_value(gained, lost, n, alternative="greater") + tango_p_value(gained, lost, n, alternative="less")
+    assert halves == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
+@given(data=st.data(), level=LEVELS)
+@settings(max_examples=120)
+def test_interval_and_p_value_of_a_comparison_never_contradict_each_other(kind, values, bounds, clustered, data, level):
+    candidate, baseline, clusters = data.draw(arms(values, clustered))
+
+    result = compared(candidate, baseline, kind=kind, bounds=bounds, clusters=clusters, level=level)
+
+    assert (result.interval is None) <= bool(result.note)
+    if result.p_value is not None:
+        assert 0 <= result.p_value <= 1
+    if result.interval is not None:
+        assume(abs(result.p_value - (1 - level)) > 1e-9)
+        excludes = result.interval.low > 0 or result.interval.high < 0
+        assert excludes == (result.p_value < 1 - level)
+        slack = 1e-9 * max(1.0, abs(result.estimate))
+        assert result.interval.low - slack <= result.estimate <= result.interval.high + slack
+
+
+@pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
+@given(data=st.data())
+@settings(max_examples=120)
+def test_swapping_the_arms_negates_everything_and_keeps_p(kind, values, bounds, clustered, data):
+    candidate, baseline, clusters = data.draw(arms(values, clustered))
+    facts = {"kind": kind, "bounds": bounds, "clusters": clusters}
+
+    result, swapped = (
+        compared(candidate, baseline, **facts),
+        compared(baseline, candidate, **facts),
+    )
+    sides, mirrored = (
+        bounded(candidate, baseline, **facts),
+        bounded(baseline, candidate, **facts),
+    )
+
+    assert swapped.p_value == result.p_value
+    assert swapped.p_exact == result.p_exact
+    assert swapped.deviation == result.deviation
+    if result.estimate is not None:
+        assert swapped.estimate == -result.estimate
+    if result.interval is not None:
+        assert (swapped.interval.low, swapped.interval.high) == (-result.interval.high, -result.interval.low)
+    if sides.low is not None:
+        # Augmentation appends the two pseudo-observations in a fixed order, so sums may differ in the last bits.
+        assert mirrored.high == pytest.approx(-sides.low, rel=1e-9, abs=1e-12)
+        assert mirrored.low == pytest.approx(-sides.high, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
+@given(data=st.data())
+@settings(max_examples=80)
+def test_estimates_and_bounds_lie_around_the_mean_and_inside_the_bounds(kind, values, bounds, clustered, data):
+    array, _, clusters = data.draw(arms(values, clustered))
+    facts = {"kind": kind, "bounds": bounds, "clusters": clusters}
+
+    estimated = estimate(array, **facts)
+    low, high = mean_bound(array, side="lower", **facts), mean_bound(array, side="upper", **facts)
+
+    slack = 1e-9 * max(1.0, abs(estimated.estimate or 0.0))
+    if estimated.interval is not None and estimated.estimate is not None:
+        assert estimated.interval.low - slack <= estimated.estimate <= estimated.interval.high + slack
+        assert bounds[0] <= estimated.interval.low
+        assert estimated.interval.high <= bounds[1]
+    if low.value is not None:
+        assert bounds[0] <= low.value <= high.value <= bounds[1]
+        if estimated.estimate is not None:
+            assert low.value - slack <= estimated.estimate <= high.value + slack
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=80), st.floats(0.01, 0.99), LEVELS)
+def test_quantile_ends_are_observed_or_infinite(values, q, level):
+    interval = quantile_interval(values, q, level=level)
+
+    assert interval.low <= interval.high
+    assert interval.low in values or interval.low == -math.inf
+    assert interval.high in values or interval.high == math.inf
+    assert quantile_bound(values, q, alpha=(1 - level) / 2, side="upper") == interval.high
+
+
+@given(st.lists(BITS, min_size=10, max_size=30), st.lists(BITS, min_size=10, max_size=30), st.randoms())
+def test_the_order_of_pairs_does_not_matter(candidate, baseline, random):
+    n = min(len(candidate), len(baseline))
+    pairs = list(zip(candidate[:n], baseline[:n], (i // 2 for i in range(n)), strict=True))
+    shuffled = random.sample(pairs, n)
+
+    one, other = (
+        compared([a for a, _, _ in rows], [b for _, b, _ in rows], kind="binary", bounds=(0, 1), clusters=labels)
+        for rows in (pairs, shuffled)
+        for labels in ([label for _, _, label in rows],)
+    )
+
+    assert one.p_value == pytest.approx(other.p_value, rel=1e-9)
+    assert one.estimate == pytest.approx(other.estimate, abs=1e-12)
