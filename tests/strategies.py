@@ -27,7 +27,8 @@ COLUMNS = {records.ArmOutcomes, records.ArmEvents, records.Dataset, records.Scor
 RECORDS = sorted(
     (
         kind
-        for kind in vars(records).values()
+        # Names of `records` resolve on first use, so its own dict does not hold them.
+        for kind in map(records.__getattr__, records.__all__)
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind not in COLUMNS
     ),
     key=lambda kind: kind.__name__,
@@ -51,6 +52,8 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return plain_values
+    if hint is records.Unit:
+        return st.builds(records.Unit, *(st.integers(0, 99) for _ in records.Unit._fields))
     if dataclasses.is_dataclass(hint):
         return st.deferred(lambda: record(typing.cast(type, hint)))  # a reply may hold replies
     if origin is typing.Literal:
@@ -61,7 +64,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(_of(arguments[0]), max_size=2).map(tuple)
     if origin in (Mapping, dict):
         return st.dictionaries(words, _of(arguments[1]), max_size=2)
-    if origin is Sequence:
+    if origin in (Sequence, list):
         return st.lists(_of(arguments[0]), max_size=3)
     return _SCALARS[hint]
 

@@ -88,12 +88,15 @@ def _builder(kind: Any) -> Builder:
     if origin is tuple:
         build = _builder(typing.get_args(kind)[0])
         return lambda plain: tuple(map(build, plain))
-    if origin is Sequence:
+    if origin in (Sequence, list):
         build = _builder(typing.get_args(kind)[0])
         return lambda plain: list(map(build, plain))
     if origin is Mapping:
         of_value = _builder(typing.get_args(kind)[1])
         return lambda plain: {key: of_value(item) for key, item in plain.items()}
+    # A NamedTuple, such as a unit: plain JSON has it as a list.
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return lambda plain: kind(*plain)
     return _number if kind is float else _as_it_is
 
 
