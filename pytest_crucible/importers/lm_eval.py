@@ -47,6 +47,10 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     return ParsedFile(version=harness.version, results=[_results(file, harness) for file in files], notes=notes)
 
 
+# A log-likelihood task logs each sample's log-likelihood under the name of the aggregate that is computed from it.
+_PERPLEXITY, _LOG_LIKELIHOOD = "perplexity", "log_likelihood"
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
     """Facts about the samples that only the results file has."""
@@ -91,7 +95,7 @@ def _results(source: Source, harness: _Told) -> Results:
 
 def _row(sample: Mapping[str, Any]) -> Row:
     by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
-    values = {name + by_filter: sample[name] for name in _metrics(sample) if _is_score(sample[name])}
+    values = {_name(name, sample) + by_filter: sample[name] for name in _metrics(sample) if _is_score(sample[name])}
     return Row(
         sample=str(sample["doc_id"]),
         scores={name: value for name, value in values.items() if math.isfinite(value)},
@@ -107,6 +111,11 @@ def _metrics(sample: Mapping[str, Any]) -> list[str]:
     return [name for name in sample.get("metrics") or set(sample) - _NO_METRICS if name in sample]
 
 
+def _name(metric: str, sample: Mapping[str, Any]) -> str:
+    """Return the name of a sample's value. A perplexity is at least 1: a value of at most 0 is a log-likelihood."""
+    return _LOG_LIKELIHOOD if metric == _PERPLEXITY and not sample[metric] > 0 else metric
+
+
 def _is_score(value: Any) -> bool:
     """Return whether a value is a score. Metrics of a whole corpus, such as perplexity, have a list here."""
     return isinstance(value, int | float)
@@ -117,6 +126,11 @@ def _left_out(source: Source) -> Iterator[str]:
     for name in _metrics(first):
         if not _is_score(first[name]):
             yield f"metric {name!r} of {source.path.name} has no value of a single sample, left out"
+        elif _name(name, first) != name:
+            yield (
+                f"metric {name!r} of {source.path.name} is a number of the whole corpus: its samples have "
+                f"{_name(name, first)!r}, where higher is better"
+            )
 
 
 def _text(resps: Sequence[Any]) -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from pytest_crucible.importers.formats import READERS, read
 from pytest_crucible.importers.results import Results
+from pytest_crucible.runs.imported import ImportedRun
+from pytest_crucible.runs.imported_plan import ImportOptions
 
 FILES = Path(__file__).parents[2] / "data" / "imports"
 READ = {
@@ -205,6 +207,32 @@ class TestLmEval:
             "acc": told["acc,none"],
             "acc_norm": told["acc_norm,none"],
         }
+
+    def test_the_perplexity_of_a_sample_is_its_log_likelihood_and_more_is_better(self, tmp_path):
+        """As LAMBADA logs it: the aggregate is exp of minus the mean."""
+        files = []
+        for name, value in (("good", -0.3), ("poor", -2.8)):
+            folder = tmp_path / name
+            folder.mkdir()
+            lines = [
+                {"doc_id": k, "doc": {}, "target": "x", "arguments": [], "resps": [], "filtered_resps": [[value, True]],
+                 "metrics": ["perplexity", "acc"], "perplexity": value - k / 100, "acc": 1}
+                for k in range(20)
+            ]  # fmt: skip
+            (folder / "samples_lambada_2026-11-22T13-31-21.615558.jsonl").write_text("\n".join(map(json.dumps, lines)))
+            told = {
+                "model_name": name,
+                "results": {},
+                "higher_is_better": {"lambada": {"perplexity": False, "acc": True}},
+            }
+            (folder / "results_2026-11-22T13-31-21.615558.json").write_text(json.dumps(told))
+            files.append(read(next(folder.glob("results*"))))
+        run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
+
+        comparisons = {one.contrast.metric: one for one in run.experiments[0].comparisons}
+        assert comparisons["log_likelihood"].difference == pytest.approx(2.5)
+        assert {one.state for one in run.verdicts} == {"met"}
+        assert "its samples have 'log_likelihood', where higher is better" in files[0].notes[0]
 
     def test_samples_alone_are_named_by_their_folder(self, tmp_path):
         path = found("lm-eval-v1/samples_sums_choice*")
