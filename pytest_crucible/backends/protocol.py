@@ -33,17 +33,10 @@ class Remote(Protocol):
     model: str
 
 
-@runtime_checkable
-class HasSystemPrompt(Protocol):
-    """A backend that sends a system prompt of its adapter before the messages of each request."""
-
-    system: str
-    """Empty where the adapter has none."""
-
-
 def system_prompt(backend: Backend) -> str:
-    """Return the system prompt that a backend sends; empty where it sends none."""
-    return backend.system if isinstance(backend, HasSystemPrompt) else ""
+    """Return the `system` prompt that a backend sends before the messages of each request; empty where it has none."""
+    # Read for each unit: a runtime-checkable Protocol would take 10 us to look at the backend's attributes.
+    return str(getattr(backend, "system", ""))
 
 
 @runtime_checkable
