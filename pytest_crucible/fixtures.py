@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_crucible.local_model.server.process import LocalServer
-    from pytest_crucible.session.joined_tests import Crucible
+    from pytest_crucible.session.joined_items import Crucible
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""One call of a test function: its arguments, and what its exceptions mean for the sample."""
+"""One unit of an experiment: the call of its test function, what exceptions mean for the sample, and the scores."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,17 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.models.attribution import set_current_reply
-from pytest_crucible.records import MetricFacts, Outcome, Reply, Unit, Value
+from pytest_crucible.records import MetricFacts, Outcome, Unit, Value
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.deadline import Deadline, ask_before
+from pytest_crucible.sample.deadline import Deadline, ask_before, cut_off_by
 from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, needs_reply
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.apply import Scored, check_score, score_outcome
+from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import Experiment
+
+Ask = Callable[[Unit], Awaitable[Outcome]]
 
 
 def classify_exception(error: BaseException) -> Judgement:
@@ -153,35 +154,30 @@ def _close(sampler: Sampler | BlockingSampler | None) -> None:
         sampler.close()
 
 
-def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
-    """Run one sample of the candidate in the main thread, where a debugger works; returns what was sent, answered and scored.
+class ScoredUnits:
+    """Runs a unit and scores its outcome; `pop_scores` returns the scores, once.
 
-    Nothing is stored and no verdict is given. Raises what the test raises.
+    Scoring is a part of the unit, because a metric may query a model: the run's deadline applies to it, too.
     """
-    call = Call.prepare(item, experiment, loop, DaemonThreads(1))
-    outcome = Outcome(Unit(position, 0, 0, 0))
-    arguments = call.arguments(outcome)
-    sample = experiment.dataset.samples[position]
 
-    def score_returned(returned: Any) -> Coroutine[Any, Any, Scored]:
-        if isinstance(returned, Reply):
-            outcome.reply = returned
-        elif returned is not None:
-            outcome.reply = Reply(text=str(returned), value=returned)
-        set_current_reply(experiment.plan.nodeid, sample.id, outcome.unit.repeat)
-        return score_outcome(outcome, experiment.metrics, sample, passed=False)
+    def __init__(self, experiment: Experiment, ask: Ask, deadline: Deadline | None) -> None:
+        self._experiment = experiment
+        self._ask = ask
+        self._deadline = deadline
+        self._passed = any(metric.name == "passed" for metric in experiment.plan.metrics)
+        self._scores: dict[Unit, Scored] = {}
 
-    async def call_and_score() -> Scored:
-        return await score_returned(await call.function(**arguments))
+    async def __call__(self, unit: Unit) -> Outcome:
+        """Return the outcome: lost if scoring was cut short. Raises what the request raises, and Refused."""
+        return await cut_off_by(self._deadline, await self._ask(unit), self._score)
 
-    if experiment.is_async:
-        observations, lost = asyncio.run(call_and_score())
-    else:
-        observations, lost = loop.submit(score_returned(call.function(**arguments))).result()
-    lines = [f"sample   {sample.id}", f"input    {sample.input}", f"expected {sample.expected}"]
-    lines += [f"reply    {outcome.reply.text}"] if outcome.reply else []
-    lines += [
-        f"{observation.metric} = {observation.value}{f' ({observation.reason})' if observation.reason else ''}"
-        for observation in observations
-    ]
-    return lines + [f"{observation.metric} lost: {observation.detail}" for observation in lost]
+    def pop_scores(self, outcome: Outcome) -> Scored:
+        scores = self._scores.pop(outcome.unit, None)
+        return own_scores(outcome, passed=self._passed) if outcome.lost or scores is None else scores
+
+    async def _score(self, outcome: Outcome) -> Outcome:
+        sample = self._experiment.dataset.samples[outcome.unit.position]
+        set_current_reply(self._experiment.plan.nodeid, sample.id, outcome.unit.repeat)
+        scores = await score_outcome(outcome, self._experiment.metrics, sample, passed=self._passed)
+        self._scores[outcome.unit] = scores
+        return outcome

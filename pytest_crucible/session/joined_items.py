@@ -1,30 +1,61 @@
-"""The items of joined tests while they run: their outcomes so far, their events, and their rows in the run store."""
+"""The items of joined tests while they run: their fixture, their outcomes, their events, and their rows in the run store."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import pytest
 
-from pytest_crucible.records import Outcome, Sample, Unit
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.records import MetricFacts, Outcome, Sample, Unit
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.invoke import lost_reason
+from pytest_crucible.sample.sampler import BlockingSampler, Sampler
+from pytest_crucible.score.apply import own_scores
+from pytest_crucible.session.call import ScoreRecorder, classify_exception
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher, SampleSpan
-from pytest_crucible.session.joined_tests import (
-    Crucible,
-    JoinedTest,
-    arm_name,
-    function_nodeid,
-    sample_id,
-    settle_outcome,
-    store_item,
-)
+from pytest_crucible.session.joined_tests import JoinedTest, arm_name, function_nodeid, sample_id
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.store.writer import Writer
 
 OUTCOME = pytest.StashKey[Outcome]()
 SPAN = pytest.StashKey[SampleSpan]()
+
+
+class Crucible:
+    """The `crucible` fixture: the arm of this item, a sampler for it, and `score`."""
+
+    def __init__(
+        self, opened_arm: OpenedArm, sample: str, outcome: Outcome, loop: Callable[[], BackgroundLoop], experiment: str
+    ) -> None:
+        self.arm = opened_arm.arm
+        self.outcome = outcome
+        self.sample_id = sample
+        self._opened_arm = opened_arm
+        self._loop = loop
+        self._experiment = experiment
+        self._facts: dict[str, MetricFacts] = {}
+
+    # Cached: an item has a single sampler, because the sampler numbers its requests.
+    @cached_property
+    def sampler(self) -> BlockingSampler:
+        """Sends requests to this item's arm: `crucible.sampler.generate(...)`."""
+        if self._opened_arm.backend is None:
+            raise SpecError(
+                "no adapter to query: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
+            )
+        sampler = Sampler(self._opened_arm.backend, self.arm, self.sample_id, 0, self._experiment, self.outcome.calls)
+        return BlockingSampler(sampler, self._loop().loop)
+
+    def score(self, **scores: Any) -> None:
+        """Record one value for each name: bool, a number, None where it does not apply, or a str as a label."""
+        ScoreRecorder(self.outcome.scores, self._facts)(**scores)
 
 
 class JoinedItems:
@@ -89,3 +120,35 @@ class JoinedItems:
             unit, sample = Unit(joined.positions[name], 0, number, 0), Sample(id=name, input=name)
             item.stash[OUTCOME] = Outcome(unit, started=time.time(), sample=sample)
         return item.stash[OUTCOME]
+
+
+def settle_outcome(outcome: Outcome, error: BaseException | None) -> Outcome:
+    """Record in the outcome how a test item ended; exceptions mean the same as inside an experiment."""
+    if error is None or outcome.lost:
+        return outcome
+    judgement = classify_exception(error)
+    if judgement == "skipped":
+        outcome.skipped, outcome.detail = True, str(error)
+    elif judgement == "failed":
+        outcome.failure, outcome.detail = "assertion", (str(error) or type(error).__name__).splitlines()[0]
+    else:
+        outcome.lost, outcome.detail = lost_reason(error), f"{type(error).__name__}: {error}"
+    return outcome
+
+
+def store_item(
+    outcome: Outcome, joined: JoinedTest, sample: str, writer: Writer, on_observation: Callable[..., None] | None
+) -> None:
+    """Store the observations of one item, and call `on_observation` with each."""
+    passed = any(metric.name == "passed" for metric in joined.plan.metrics)
+    observations, lost = own_scores(outcome, passed=passed)
+    writer.add(outcome, joined.arms[outcome.unit.arm], observations, lost)
+    if on_observation is None:
+        return
+    for observation in observations:
+        on_observation(
+            nodeid=joined.plan.nodeid,
+            arm=joined.plan.arms[outcome.unit.arm].name,
+            sample=sample,
+            observation=observation,
+        )

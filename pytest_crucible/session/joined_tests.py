@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.records import MetricFacts, Outcome, Plan
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.invoke import lost_reason
-from pytest_crucible.sample.sampler import BlockingSampler, Sampler
-from pytest_crucible.score.apply import own_scores
-from pytest_crucible.session.call import ScoreRecorder, classify_exception
-from pytest_crucible.store.writer import Writer
-
-
-class Crucible:
-    """The `crucible` fixture: the arm of this item, a sampler for it, and `score`."""
-
-    def __init__(
-        self, opened_arm: OpenedArm, sample: str, outcome: Outcome, loop: Callable[[], BackgroundLoop], experiment: str
-    ) -> None:
-        self.arm = opened_arm.arm
-        self.outcome = outcome
-        self.sample_id = sample
-        self._opened_arm = opened_arm
-        self._loop = loop
-        self._experiment = experiment
-        self._facts: dict[str, MetricFacts] = {}
-
-    # Cached: an item has a single sampler, because the sampler numbers its requests.
-    @cached_property
-    def sampler(self) -> BlockingSampler:
-        """Sends requests to this item's arm: `crucible.sampler.generate(...)`."""
-        if self._opened_arm.backend is None:
-            raise SpecError(
-                "no adapter to query: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
-            )
-        sampler = Sampler(self._opened_arm.backend, self.arm, self.sample_id, 0, self._experiment, self.outcome.calls)
-        return BlockingSampler(sampler, self._loop().loop)
-
-    def score(self, **scores: Any) -> None:
-        """Record one value for each name: bool, a number, None where it does not apply, or a str as a label."""
-        ScoreRecorder(self.outcome.scores, self._facts)(**scores)
+from pytest_crucible.records import Plan
 
 
 @dataclass
@@ -111,35 +71,3 @@ def group_by_function(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Fun
 def unique_ids(items: Sequence[pytest.Item]) -> list[str]:
     """Return the sample ids in the order of collection, one for all arms of a sample."""
     return list(dict.fromkeys(sample_id(item) for item in items))
-
-
-def settle_outcome(outcome: Outcome, error: BaseException | None) -> Outcome:
-    """Record in the outcome how a test item ended; exceptions mean the same as inside an experiment."""
-    if error is None or outcome.lost:
-        return outcome
-    judgement = classify_exception(error)
-    if judgement == "skipped":
-        outcome.skipped, outcome.detail = True, str(error)
-    elif judgement == "failed":
-        outcome.failure, outcome.detail = "assertion", (str(error) or type(error).__name__).splitlines()[0]
-    else:
-        outcome.lost, outcome.detail = lost_reason(error), f"{type(error).__name__}: {error}"
-    return outcome
-
-
-def store_item(
-    outcome: Outcome, joined: JoinedTest, sample: str, writer: Writer, on_observation: Callable[..., None] | None
-) -> None:
-    """Store the observations of one item, and call `on_observation` with each."""
-    passed = any(metric.name == "passed" for metric in joined.plan.metrics)
-    observations, lost = own_scores(outcome, passed=passed)
-    writer.add(outcome, joined.arms[outcome.unit.arm], observations, lost)
-    if on_observation is None:
-        return
-    for observation in observations:
-        on_observation(
-            nodeid=joined.plan.nodeid,
-            arm=joined.plan.arms[outcome.unit.arm].name,
-            sample=sample,
-            observation=observation,
-        )

@@ -22,10 +22,9 @@ from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.session.call import Call
+from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.score_unit import ScoredUnits
 from pytest_crucible.store.outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer

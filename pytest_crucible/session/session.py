@@ -24,17 +24,16 @@ from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
-from pytest_crucible.session.call import run_single_sample
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.joined_items import JoinedItems
-from pytest_crucible.session.joined_tests import Crucible
+from pytest_crucible.session.joined_items import Crucible, JoinedItems
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
+from pytest_crucible.session.single_sample import run_single_sample
 
 SESSION = pytest.StashKey["CrucibleSession"]()
 
