@@ -114,6 +114,14 @@ OPTIONS = (
         choices=("warn", "fail"),
         command_line=False,
     ),
+    Option(
+        "reasoning",
+        "reasoning before an answer: strip (stored and shown, not scored) or keep (metrics score it with the text)",
+        "strip",
+        key="string",
+        choices=("strip", "keep"),
+        command_line=False,
+    ),
 )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Outcome, Sample
+from pytest_crucible.records import Outcome, Reasoning, Sample
 from pytest_crucible.score.apply import Scored, score_outcome
 
 
-def judged_at_once(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool) -> Scored:
+def judged_at_once(
+    outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool, reasoning: Reasoning = "strip"
+) -> Scored:
     """What is said of an outcome at once."""
     try:
-        score_outcome(outcome, metrics, sample, passed=passed).send(None)
+        score_outcome(outcome, metrics, sample, passed=passed, reasoning=reasoning).send(None)
     except StopIteration as done:
         said: Scored = done.value
         return said

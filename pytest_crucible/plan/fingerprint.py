@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric
-from pytest_crucible.records import Fingerprint
+from pytest_crucible.records import Fingerprint, Reasoning
 from pytest_crucible.records.function_source import sources
 
 
@@ -23,16 +23,20 @@ def fingerprint(
     metrics: Iterable[Metric],
     sampling: Mapping[str, Any],
     owner: type | None = None,
+    reasoning: Reasoning = "strip",
 ) -> Fingerprint:
-    """Return four hashes: the dataset's rows, the function (and what it reads), the metrics, and how replies are sampled.
+    """Return hashes of the dataset's rows, the function (and what it reads), the metrics, and how replies are sampled.
 
+    `reasoning` is part of it as a word: metrics score a reply with its reasoning, or without it.
     `case` tells the cases of a parametrised function apart, `owner` is the class of a method.
     """
+    used = list(metrics)
     return Fingerprint(
         dataset=dataset,
         function=_sha([case, *sources(function, owner)]),
-        metrics=_sha(sorted(f"{metric.name}={metric_version(metric)}" for metric in metrics)),
+        metrics=_sha(sorted(f"{metric.name}={metric_version(metric)}" for metric in used)),
         sampling=_sha(sampling),
+        reasoning=reasoning if used else "",
     )
 
 
@@ -48,6 +52,7 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
         "function": "test function",
         "metrics": "metrics",
         "sampling": "sampling parameters",
+        "reasoning": "the scoring of reasoning (crucible_reasoning)",
     }
     return [word for part, word in words.items() if getattr(ours, part) != getattr(theirs, part)]
 

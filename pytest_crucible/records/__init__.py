@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.types import DecisionRule as DecisionRule
     from pytest_crucible.records.types import Direction as Direction
     from pytest_crucible.records.types import Kind as Kind
+    from pytest_crucible.records.types import Reasoning as Reasoning
     from pytest_crucible.records.types import Relation as Relation
     from pytest_crucible.records.types import Role as Role
     from pytest_crucible.records.types import State as State
@@ -116,7 +117,7 @@ _NAMES = {
     "AATest Proportion TargetResult",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
-    "types": "Alternative DecisionRule Direction Kind Relation Role State Value",
+    "types": "Alternative DecisionRule Direction Kind Reasoning Relation Role State Value",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from pytest_crucible.records.plan import Sample
+from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.types import Value
 
 
@@ -68,13 +69,18 @@ class Reply:
     members: Mapping[str, Reply] = field(default_factory=dict)
     """Replies of the members of an ensemble. The `value` of each is its answer as it was counted, or None."""
     reasoning: str = ""
-    """The model's reasoning, where the server sends it apart from the text. It is stored and shown, not scored."""
+    """The model's reasoning, where the server sends it apart from the text. Metrics see the text's `<think>` block here, too."""
     paid_by: str = ""
     """The run that paid for a cached reply; empty for this run, or where that is not known."""
     lost_members: Mapping[str, str] = field(default_factory=dict)
     """The members of an ensemble that gave no reply, and why."""
     consensus: float | None = None
     """The share of an ensemble's votes for its answer; None without a vote."""
+
+    @property
+    def answer(self) -> str:
+        """The text without the model's reasoning: without a leading `<think>` block."""
+        return answer_text(self.text)
 
 
 Failure = Literal["assertion", "timeout", "truncated", "filtered"]

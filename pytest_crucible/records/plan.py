@@ -174,6 +174,8 @@ class Fingerprint:
     function: str
     metrics: str
     sampling: str
+    reasoning: str = ""
+    """The setting `crucible_reasoning`; empty where no metric is applied, and in runs from before there was one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

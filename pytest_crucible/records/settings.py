@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_crucible.records.durations import seconds_of
+
+if TYPE_CHECKING:
+    from pytest_crucible.records.types import Reasoning
 
 # The run store, below pytest's root directory.
 DEFAULT_STORE = ".crucible/crucible.db"
@@ -35,6 +39,7 @@ class Settings:
     report: tuple[str, ...]
     otel: bool
     undecided: str
+    reasoning: Reasoning
     tinker: str
     tinker_base: str | None
 

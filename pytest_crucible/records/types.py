@@ -7,6 +7,7 @@ from typing import Literal
 Role = Literal["candidate", "baseline"]
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded", "text"]
 Direction = Literal["higher", "lower"]
+Reasoning = Literal["strip", "keep"]
 State = Literal["met", "missed", "undecided"]
 DecisionRule = Literal["point", "bound"]
 Alternative = Literal["regression", "non-inferior", "superior", "equivalent"]

@@ -9,8 +9,19 @@ from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
 from pytest_crucible.metrics.ensemble_members import ensemble_values, member_metric, member_score
-from pytest_crucible.records import UNEXPLAINED, Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
+from pytest_crucible.records import (
+    UNEXPLAINED,
+    Lost,
+    MetricFacts,
+    Observation,
+    Outcome,
+    Reasoning,
+    Reply,
+    Sample,
+    Value,
+)
 from pytest_crucible.records.errors import Refused, Spent, Uncached
+from pytest_crucible.score.answer import scored_reply
 
 
 class BadScore(ValueError):
@@ -34,9 +45,12 @@ def own_scores(outcome: Outcome, *, passed: bool) -> Scored:
     return observations, []
 
 
-async def score_outcome(outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool) -> Scored:
+async def score_outcome(
+    outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool, reasoning: Reasoning = "strip"
+) -> Scored:
     """Return all scores of one outcome: those of the test function, and those of the metrics.
 
+    Metrics see the reply without its reasoning, unless `reasoning` says to keep it.
     Where a metric's model is out of budget, the run was interrupted: the sample is lost, and a resumed run scores it.
     Raises Refused where a metric's model would refuse every request.
     """
@@ -45,6 +59,7 @@ async def score_outcome(outcome: Outcome, metrics: Sequence[Metric], sample: Sam
     reply = outcome.reply
     if reply is None or outcome.lost or outcome.skipped or outcome.failure:
         return observations, lost
+    reply = scored_reply(reply, reasoning)
     try:
         await _apply_metrics(metrics, outcome, reply, sample, observations, lost)
         if reply.members:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.records import Claim, Excerpt, View
+from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.sections.inputs import SectionInputs
 
 HOW_MANY = 5
@@ -58,7 +59,10 @@ def view(samples: Sequence[WorstSample], claims: Sequence[Claim]) -> View:
     """Return an excerpt for each sample."""
     return View(
         title="Worst samples",
-        excerpts=tuple(Excerpt(sample=sample.sample, reason=_reason(sample), text=sample.reply) for sample in samples),
+        excerpts=tuple(
+            Excerpt(sample=sample.sample, reason=_reason(sample), text=fold_reasoning(sample.reply))
+            for sample in samples
+        ),
         document=[asdict(sample) for sample in samples],
     )
 

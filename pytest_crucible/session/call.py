@@ -178,6 +178,9 @@ class ScoredUnits:
     async def _score(self, outcome: Outcome) -> Outcome:
         sample = self._experiment.dataset.samples[outcome.unit.position]
         set_current_reply(self._experiment.plan.nodeid, sample.id, outcome.unit.repeat)
-        scores = await score_outcome(outcome, self._experiment.metrics, sample, passed=self._passed)
+        experiment = self._experiment
+        scores = await score_outcome(
+            outcome, experiment.metrics, sample, passed=self._passed, reasoning=experiment.reasoning
+        )
         self._scores[outcome.unit] = scores
         return outcome

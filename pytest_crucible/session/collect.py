@@ -180,7 +180,7 @@ class ExperimentCollection:
         changed = differences(plan.fingerprint, stored.fingerprint)
         if changed:
             raise SpecError(
-                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} have changed since run {run}; "
+                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
                 "measure the baseline again with --compare=ADAPTER"
             )
         return replace(arm, stored_run=run)

@@ -23,7 +23,7 @@ from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.records import Contrast, Dataset, Origin, Plan, Sample, Selection
+from pytest_crucible.records import Contrast, Dataset, Origin, Plan, Reasoning, Sample, Selection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.settings import Settings
@@ -48,6 +48,8 @@ class Experiment:
     timeout_s: float | None
     is_async: bool
     warnings: tuple[str, ...]
+    reasoning: Reasoning = "strip"
+    """The setting `crucible_reasoning`."""
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
@@ -117,6 +119,7 @@ class ExperimentPlanner:
                 metrics=metrics,
                 sampling={"timeout_s": timeout_s},
                 owner=item.cls,
+                reasoning=self.settings.reasoning,
             ),
             open_metrics=open_metrics,
             origin=self._origins.get(dataset.name),
@@ -124,7 +127,9 @@ class ExperimentPlanner:
         )
         warnings = tuple(_coverage(arms, everything, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
-        return Experiment(function, plan, dataset, metrics, arms, timeout_s, is_async, warnings)
+        return Experiment(
+            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, self.settings.reasoning
+        )
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int

@@ -173,6 +173,7 @@ def arm_fingerprint(plan: Plan, number: int) -> str:
     """Return the key of an arm's stored answers: a hash of everything that they depend on."""
     arm, parts = plan.arms[number], plan.fingerprint
     parts_of_key = [parts.dataset, parts.function, parts.metrics, parts.sampling, arm.identity, dict(arm.parameters)]
+    parts_of_key += [parts.reasoning] if parts.reasoning else []
     return hashlib.sha256(json.dumps(parts_of_key, sort_keys=True, default=repr).encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Table, select
 
 from pytest_crucible.records import ArmReply, Conversation, Plan, StoredCall, Unit
-from pytest_crucible.records.reasoning import strip_tags
+from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.prompt_forms import SHORTEST, messages_of, sample_texts, text_form, unpack_form
@@ -115,7 +115,7 @@ def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredC
 def _reasoning(row: Any, text: str | None) -> str:
     if row.reasoning is not None:
         return zlib.decompress(row.reasoning).decode()
-    return strip_tags((text or "")[: row.think or 0])
+    return reasoning_text(text or "", row.think or 0)
 
 
 def _scores(store: RunStore, experiment: int, number: int, position: int) -> Mapping[int, Mapping[str, Any]]:

@@ -109,7 +109,7 @@ def test_a_prompt_that_is_the_sample_itself_is_not_stored_again(talking):
     ]
 
 
-def test_a_think_block_is_scored_as_part_of_the_text(talking):
+def test_a_think_block_is_stored_as_part_of_the_text(talking):
     talking.run("--crucible-adapter=v2", "--crucible-json=report.json")
 
     with sqlite3.connect(talking.path / ".crucible/crucible.db") as connection:

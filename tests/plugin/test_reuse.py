@@ -189,7 +189,7 @@ def test_a_stored_run_with_other_questions_is_refused(measured):
         result.stderr.fnmatch_lines(
             [
                 f"ERROR: test_sums.py::test_lengths: --compare=run:{first[:8]} cannot be compared with: dataset rows and "
-                f"test function have changed since run {first}; measure the baseline again with --compare=ADAPTER"
+                f"test function changed since run {first}; measure the baseline again with --compare=ADAPTER"
             ]
         )
     assert measured.calls() == []

@@ -48,7 +48,7 @@ class Ensemble:
 
     def _ballot(self, position: int, reply: Reply) -> Ballot:
         """Return a reply as a ballot. A truncated or filtered reply abstains."""
-        answer = None if reply.finish in INCOMPLETE else self._normalise(reply.text)
+        answer = None if reply.finish in INCOMPLETE else self._normalise(reply.answer)
         member, weights = self.members[position].name, self.rules.weights
         ballot = Ballot(member=member, reply=reply, answer=answer, weight=1.0 if weights is None else weights[position])
         if self.rules.by_confidence and ballot.is_cast:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from pytest_crucible.records import ArmReply, Exchange
+from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.sample_order import in_turns, orders
 from pytest_crucible.report.printable import printable
@@ -120,7 +121,7 @@ def _exchange(exchange: Exchange) -> list[Any]:
 def _reply_fields(reply: ArmReply) -> list[Any]:
     return [
         reply.state,
-        text_of(reply.text),
+        text_of(fold_reasoning(reply.text)),
         text_of(reply.detail),
         _round_number(reply.latency_s),
         reply.output_tokens,

@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_crucible.records import Exchange
 from pytest_crucible.records.number_format import seconds
+from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.archive import text_of
 from pytest_crucible.report.printable import printable
@@ -61,7 +62,7 @@ def _panel(chapter: Chapter, position: int, why: str) -> Told:
 
 def _answers(exchange: Exchange) -> Sequence[str]:
     return [
-        _short(text_of(arm[0].text or f"({arm[0].state}: {arm[0].detail})")) if arm else "(not asked)"
+        _short(text_of(fold_reasoning(arm[0].text) or f"({arm[0].state}: {arm[0].detail})")) if arm else "(not asked)"
         for arm in exchange.replies
     ]
 

@@ -45,6 +45,13 @@ def test_the_reply_is_the_winning_members_own_text_with_all_that_was_answered():
     assert reply.consensus == pytest.approx(2 / 3)
 
 
+def test_reasoning_does_not_vote():
+    reply = ask(make("<think>5?</think>4", "<think>4</think>5", "<think>Let me see</think>\n4"))
+
+    assert {name: one.value for name, one in reply.members.items()} == {"v1": "4", "v2": "5", "v3": "4"}
+    assert reply.consensus == pytest.approx(2 / 3)
+
+
 @pytest.mark.parametrize("missing", ["input_tokens", "output_tokens", "cost_usd"])
 def test_what_one_member_does_not_say_is_not_known_of_all(missing):
     reply = ask(make(paid("4"), paid("4", **{missing: None}), paid("4")))
