@@ -55,6 +55,8 @@ class AdapterContext:
     """Returns the display for a training of this recipe."""
     run: str | None = None
     """The run that this process shares with other workers; None where it runs alone."""
+    hide: Callable[[str], str] = str
+    """Redacts keys in a text."""
     only_collects: bool = False
     """True under --collect-only: nothing is trained."""
 

@@ -63,6 +63,7 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
             wait=display.wait,
             watch=emit_steps(display.show_step, emit, recipe.adapter),
             session=context.run,
+            hide=context.hide,
         )
     except BaseException as error:  # also an interrupt leaves a line of progress to be cleared
         display.fail(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from tabulate import tabulate
 
 from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.records.redaction import hider, redact, secrets_in
+from pytest_crucible.records.redaction import hider, redact
+from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 
 HEADERS = ("name", "backend", "where", "parameters")
@@ -23,7 +25,7 @@ def command(as_json: bool) -> None:
     """List the adapters in crucible.toml or pyproject.toml of this directory. Keys are not shown."""
     tables = to_plain(list(read_adapters(Path.cwd()).values()))
     # A key may also be written out in a parameter or a URL of another adapter.
-    adapters = redact(tables, hider(secrets_in(tables)))
+    adapters = redact(tables, hider(secrets_in(tables, os.environ)))
     rows = [
         (adapter["name"], adapter["backend"], _settings(adapter["options"]), _settings(adapter["parameters"]))
         for adapter in adapters

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.config import read_adapters, read_prices
+from pytest_crucible.adapters.config import read_adapters, read_prices, read_table
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 
@@ -81,6 +81,11 @@ def configured_adapters(root: Path) -> Any:
     """Return the table of adapters, empty if it cannot be read: opening an adapter reports the error."""
     adapters = _or_none(lambda: read_adapters(root)) or {}
     return {name: dataclasses.asdict(adapter) for name, adapter in adapters.items()}
+
+
+def configured_tables(root: Path) -> dict[str, Any]:
+    """Return the tables of the configuration as they are written; those that cannot be read are left out."""
+    return {name: _or_none(lambda name=name: read_table(root, name)) for name in ("adapters", "scorers", "prices")}
 
 
 def machine_facts() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.training_progress import TrainingProgress
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def adapter_context(config: pytest.Config, settings: Settings, shared: BackendCo
         tinker=partial(_tinker, config),
         display=partial(TrainingProgress, config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),
+        hide=key_redactor(config),
         only_collects=config.option.collectonly,
     )
 

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_crucible.records import Arm, Emit, Event, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.telemetry.listeners import Listeners
 
@@ -34,7 +35,7 @@ class EventPublisher:
         if self._settings.otel:
             from pytest_crucible.telemetry.otel import OpenTelemetry
 
-            listeners["OpenTelemetry"] = OpenTelemetry(self._run)
+            listeners["OpenTelemetry"] = OpenTelemetry(self._run, key_redactor(self._config))
         return Listeners({**listeners, "the run store": self.recorder})
 
     @property

@@ -1,7 +1,8 @@
-"""Redacts keys in reports and warnings: those of the environment, the adapters, the command line and Tinker."""
+"""Redacts keys in reports and warnings: those of the environment, the configuration, the command line and Tinker."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -9,8 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_crucible.records.redaction import hider, redact, secrets_in
-from pytest_crucible.runs.provenance import configured_adapters
+from pytest_crucible.options import read_settings
+from pytest_crucible.records.redaction import hider, redact
+from pytest_crucible.records.secret_settings import secrets_in
+from pytest_crucible.runs.provenance import configured_tables
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -35,7 +38,7 @@ class KeyRedactor:
 def key_redactor(config: pytest.Config) -> KeyRedactor:
     """Return the session's redactor; the first call also starts redacting reports and warnings."""
     if _KEYS not in config.stash:
-        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config)))
+        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ))
         config.pluginmanager.register(ReportRedactor(config, config.stash[_KEYS]), "crucible-hidden-keys")
     return config.stash[_KEYS]
 
@@ -74,10 +77,12 @@ class ReportRedactor:
 
 
 def _secret_sources(config: pytest.Config) -> Mapping[str, Any]:
-    """Return everything that may hold keys: the environment, the adapters' tables and the command line."""
+    """Return everything that may hold or name keys: environment, configuration and command line."""
     return {
         "environment": dict(os.environ),
-        "adapters": configured_adapters(config.rootpath),
+        "tables": configured_tables(config.rootpath),
+        # Adapters may also be named by URIs in pytest's configuration.
+        "settings": dataclasses.asdict(read_settings(config)),
         "command": list(config.invocation_params.args),
     }
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.session.redact_reports import key_redactor
 
 if TYPE_CHECKING:
     from pytest_crucible.training import Recipe, TrainingLog
@@ -32,6 +33,7 @@ class TrainingProgress:
         self._is_worker = hasattr(config, "workerinput")
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         self._terminal: pytest.TerminalReporter | None = None if self._is_worker else reporter
+        self._hide = key_redactor(config)
         self._verbosity = config.get_verbosity()
         self._name = recipe.adapter
         self._began = self._shown_at = time.perf_counter()
@@ -97,6 +99,7 @@ class TrainingProgress:
         """Write a line of its own, wherever the cursor is."""
         if self._verbosity < 0:
             return
+        line = self._hide(line)
         if self._terminal is None:
             sys.stderr.write(f"crucible: {line}\n")
             sys.stderr.flush()

@@ -14,7 +14,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.redaction import hider, secrets_in
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.store import schema
 from pytest_crucible.store.upgrading import upgrade
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 
 from pytest_crucible.records import Event
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.redaction import redact
 
 try:
     from opentelemetry import metrics, trace
@@ -23,19 +26,22 @@ NAME = "pytest_crucible"
 class OpenTelemetry:
     """A listener that creates spans and metrics of a run."""
 
-    def __init__(self, run: str) -> None:
-        """Raise SpecError if neither a tracer provider nor a meter provider is configured."""
+    def __init__(self, run: str, hide: Callable[[str], str] = str) -> None:
+        """`hide` redacts texts. Raises SpecError if neither a tracer provider nor a meter provider is configured."""
         tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
         if _is_placeholder(tracers) and _is_placeholder(meters):
             raise SpecError(
                 "crucible_otel is set, but OpenTelemetry has neither a tracer provider nor a meter provider, so that nothing "
                 "would be received: set one in pytest_configure of a conftest.py, or run opentelemetry-instrument pytest"
             )
+        self._hide = hide
         own = version("pytest-crucible")
         self._spans = Spans(run, trace.get_tracer(NAME, own))
         self._instruments = Instruments(metrics.get_meter(NAME, own))
 
     def __call__(self, event: Event) -> None:
+        # Facts may quote a server's error, or the parameters of a request.
+        event = replace(event, sample=self._hide(event.sample), facts=redact(dict(event.facts), self._hide))
         self._spans(event)
         self._instruments(event)
 

@@ -70,11 +70,12 @@ def train_or_load(
     wait: Callable[[], None],
     watch: Callable[[TrainingLog], None],
     session: str | None = None,
+    hide: Callable[[str], str] = str,
 ) -> tuple[TrainedAdapter, bool]:
     """Return the recipe's adapter, and whether it was trained just now. One process trains, others wait and load it.
 
     Raises SpecError when the recipe raises, makes no step, or cannot continue. `session` is the same for all workers of one
-    session: a training that failed for one of them is not repeated by the others.
+    session: a training that failed for one of them is not repeated by the others. `hide` redacts what is written of errors.
     """
     trained = find_trained(recipe, folder)
     if trained is not None:
@@ -84,16 +85,16 @@ def train_or_load(
         trained = find_trained(recipe, folder)
         if trained is not None:
             return trained, False
-        with _remember_failure(folder / f"{recipe.key}.failed", session):
+        with _remember_failure(folder / f"{recipe.key}.failed", session, hide):
             # A draft was left by a process that was killed: while this one holds the lock, no other process writes one.
             for draft in folder.glob(f"{_DRAFT}{recipe.key}-*"):
                 shutil.rmtree(draft, ignore_errors=True)
             begin()
-            return _train(recipe, folder, git, watch), True
+            return _train(recipe, folder, git, watch, hide), True
 
 
 @contextlib.contextmanager
-def _remember_failure(failure_file: Path, session: str | None) -> Iterator[None]:
+def _remember_failure(failure_file: Path, session: str | None, hide: Callable[[str], str]) -> Iterator[None]:
     """Raise the failure of another worker's training, else write down a failure of this one."""
     _fail_again(failure_file, session)
     try:
@@ -101,7 +102,7 @@ def _remember_failure(failure_file: Path, session: str | None) -> Iterator[None]
     except SpecError as error:
         # Without a session there are no other workers: a later session is to try again.
         if session is not None:
-            failure_file.write_text(json.dumps([session, str(error)]), encoding="utf-8")
+            failure_file.write_text(json.dumps([session, hide(str(error))]), encoding="utf-8")
         raise
 
 
@@ -116,7 +117,11 @@ def _fail_again(failure_file: Path, session: str | None) -> None:
 
 
 def _train(
-    recipe: Recipe, folder: Path, git: Mapping[str, Any] | None, watch: Callable[[TrainingLog], None]
+    recipe: Recipe,
+    folder: Path,
+    git: Mapping[str, Any] | None,
+    watch: Callable[[TrainingLog], None],
+    hide: Callable[[str], str],
 ) -> TrainedAdapter:
     trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
     started = time.perf_counter()
@@ -140,7 +145,7 @@ def _train(
     lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
     if stopped is None:
         return _store(recipe, trainer, folder, lineage)
-    partial = _store(recipe, trainer, folder, replace(lineage, stopped=str(stopped)))
+    partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
     raise SpecError(
         f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_describe_remainder(partial)}"
     )

@@ -18,7 +18,8 @@ from urllib.parse import parse_qsl, urlsplit
 from pytest_crucible.backends.http.address import Address, parse_address
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.redaction import is_secret
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import is_secret, secrets_in
 
 Mode = Literal["chat", "completions"]
 OPTIONS = (
@@ -54,7 +55,7 @@ class Settings:
     name: str
     address: Address
     public_url: str
-    """The base URL as it may be stored: secret environment variables stay as their names."""
+    """The base URL as it may be stored: variables in its query, and secret ones elsewhere, stay as their names."""
     model: str
     mode: Mode | None
     """None: chosen by the type of the input."""
@@ -73,8 +74,8 @@ class Settings:
     def server(self) -> str:
         """The base URL and a digest of the credentials; backends with the same value share one limit."""
         if not self.secrets:
-            return self.address.url
-        return f"{self.address.url} key {hashlib.sha256(json.dumps(self.secrets).encode()).hexdigest()[:12]}"
+            return self.public_url
+        return f"{self.public_url} key {hashlib.sha256(json.dumps(self.secrets).encode()).hexdigest()[:12]}"
 
     @property
     def identity(self) -> str:
@@ -97,7 +98,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
     return Settings(
         name=adapter.name,
         address=address,
-        public_url=_public_url(options["base_url"], environment) or address.url,
+        public_url=_public_url(options["base_url"], environment) or address.origin + address.path,
         model=options["model"],
         mode=options.get("mode"),
         system=options.get("system"),
@@ -107,7 +108,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
         ca_file=None if ca_file is None else root / Path(ca_file).expanduser(),
         headers={"content-type": "application/json", "accept-encoding": "identity", **authorization, **headers},
         key_from="the header 'authorization'" if "authorization" in headers else key_from,
-        secrets=tuple(sorted({*([key] if key else []), *headers.values()})),
+        secrets=tuple(sorted({*([key] if key else []), *headers.values(), *secrets_in(options, environment)})),
     )
 
 
@@ -154,17 +155,27 @@ def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
             if is_secret(name) and not value.startswith("$"):
                 raise ValueError(f"it contains a key: write {name}=$NAME, with the name of an environment variable")
     except ValueError as error:
-        raise SpecError(f"adapter {adapter.name!r} has an invalid base_url: {error}") from None
+        hide = hider(secrets_in(adapter.options, environment))
+        raise SpecError(hide(f"adapter {adapter.name!r} has an invalid base_url: {error}")) from None
     return address
 
 
 def _public_url(text: str, environment: Mapping[str, str]) -> str:
     """Return the URL without secrets; empty if it would not be a URL then."""
-    public = {name: f"${name}" if is_secret(name) else value for name, value in environment.items()}
+    path, mark, query = text.partition("?")
+    public = {name: _public_value(name, value) for name, value in environment.items()}
     try:
-        return parse_address(_fill(text, public)).url
+        return parse_address(_fill(path, public) + mark + query).url
     except ValueError:
         return ""
+
+
+def _public_value(name: str, value: str) -> str:
+    """Return the part of a variable that may be shown: a URL is shown up to its query."""
+    if is_secret(name):
+        return f"${name}"
+    path, mark, _ = value.partition("?")
+    return f"{path}?${name}" if mark else value
 
 
 def _fill(text: str, environment: Mapping[str, str]) -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.redaction import _SHAPED, _USER, HIDDEN, hider, redact, secrets_in
+from pytest_crucible.records.redaction import _SHAPED, _USER, HIDDEN, hider, redact
+from pytest_crucible.records.secret_settings import secrets_in
 
 KEY = "tml-0123456789abcdef"
 
@@ -38,7 +39,7 @@ def test_a_key_that_begins_another_leaves_nothing_of_it():
         ({"adapters": {"v2": {"options": {"password": "planted-2", "model": "llama-3"}}}}, {"planted-2"}),
         ({"headers": {"X-Team": "planted-3"}}, {"planted-3"}),
         ({"headers": {"Authorization": "Bearer planted-4"}}, {"Bearer planted-4", "planted-4"}),
-        (["--store=postgresql://me:planted-5@host/db"], {"planted-5"}),
+        (["--store=postgresql://me:planted-5@host/db"], {"planted-5", "bWU6cGxhbnRlZC01"}),
         ({"url": "https://host/v1?api_key=planted-6&model=m"}, {"planted-6"}),
         (["--proxy-token=planted-7", "-x"], {"planted-7"}),
         ({"api_key_env": "OPENAI_API_KEY", "max_tokens": 100, "key": "abc"}, set()),
@@ -50,6 +51,42 @@ def test_a_key_that_begins_another_leaves_nothing_of_it():
 )
 def test_keys_are_found_by_their_names(settings, keys):
     assert set(secrets_in(settings)) == keys
+
+
+ENVIRONMENT = {
+    "TEAM": "planted-1",
+    "NUMBER": "planted-2",
+    "GATEWAY": "https://host/v1?user=planted-3",
+    "HOST": "a-host-name",
+    "EMPTY": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "keys"),
+    [
+        ({"base_url": "https://$HOST/v1?user=$TEAM&v=${NUMBER}#model"}, {"planted-1", "planted-2"}),
+        ({"base_url": "https://$TEAM@host/v1"}, {"planted-1"}),
+        ({"base_url": "$GATEWAY"}, {"planted-3"}),
+        ({"v2": "openai+http://host/v1?user=$TEAM#model"}, {"planted-1"}),
+        (["--crucible-adapter=openai+http://host/v1?user=$TEAM#model"], {"planted-1"}),
+        ({"headers": {"X-Team": "Bearer $TEAM"}}, {"planted-1", "Bearer planted-1"}),
+        ({"extra_headers": {"grouped": {"x": "$TEAM", "y": "of $MISSING and ${NUMBER}"}}}, {"planted-1", "planted-2"}),
+        ({"default_headers": ["X-Team: $TEAM"]}, {"planted-1", "X-Team: planted-1"}),
+        ({"api_key_env": "TEAM", "options": {"password_env": "NUMBER"}}, {"planted-1", "planted-2"}),
+        ({"api_key_env": "MISSING", "token_env": "EMPTY", "headers": {"x": "$EMPTY"}}, set()),
+        ({"OTEL_EXPORTER_OTLP_HEADERS": "key=planted-4,x=y"}, {"planted-4", "key=planted-4,x=y"}),
+        ({"api_key": "$TEAM"}, {"planted-1"}),
+        ({"system": "Really? $HOST", "base_url": "https://$HOST/v1?api-version=2024-02-01"}, set()),
+    ],
+)
+def test_variables_that_settings_fill_in_are_keys(settings, keys):
+    assert set(secrets_in(settings, ENVIRONMENT)) == keys
+
+
+@pytest.mark.parametrize("shown", ["a+b/c=d&e'", "a%2Bb%2Fc%3Dd%26e%27", "a%2Bb/c%3Dd%26e%27", "a+b/c=d&amp;e&#x27;"])
+def test_a_key_is_hidden_as_urls_and_pages_write_it(shown):
+    assert hider({"a+b/c=d&e'"})(f"GET /v1?key={shown} failed") == f"GET /v1?key={HIDDEN} failed"
 
 
 @pytest.mark.parametrize(

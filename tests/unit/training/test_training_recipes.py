@@ -17,6 +17,7 @@ from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, train_or_load
 from pytest_crucible.training.local_trainer import EmbeddedBase, EmbeddedTrainer
@@ -447,3 +448,14 @@ def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
     (tmp_path / "unread.txt").read_text()
 
     assert found == {tmp_path / "data.txt"}
+
+
+def test_a_failure_that_other_workers_read_has_no_key(engine, tmp_path):
+    def train(trainer):
+        raise ValueError("no access with planted-in-a-recipe")
+
+    with pytest.raises(SpecError, match="planted"):
+        trained(made(engine, train), tmp_path, session="run1", hide=hider({"planted-in-a-recipe"}))
+
+    [failure] = tmp_path.glob("*.failed")
+    assert "no access with (key hidden)" in failure.read_text()

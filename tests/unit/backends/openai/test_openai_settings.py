@@ -186,3 +186,28 @@ def test_parameters_are_checked_before_anything_is_asked():
     wrong = Adapter(name="v2", backend="openai", options=adapter().options, parameters={"max_token": 5})
     with pytest.raises(SpecError, match=r"adapter 'v2' has invalid parameters: .* did you mean 'max_tokens'"):
         open_openai(wrong, Path("."))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "shown"),
+    [
+        (f"{URL}?user=$TEAM", f"{URL}?user=$TEAM"),
+        ("$GATEWAY", f"{URL}?$GATEWAY"),
+        ("https://$PLACE/v1", "https://model.example/v1"),
+    ],
+)
+def test_a_variable_in_a_query_is_shown_by_its_name_alone(base_url, shown):
+    environment = {"TEAM": "planted-1", "GATEWAY": f"{URL}?user=planted-2", "PLACE": "model.example"}
+
+    read = settings(environment, base_url=base_url)
+
+    assert read.public_url == shown
+    assert "planted" not in read.server + read.identity
+    assert ("planted" in read.address.url) == ("planted" in str(read.secrets)) == ("PLACE" not in base_url)
+
+
+def test_an_invalid_url_is_shown_without_its_variables():
+    with pytest.raises(SpecError, match="invalid base_url") as raised:
+        settings({"TEAM": "planted-in-a-query"}, base_url=f"{URL}?user=$TEAM#m")
+
+    assert "planted" not in str(raised.value)
