@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 from collections import Counter
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_crucible.importers import deepeval, inspect_ai, lm_eval, openai_evals, promptfoo, tables
+from pytest_crucible.importers import deepeval, inspect_ai, lm_eval, openai_evals, promptfoo, pydantic_evals, tables
 from pytest_crucible.importers.metric_names import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.results import ImportedFile, Reader, Results
@@ -23,6 +24,7 @@ READERS: Mapping[str, Reader] = {
     "deepeval": deepeval,
     "promptfoo": promptfoo,
     "openai-evals": openai_evals,
+    "pydantic-evals": pydantic_evals,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,
@@ -80,8 +82,10 @@ _NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
 
 def _detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
     for name, reader in readers.items():
-        if reader.recognises(source):
-            return name
+        # Keys and rows may have any type: a reader that cannot even look at the content did not write it.
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
+            if reader.recognises(source):
+                return name
     raise SpecError(
         f"the format of {source.path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
     )

@@ -23,6 +23,7 @@ READ = {
     "openai-evals-v1.jsonl": ("openai-evals", "", "sums.dev.v0", ["v1"], 1),
     "mlflow.json": ("table", "", "results", ["v2", "v1"], 1),
     "wandb.json": ("table", "", "results", ["v2", "v1"], 1),
+    "pydantic-evals-v2.json": ("pydantic-evals", "", "sums", ["v2"], 2),
     "pytest-evals.json": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-evals.csv": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-harvest.json": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),

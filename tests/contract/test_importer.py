@@ -1,0 +1,111 @@
+"""The contract of importers: two files that a harness wrote are recognised, paired and compared, and damage is one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_crucible.importers.formats import READERS, read
+from pytest_crucible.importers.source import open_source
+from pytest_crucible.importers.tasks import group_tasks
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.imported import ImportedRun
+from pytest_crucible.runs.imported_plan import ImportOptions
+
+FILES = Path(__file__).parents[1] / "data" / "imports"
+# Harness -> candidate and baseline, in one file or in two, and a metric of them.
+PAIRS = {
+    "inspect": (("inspect-v2.eval", "inspect-v1.eval"), "match"),
+    "deepeval": (("deepeval-v2.json", "deepeval-v1.json"), "Exact_Match"),
+    "promptfoo": (("promptfoo.json",), "pass"),
+    "openai-evals": (("openai-evals-v2.jsonl", "openai-evals-v1.jsonl"), "match"),
+    "lm-eval": (("lm-eval-v2/results_*", "lm-eval-v1/results_*"), "acc"),
+    "pytest-evals": (("pytest-evals.json",), "correct"),
+    "pytest-harvest": (("pytest-harvest.csv",), "correct"),
+    "pydantic-evals": (("pydantic-evals-v2.json", "pydantic-evals-v1.json"), "EqualsExpected"),
+    "table": (("mlflow.json",), "exact_match"),
+}
+ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]
+JSON = [(harness, pattern) for harness, pattern in ONE_FILE if pattern.endswith(".json")]
+JUNK = st.sampled_from([None, True, 0, -1, math.nan, "", "x", [], {}, [1], {"a": 1}, "\0", 10**30])
+
+
+def found(pattern: str) -> Path:
+    (path,) = FILES.glob(pattern)
+    return path
+
+
+def test_every_reader_is_held_to_the_contract():
+    assert set(PAIRS) == set(READERS)
+
+
+@pytest.mark.parametrize(("harness", "pattern"), ONE_FILE)
+def test_no_other_reader_takes_the_file(harness, pattern):
+    """In whatever order readers are tried. Tables take any rows, and come last."""
+    source = open_source(found(pattern))
+
+    assert {name for name, reader in READERS.items() if reader.recognises(source)} - {"table"} == {harness} - {"table"}
+
+
+@pytest.mark.parametrize("harness", PAIRS)
+def test_the_samples_of_two_files_are_paired_and_compared(harness):
+    patterns, metric = PAIRS[harness]
+    files = [read(found(pattern)) for pattern in patterns]
+    run = ImportedRun.of(files, ImportOptions())
+    (comparison,) = [one for one in run.evaluate_unstored().experiments[0].comparisons if one.contrast.metric == metric]
+
+    assert all(len(task.arms) == 2 and len(task.samples) >= 7 for task in group_tasks(files))
+    assert comparison.pairs + comparison.lost == len(run.tasks[0].samples)
+    assert comparison.pairs >= 7
+
+
+@pytest.mark.parametrize(("harness", "pattern"), ONE_FILE)
+def test_what_is_lost_has_no_score(harness, pattern):
+    rows = [row for results in read(found(pattern)).results for row in results.rows]
+
+    assert rows
+    for row in rows:
+        assert not set(row.scores) & set(row.lost)
+        assert all(value is None or isinstance(value, str) or math.isfinite(value) for value in row.scores.values())
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.99])
+@pytest.mark.parametrize(("harness", "pattern"), [one for one in ONE_FILE if not one[1].endswith(".csv")])
+def test_a_file_that_is_cut_short_is_one_sentence(harness, pattern, share, tmp_path):
+    """But for CSV, whose first rows are a table, too."""
+    original = found(pattern)
+    folder = shutil.copytree(original.parent, tmp_path / "cut") if original.parent != FILES else tmp_path
+    path = folder / original.name
+    path.write_bytes(original.read_bytes()[: int(original.stat().st_size * share)])
+
+    with pytest.raises(SpecError) as raised:
+        read(path)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize(("harness", "pattern"), JSON)
+def test_whatever_one_value_of_a_file_is_it_is_read_or_refused_in_a_sentence(harness, pattern, data, tmp_path_factory):
+    document = json.loads(found(pattern).read_text(encoding="utf-8"))
+    at, key = document, data.draw(st.sampled_from(keys(document)))
+    while isinstance(at[key], dict | list) and at[key] and data.draw(st.integers(0, 5)):
+        at, key = at[key], data.draw(st.sampled_from(keys(at[key])))
+    at[key] = data.draw(JUNK)
+    path = tmp_path_factory.mktemp("junk") / "results.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+    with contextlib.suppress(SpecError):
+        ImportedRun.of([read(path)], ImportOptions())
+
+
+def keys(of: dict | list) -> list:
+    return list(of) if isinstance(of, dict) else list(range(len(of)))
