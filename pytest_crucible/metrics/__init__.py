@@ -1,7 +1,8 @@
 """Metrics for text, numbers, choices, code, JSON, behaviour and usage, and the decorator that makes a metric of a function."""
 
 from pytest_crucible.metrics.choice import choice_given, choice_match, choice_match_10, choice_of, chooses
-from pytest_crucible.metrics.code_execution import code_of, humaneval_outcome, humaneval_pass, humaneval_program, runs
+from pytest_crucible.metrics.code_blocks import code_of
+from pytest_crucible.metrics.code_execution import humaneval_outcome, humaneval_pass, humaneval_program, runs
 from pytest_crucible.metrics.code_match import code_bleu_of, python_code_bleu
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.ngram_overlap import corpus_score, rouge1, rouge2, rouge_l, sentence_bleu, sentence_chrf

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.metrics.solutions import solution
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.sandbox import Limits, Result, SandboxBroken, require, shared
 
@@ -15,38 +15,15 @@ Program = Callable[[Reply, Sample], str | NotApplicable]
 MODULE = "program"
 DEFAULT = Limits()
 NO_TESTS = NotApplicable("the sample has no test and entry_point in its metadata")
-_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n", re.MULTILINE)
-_PYTHON = {"", "python", "py", "python3"}
-
-
-def code_of(text: str) -> str:
-    """Return the code in a reply: its first fenced block marked as Python or unmarked, else the whole text.
-
-    A fence that is never closed extends to the end.
-
-    >>> code_of("Sure:\\n```python\\nx = 1\\n```\\nDone.")
-    'x = 1\\n'
-    """
-    opening = 0
-    while fence := _FENCE.search(text, opening):
-        closing = re.compile(r"^[ \t]*```[ \t]*$", re.MULTILINE).search(text, fence.end())
-        end = closing.start() if closing else len(text)
-        if fence[1].lower() in _PYTHON:
-            return text[fence.end() : end]
-        opening = closing.end() if closing else len(text)
-    return text
 
 
 def humaneval_program(prompt: str, reply: str, test: str, entry_point: str) -> str:
     """Return the program that HumanEval runs for a reply: it ends without an error if all tests pass.
 
-    A reply that defines the function is put below the prompt, whose imports and other functions it may use; any other reply
-    continues the prompt, as a base model does. Nothing is cut off here: stop sequences belong to the request.
+    The block of the reply that defines the function is put below the prompt, whose imports and other functions it may use; any
+    other reply continues the prompt, as a base model does. Nothing is cut off here: stop sequences belong to the request.
     """
-    code = code_of(reply)
-    whole = re.search(rf"^(async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.MULTILINE)
-    function = f"{prompt}\n    pass\n\n{code}" if whole else prompt + code
-    return f"{function}\n{test}\ncheck({entry_point})\n"
+    return f"{solution(prompt, reply, entry_point)}\n{test}\ncheck({entry_point})\n"
 
 
 def runs(program: Program, *, name: str, version: str, limits: Limits = DEFAULT) -> Metric:
@@ -81,14 +58,14 @@ def _humaneval(reply: Reply, sample: Sample) -> str | NotApplicable:
     return humaneval_program(str(sample.metadata.get("prompt", sample.input)), reply.text, test, entry_point)
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def humaneval_pass(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The reply passes the tests of a HumanEval problem, run in the sandbox, which must be allowed."""
     program = _humaneval(reply, sample)
     return program if isinstance(program, NotApplicable) else run_program(program).passed
 
 
-@metric(kind="text", version="1")
+@metric(kind="text", version="2")
 def humaneval_outcome(reply: Reply, sample: Sample) -> str | NotApplicable:
     """The outcome of the reply's program: passed, failed, timeout, memory or killed."""
     program = _humaneval(reply, sample)

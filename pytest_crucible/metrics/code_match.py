@@ -15,7 +15,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pytest_crucible.metrics.code_execution import code_of
+from pytest_crucible.metrics.code_blocks import code_of
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import Reply, Sample
@@ -49,7 +49,7 @@ def code_bleu_of(code: str, right: str) -> float:
     return sum(parts) / len(parts)
 
 
-@metric(bounds=(0, 1), version="1")
+@metric(bounds=(0, 1), version="2")
 def python_code_bleu(reply: Reply, sample: Sample) -> float | NotApplicable:
     """CodeBLEU of the reply's Python code against the expected code (the best of several)."""
     expected = sample.expected
