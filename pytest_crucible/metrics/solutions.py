@@ -90,9 +90,11 @@ def _body_indentation(prompt: str) -> str:
 
 def _defines(program: str, function: str) -> bool:
     """Return True if the program can be parsed and defines the function with a body that is more than a stub."""
-    tree = _parse(program)
-    definitions = [node for node in tree.body if function in _bound_names(node)] if tree else []
-    return bool(definitions) and not _is_stub(definitions[-1]) and not any(isinstance(n, ast.Return) for n in tree.body)
+    statements = tree.body if (tree := _parse(program)) is not None else []
+    definitions = [node for node in statements if function in _bound_names(node)]
+    # A body without its indentation can be parsed, too: its return stands outside every function.
+    is_body = any(isinstance(node, ast.Return) for node in statements)
+    return bool(definitions) and not _is_stub(definitions[-1]) and not is_body
 
 
 def _bound_names(node: ast.stmt) -> list[str]:
