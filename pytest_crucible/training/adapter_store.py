@@ -125,6 +125,19 @@ def _train(
 ) -> TrainedAdapter:
     trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
     started = time.perf_counter()
+    read_files, stopped = _run_recipe(recipe, trainer)
+    _check_steps(recipe, trainer, stopped)
+    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
+    if stopped is None:
+        return _store(recipe, trainer, folder, lineage)
+    partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
+    raise SpecError(
+        f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_describe_remainder(partial)}"
+    )
+
+
+def _run_recipe(recipe: Recipe, trainer: RecipeTrainer) -> tuple[set[Path], TrainingStopped | None]:
+    """Return the files that the recipe read, and why its training stopped early, if it did. Raises SpecError."""
     stopped: TrainingStopped | None = None
     with track_reads() as read_files:
         try:
@@ -136,18 +149,17 @@ def _train(
         # sys.exit in a recipe is a mistake there too; only an interrupt passes.
         except (Exception, SystemExit) as error:
             raise SpecError(_describe_exception(recipe, error)) from error
-    if stopped is not None and not trainer.log.losses:
+    return read_files, stopped
+
+
+def _check_steps(recipe: Recipe, trainer: RecipeTrainer, stopped: TrainingStopped | None) -> None:
+    """Raise SpecError if no step was made: then there is nothing to keep."""
+    if trainer.log.losses:
+        return
+    if stopped is not None:
         raise SpecError(f"training of {recipe.adapter!r} stopped at its first step, so nothing is kept: {stopped}")
-    if not trainer.log.losses:
-        raise SpecError(
-            f"recipe {recipe.name!r} of adapter {recipe.adapter!r} made no step: call trainer.step(batch, learning_rate=...)"
-        )
-    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
-    if stopped is None:
-        return _store(recipe, trainer, folder, lineage)
-    partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
     raise SpecError(
-        f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_describe_remainder(partial)}"
+        f"recipe {recipe.name!r} of adapter {recipe.adapter!r} made no step: call trainer.step(batch, learning_rate=...)"
     )
 
 
