@@ -32,7 +32,7 @@ from pytest_crucible.runs.provenance import build_manifest, environment_facts, u
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
-from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentPlanner
+from pytest_crucible.session.experiment import CrucibleWarning, Experiment
 from pytest_crucible.session.joined_tests import (
     JoinedTest,
     function_nodeid,
@@ -40,6 +40,7 @@ from pytest_crucible.session.joined_tests import (
     unique_ids,
     uses_crucible,
 )
+from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.store.history import add_tag, check_tag
@@ -86,28 +87,31 @@ class ExperimentCollection:
         if not (joined or any(item.nodeid in self._functions for item in items)):
             return
         with self._gather_errors():
-            check_reports(self._config, self._settings)
-            # Loaded for its errors: a broken plugin ends the session before any request is sent.
-            load_sections(registered_sections(self._config))
-            self._resources.on_close(configure.configure(self._config.rootpath))
-            opener = Opener(adapter_context(self._config, self._settings, self._resources.shared))
-            judges = partial(self._open_judge, opener)
-            self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
-            self.opened_arms = open_arms(opener, self._settings)
-            self._resources.add_backends(*collect_backends(self.opened_arms))
-            # One planner for all items, because it reads each dataset once.
-            planner = ExperimentPlanner(self._config, self._settings, self.opened_arms)
-            for item in items:
-                if item.nodeid in self._functions and isinstance(item, pytest.Function):
-                    with self._gather_errors(item.nodeid):
-                        self._plan_experiment(item, planner)
-            for nodeid, group in joined.items():
-                with self._gather_errors(nodeid):
-                    self._plan_joined(nodeid, group, planner)
-            self._announce()
-            # Training takes long, so it starts only when everything else is valid.
-            if untrained_recipes(self.opened_arms) and not self.problems:
-                self._train(opener)
+            self._plan_selected(items, joined)
+
+    def _plan_selected(self, items: Sequence[pytest.Item], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
+        check_reports(self._config, self._settings)
+        # Loaded for its errors: a broken plugin ends the session before any request is sent.
+        load_sections(registered_sections(self._config))
+        self._resources.on_close(configure.configure(self._config.rootpath))
+        opener = Opener(adapter_context(self._config, self._settings, self._resources.shared))
+        judges = partial(self._open_judge, opener)
+        self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
+        self.opened_arms = open_arms(opener, self._settings)
+        self._resources.add_backends(*collect_backends(self.opened_arms))
+        # One planner for all items, because it reads each dataset once.
+        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms)
+        for item in items:
+            if item.nodeid in self._functions and isinstance(item, pytest.Function):
+                with self._gather_errors(item.nodeid):
+                    self._plan_experiment(item, planner)
+        for nodeid, group in joined.items():
+            with self._gather_errors(nodeid):
+                self._plan_joined(nodeid, group, planner)
+        self._announce()
+        # Training takes long, so it starts only when everything else is valid.
+        if untrained_recipes(self.opened_arms) and not self.problems:
+            self._train(opener)
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
@@ -118,37 +122,37 @@ class ExperimentCollection:
         return bool(self.plans()) and spends
 
     def _store_run(self, run: str) -> None:
+        store = self._resources.store
         # Imported now, not between the last reply and the verdicts.
         if not hasattr(self._config, "workerinput"):
             for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
                 importlib.import_module(needed)
-        plans = self.plans()
-        store, settings = self._resources.store, self._settings
-        # Checked first: an invalid tag would otherwise leave a run that lacks it.
-        for name in settings.tag:
-            check_tag(name)
-        facts: dict[str, Any] = {
-            "started": utc_now(),
-            "seed": settings.seed,
-            "alpha": settings.alpha,
-            "correction": "holm",
-        }
-        command = self._config.invocation_params
-        store.begin_run(
-            run,
-            **facts,
-            git=git_commit(self._config.rootpath),
-            environment=environment_facts(),
-            manifest=build_manifest(command.args, command.dir, self._config.rootpath, settings),
-        )
-        for name in settings.tag:
-            add_tag(store, run, name, at=facts["started"])
-        for plan in plans:
+        self._begin_run(run)
+        for plan in self.plans():
             store.enter_plan(run, plan)
         for joined in self.joined.values():
             samples = [Sample(id=name, input=name) for name in joined.positions]
             key = store.add_experiment(run, joined.plan, samples)
             joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+
+    def _begin_run(self, run: str) -> None:
+        store, settings = self._resources.store, self._settings
+        # Checked first: an invalid tag would otherwise leave a run that lacks it.
+        for name in settings.tag:
+            check_tag(name)
+        command, started = self._config.invocation_params, utc_now()
+        store.begin_run(
+            run,
+            started=started,
+            seed=settings.seed,
+            alpha=settings.alpha,
+            correction="holm",
+            git=git_commit(self._config.rootpath),
+            environment=environment_facts(),
+            manifest=build_manifest(command.args, command.dir, self._config.rootpath, settings),
+        )
+        for name in settings.tag:
+            add_tag(store, run, name, at=started)
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self._functions[item.nodeid])

@@ -1,0 +1,46 @@
+"""Warnings where recorded answers and the samples of a dataset do not match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import KnowsItsSamples
+from pytest_crucible.records import Dataset, Sample
+
+
+def coverage_warnings(
+    opened_arms: Sequence[OpenedArm], everything: Sequence[Sample], dataset: Dataset
+) -> Iterable[str]:
+    """Yield a warning where recorded answers and samples do not match, with counts and the first name."""
+    for arm in opened_arms:
+        yield from _members_coverage(arm, dataset)
+        if not isinstance(arm.backend, KnowsItsSamples):
+            continue
+        dataset_ids = {sample.id for sample in everything}
+        answered = arm.backend.samples()
+        missing = [sample.id for sample in dataset.samples if sample.id not in answered]
+        extra = sorted(answered - dataset_ids)
+        if missing:
+            yield (
+                f"adapter {arm.arm.name!r} lacks answers to {len(missing)} of {len(dataset.samples)} samples "
+                f"(first: {missing[0]}): they will be lost"
+            )
+        if extra:
+            yield (
+                f"adapter {arm.arm.name!r} answers samples that dataset {dataset.name!r} does not have: "
+                f"{len(extra)} (first: {extra[0]}); they are ignored"
+            )
+
+
+def _members_coverage(ensemble: OpenedArm, dataset: Dataset) -> Iterable[str]:
+    """Yield a warning for each member of an ensemble that lacks answers: the others answer without it."""
+    sample_ids = [sample.id for sample in dataset.samples]
+    for member in ensemble.members:
+        answered = member.backend.samples() if isinstance(member.backend, KnowsItsSamples) else frozenset(sample_ids)
+        missing = [name for name in sample_ids if name not in answered]
+        if missing:
+            yield (
+                f"member {member.arm.name!r} of adapter {ensemble.arm.name!r} lacks answers to {len(missing)} of {len(sample_ids)} "
+                f"samples (first: {missing[0]}): there the others answer without it"
+            )

@@ -1,0 +1,79 @@
+"""The datasets and metrics that markers name: each dataset is loaded once in a session."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_crucible.builtin import check_dataset_name, registered_metrics
+from pytest_crucible.datasets import load_file, load_rows
+from pytest_crucible.datasets.release import Release
+from pytest_crucible.markers import ExperimentMark
+from pytest_crucible.metrics import Metric
+from pytest_crucible.metrics.definition import as_metric
+from pytest_crucible.records import Origin, Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import load_object
+
+
+@dataclass
+class DeclaredDatasets:
+    """The datasets that a session has loaded."""
+
+    config: pytest.Config
+    origins: dict[str, Origin] = field(default_factory=dict)
+    """Where the samples of a named dataset come from, by its name."""
+    _loaded: dict[Any, Sequence[Sample]] = field(default_factory=dict)
+
+    def samples(self, item: pytest.Item, mark: ExperimentMark) -> Sequence[Sample]:
+        """Return all samples of the dataset that a marker names."""
+        dataset, fields = mark.dataset, mark.fields or {}
+        if isinstance(dataset, str | Path):
+            key = (str(dataset), str(item.path.parent), tuple(sorted(fields.items())))
+            if key not in self._loaded:
+                self._loaded[key] = self._load_named(str(dataset), item, fields)
+            return self._loaded[key]
+        if not (callable(dataset) or isinstance(dataset, Iterable)):
+            raise SpecError(f"dataset={dataset!r} cannot be used: pass a file, a name, a list of samples or a function")
+        return load_rows(dataset, name=item.name, fields=fields)
+
+    def _load_named(self, name: str, item: pytest.Item, fields: Mapping[str, str]) -> Sequence[Sample]:
+        rows = self.config.hook.pytest_crucible_dataset(config=self.config, name=name)
+        if rows is not None:
+            samples = load_rows(rows, name=name, fields=fields)
+            if isinstance(rows, Release):
+                self.origins[name] = rows.origin()
+            return samples
+        beside, below = item.path.parent / name, self.config.rootpath / name
+        if not (beside.exists() or below.exists()):
+            check_dataset_name(name)
+        return load_file(beside if beside.exists() else below, fields=fields)
+
+
+def declared_metrics(config: pytest.Config, declared: Sequence[Any]) -> tuple[Metric, ...]:
+    """Return the metrics of a marker and those beside them; strings are names of registered metrics. Raises SpecError."""
+    registered = registered_metrics(config)
+    metrics: dict[str, Metric] = {}
+    for entry in declared:
+        first = _metric(entry, registered)
+        for metric in (first, *first.beside):
+            if metric.name in metrics:
+                raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
+            metrics[metric.name] = metric.with_version()
+    return tuple(metrics.values())
+
+
+def _metric(entry: Any, registered: Mapping[str, Any]) -> Metric:
+    if not isinstance(entry, str):
+        return as_metric(entry)
+    if entry not in registered:
+        near = difflib.get_close_matches(entry, registered, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise SpecError(f"metric {entry!r} is not registered: {hint}`crucible metrics` lists what is")
+    metric: Metric = load_object(registered[entry])
+    return metric

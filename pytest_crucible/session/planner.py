@@ -1,0 +1,165 @@
+"""Plans experiments and joined tests from their markers: arms, dataset, metrics, targets and comparisons."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_crucible.adapters.coverage import coverage_warnings
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.datasets import identify, select
+from pytest_crucible.datasets.selection import selection_text
+from pytest_crucible.markers import ExperimentMark, comparisons, experiment_mark, targets
+from pytest_crucible.metrics import Metric
+from pytest_crucible.metrics.ensemble_members import ensemble_facts
+from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
+from pytest_crucible.plan.fingerprint import fingerprint
+from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Selection
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
+from pytest_crucible.session.experiment import INJECTED, Experiment
+
+
+class ExperimentPlanner:
+    """Plans the experiments and joined tests of a session."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...]) -> None:
+        self._config = config
+        self._settings = settings
+        self._opened_arms = opened_arms
+        self._datasets = DeclaredDatasets(config)
+
+    def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
+        """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
+        _check_fixtures(item)
+        mark, takes = experiment_mark(item), inspect.signature(function).parameters
+        self._check_adapter("sampler" in takes)
+        everything = self._datasets.samples(item, mark)
+        selection = self._selection(mark, len(everything))
+        dataset = identify(_dataset_name(item, mark.dataset), select(everything, selection))
+        metrics, arms = declared_metrics(self._config, mark.metrics), self._arms_to_query(item)
+        declared = [metric.facts for metric in metrics]
+        timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
+        plan = _plan(
+            item,
+            arms,
+            dataset,
+            declared=declared,
+            further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
+            selected=len(dataset.samples),
+            epochs=mark.epochs,
+            fingerprint=_fingerprint(item, function, dataset, metrics, timeout_s, self._settings.reasoning),
+            open_metrics="score" in takes,
+            origin=self._datasets.origins.get(dataset.name),
+            selection=selection if selection_text(selection) else None,
+        )
+        warnings = tuple(coverage_warnings(arms, everything, dataset)) if "sampler" in takes else ()
+        is_async = inspect.iscoroutinefunction(function)
+        return Experiment(
+            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, self._settings.reasoning
+        )
+
+    def plan_joined_test(
+        self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
+    ) -> Plan:
+        """Return the plan of an ordinary parametrised test whose items are the samples."""
+        item = items[0]
+        dataset = identify(item.originalname, [Sample(id=name, input=name) for name in sample_ids])
+        return _plan(
+            item,
+            self._arms_to_query(item),
+            dataset,
+            nodeid=nodeid,
+            selected=selected,
+            epochs=1,
+            fingerprint=fingerprint(dataset=dataset.sha256, function=item.function, case="", metrics=(), sampling={}),
+            open_metrics=True,
+            by_item=True,
+        )
+
+    def _selection(self, mark: ExperimentMark, of: int) -> Selection:
+        parts = {name: getattr(mark, name) for name in ("split", "fold", "limit", "stratify")}
+        return Selection(of=of, seed=self._settings.seed, **parts)
+
+    def _arms_to_query(self, item: pytest.Item) -> tuple[OpenedArm, ...]:
+        """Return the arms to query: the baselines only if the test compares something."""
+        return self._opened_arms if comparisons(item) else self._opened_arms[:1]
+
+    def _check_adapter(self, takes_sampler: bool) -> None:
+        if takes_sampler and self._opened_arms[0].backend is None:
+            raise SpecError(
+                "no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
+            )
+
+
+def _plan(
+    item: pytest.Function,
+    arms: Sequence[OpenedArm],
+    dataset: Dataset,
+    *,
+    open_metrics: bool,
+    declared: Sequence[MetricFacts] = (),
+    further: Sequence[MetricFacts] = (),
+    **facts: Any,
+) -> Plan:
+    """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
+    quality_targets, contrasts = targets(item), comparisons(item)
+    metrics = plan_metrics(declared, quality_targets, contrasts, open_metrics=open_metrics, further=further)
+    check_expected(quality_targets, contrasts, dataset.samples)
+    arm_records = tuple(arm.arm for arm in arms)
+    return Plan(
+        **{**_location(item), **facts},
+        dataset=dataset.name,
+        dataset_sha256=dataset.sha256,
+        planned=len(dataset.samples),
+        groups=group_count(dataset),
+        arms=arm_records,
+        metrics=metrics,
+        targets=quality_targets,
+        contrasts=contrasts_with_baselines(contrasts, arm_records),
+        open_metrics=open_metrics,
+    )
+
+
+def _fingerprint(
+    item: pytest.Function,
+    function: Callable[..., Any],
+    dataset: Dataset,
+    metrics: Sequence[Metric],
+    timeout_s: float | None,
+    reasoning: Reasoning,
+) -> Fingerprint:
+    return fingerprint(
+        dataset=dataset.sha256,
+        function=function,
+        case=item.callspec.id if hasattr(item, "callspec") else "",
+        metrics=metrics,
+        sampling={"timeout_s": timeout_s},
+        owner=item.cls,
+        reasoning=reasoning,
+    )
+
+
+def _location(item: pytest.Function) -> dict[str, Any]:
+    path, line, _ = item.location
+    return {"nodeid": item.nodeid, "path": path, "line": line or 0}
+
+
+def _dataset_name(item: pytest.Item, dataset: Any) -> str:
+    return str(dataset) if isinstance(dataset, str | Path) else item.name
+
+
+def _check_fixtures(item: pytest.Function) -> None:
+    """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
+    for name in INJECTED:
+        definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
+        if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
+            raise SpecError(
+                f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
+                "pytest-crucible injects: rename the fixture"
+            )
