@@ -34,6 +34,7 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
     ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,

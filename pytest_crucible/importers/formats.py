@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_crucible.importers import deepeval, inspect_ai, lm_eval, openai_evals, promptfoo, pydantic_evals, tables
+from pytest_crucible.importers import (
+    deepeval,
+    inspect_ai,
+    lm_eval,
+    mlflow_genai,
+    openai_evals,
+    promptfoo,
+    pydantic_evals,
+    tables,
+)
 from pytest_crucible.importers.metric_names import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.results import ImportedFile, Reader, Results
@@ -25,6 +34,7 @@ READERS: Mapping[str, Reader] = {
     "promptfoo": promptfoo,
     "openai-evals": openai_evals,
     "pydantic-evals": pydantic_evals,
+    "mlflow": mlflow_genai,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,

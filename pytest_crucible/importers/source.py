@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_crucible.datasets.delimited import read_csv, read_tsv
 from pytest_crucible.datasets.jsonl import text_lines
+from pytest_crucible.datasets.parquet import read_parquet
 from pytest_crucible.records.errors import DatasetError, SpecError
 
 _LINES = (".jsonl", ".ndjson")
@@ -49,6 +50,8 @@ def open_source(path: Path) -> Source:
     try:
         if _begins(path, b"PK"):
             return Source(path=path, sha256=digest, archive=_archive(path))
+        if _begins(path, b"PAR1"):
+            return Source(path=path, sha256=digest, rows=list(read_parquet(path)))
         if path.suffix in _DELIMITED:
             return Source(path=path, sha256=digest, rows=list(_DELIMITED[path.suffix](path)))
         return _json(path, digest)

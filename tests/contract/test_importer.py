@@ -30,10 +30,11 @@ PAIRS = {
     "pytest-evals": (("pytest-evals.json",), "correct"),
     "pytest-harvest": (("pytest-harvest.csv",), "correct"),
     "pydantic-evals": (("pydantic-evals-v2.json", "pydantic-evals-v1.json"), "EqualsExpected"),
+    "mlflow": (("mlflow-genai-v2.parquet", "mlflow-genai-v1.parquet"), "exact_match"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]
-JSON = [(harness, pattern) for harness, pattern in ONE_FILE if pattern.endswith(".json")]
+JSON = [*((harness, name) for harness, name in ONE_FILE if name.endswith(".json")), ("mlflow", "mlflow-genai-v2.json")]
 JUNK = st.sampled_from([None, True, 0, -1, math.nan, "", "x", [], {}, [1], {"a": 1}, "\0", 10**30])
 
 
