@@ -36,14 +36,15 @@ def arm_name(item: pytest.Item) -> str | None:
 
 
 def sample_id(item: pytest.Item) -> str:
-    """Return the item's own parameters as an id, without the arm that the plugin added last."""
+    """Return the item's own parameters as an id, without the arm that the plugin added last; else the function's name."""
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return item.name
     arm, parameters = arm_name(item), str(callspec.id)
     if arm is not None:
         parameters = parameters.removesuffix(_escape(arm, item.config)).removesuffix("-")
-    return parameters or item.name
+    # The item's name would hold the arm: the arms' answers would not be paired.
+    return parameters or str(getattr(item, "originalname", item.name))
 
 
 def _escape(name: str, config: pytest.Config) -> str:

@@ -1,0 +1,115 @@
+"""Builds planned experiments with scripted models, and stores runs: for tests of the session and of stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from adapter_contexts import default_settings
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import Backend, ScriptedBackend
+from pytest_crucible.datasets import identify
+from pytest_crucible.records import (
+    Arm,
+    Fingerprint,
+    Lost,
+    MetricFacts,
+    Observation,
+    Outcome,
+    Plan,
+    Reply,
+    Request,
+    Role,
+    Sample,
+    Unit,
+)
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.planner import ExperimentPlanner
+from pytest_crucible.store.runs import RunStore
+
+
+def arm_of(backend: Backend, name: str = "v2", role: Role = "candidate") -> OpenedArm:
+    return OpenedArm(Arm(name=name, role=role, adapter=name, identity=name), backend)
+
+
+def scripted_arm(
+    script: Callable[[Request], str | Reply], name: str = "v2", role: Role = "candidate", latency_s: float = 0.0
+) -> OpenedArm:
+    return arm_of(ScriptedBackend(script, identity=name, latency_s=latency_s), name, role)
+
+
+def collect_items(pytester: pytest.Pytester, source: str, *options: str) -> list[pytest.Function]:
+    """Collect the items of the test function `test_it` of a source."""
+    module = pytester.getmodulecol(source, configargs=["-p", "no:asyncio", *options])
+    items = pytester.genitems([module])
+    return [item for item in items if isinstance(item, pytest.Function) and item.originalname == "test_it"]
+
+
+def plan_item(
+    pytester: pytest.Pytester, source: str, *arms: OpenedArm, **settings: Any
+) -> tuple[pytest.Function, Experiment]:
+    """Collect the test function of a source, and plan it as an experiment on these arms."""
+    (item,) = collect_items(pytester, source)
+    planner = ExperimentPlanner(item.config, default_settings(**settings), arms)
+    return item, planner.plan_experiment(item, item.function)
+
+
+def store_run(
+    store: RunStore,
+    run: str,
+    samples: Sequence[Sample],
+    *,
+    metric: str = "exact",
+    repeats: int = 1,
+    **arms: Sequence[Any],
+) -> Plan:
+    """Store a run with one value a sample and arm: a bool or a number, the same in each repeat, or "lost".
+
+    Facts of the plan may be given as well, such as its contrasts.
+    """
+    facts = {
+        name: arms.pop(name) for name in ("nodeid", "targets", "contrasts", "metrics", "fingerprint") if name in arms
+    }
+    dataset = identify("sums", samples)
+    plan = Plan(
+        **{
+            "nodeid": "test_sums.py::test_sums",
+            "targets": (),
+            "contrasts": (),
+            "metrics": (MetricFacts(name=metric, kind="binary"),),
+            "fingerprint": Fingerprint(dataset=dataset.sha256, function="f", metrics="m", sampling="s"),
+            **facts,
+        },
+        path="test_sums.py",
+        line=0,
+        dataset="sums",
+        dataset_sha256=dataset.sha256,
+        planned=len(samples),
+        selected=len(samples),
+        groups=None,
+        epochs=repeats,
+        arms=tuple(
+            Arm(name=name, role="baseline" if number else "candidate", adapter=name, identity=name)
+            for number, name in enumerate(arms)
+        ),
+        open_metrics=False,
+    )  # fmt: skip
+    store.begin_run(run, started="2026-01-01", seed=0, alpha=0.05, correction="holm", environment={}, git=None)
+    experiment = store.add_experiment(run, plan, samples)
+    writer = store.writer()
+    for number, (name, values) in enumerate(arms.items()):
+        key = store.add_arm(experiment, number, name, f"fingerprint of {name}")
+        for position, value in enumerate(values):
+            for repeat in range(repeats):
+                unit = Unit(position, 0, number, repeat)
+                if value == "lost":
+                    writer.add(Outcome(unit, lost="error", detail="gone"), key, [], [Lost(unit, None, "error", "gone")])
+                else:
+                    writer.add(
+                        Outcome(unit, reply=Reply(text=f"{name}: {value}")), key, [Observation(unit, metric, value)], []
+                    )
+    writer.close()
+    store.finish_experiment(experiment)
+    return plan
