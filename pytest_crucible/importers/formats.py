@@ -20,11 +20,13 @@ from pytest_crucible.importers import (
     pydantic_evals,
     tables,
 )
+from pytest_crucible.importers.lost_text import with_text_lost
 from pytest_crucible.importers.metric_names import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.results import ImportedFile, Reader, Results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.
 READERS: Mapping[str, Reader] = {
@@ -72,7 +74,8 @@ def read(
             f"{path} is not a file of {name}, or of an unknown version of it ({type(error).__name__}: {error})"
         ) from error
     _check(path, parsed.results)
-    results = [with_our_names(arm_results) for arm_results in parsed.results if _has_scores(arm_results)]
+    numeric = with_text_lost(parsed.results)
+    results = [with_our_names(arm_results) for arm_results in numeric if _has_scores(arm_results)]
     return ImportedFile(
         path=str(path),
         sha256=source.sha256,
@@ -120,7 +123,7 @@ def _check_types(results: Results) -> None:
 
 
 def _check(path: Path, results: Sequence[Results]) -> None:
-    """Raise SpecError for a file without scores, or with two rows of one sample in one repeat."""
+    """Raise SpecError for a file without scores, with two rows of one sample in one repeat, or with incomplete groups."""
     for arm in results:
         counts = Counter((row.sample, row.epoch) for row in arm.rows)
         twice = [sample for (sample, _), count in counts.items() if count > 1]
@@ -128,8 +131,19 @@ def _check(path: Path, results: Sequence[Results]) -> None:
             raise SpecError(
                 f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat ({len(twice)} such): ids must be unique"
             )
+        _check_groups(path, arm)
     if not any(map(_has_scores, results)):
         raise SpecError(f"{path} has only aggregate scores; scores of single samples are needed: log the samples too")
+
+
+def _check_groups(path: Path, arm: Results) -> None:
+    """Raise SpecError for a group that only some samples have: without it, the others' groups could not be used."""
+    without = [row.sample for row in arm.rows if not row.group]
+    if without and len(without) < len(arm.rows):
+        raise SpecError(
+            f"{path} has no group for sample {without[0]!r} of {arm.arm!r} ({quantity(len(without), 'row')} of "
+            f"{len(arm.rows):,}), but others have one: give it to all samples or to none"
+        )
 
 
 def _has_scores(results: Results) -> bool:

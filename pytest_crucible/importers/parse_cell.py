@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 _WORDS = {"true": True, "false": False, "yes": True, "no": False, "pass": True, "fail": False}
@@ -27,3 +28,19 @@ def number(value: Any) -> bool | float | None:
     except ValueError:
         return None
     return parsed if math.isfinite(parsed) else math.nan
+
+
+def mostly_numbers(cells: Iterable[Any]) -> bool:
+    """Return whether more cells are numbers than text: the text of the others, such as `ERROR`, is then a lost value.
+
+    >>> mostly_numbers([1, "", "ERROR", 0.5]), mostly_numbers(["four", "5", "six"]), mostly_numbers([""])
+    (True, False, False)
+    """
+    values = [number(cell) for cell in cells]
+    texts = values.count(None)
+    return sum(value is not None and not math.isnan(value) for value in values) > texts
+
+
+def not_a_number(cell: Any) -> str:
+    """Return why the value of a cell with text is lost."""
+    return f"the value {str(cell)!r:.60} is not a number"

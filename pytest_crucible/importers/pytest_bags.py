@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.importers.columns import ARMS
-from pytest_crucible.importers.parse_cell import number
+from pytest_crucible.importers.parse_cell import mostly_numbers, not_a_number, number
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import Reply, Value
@@ -105,9 +105,9 @@ def _arm(tests: list[_Test], chosen: str, source: Source) -> str:
 
 
 def _metrics(tests: list[_Test]) -> list[str]:
-    """Return the names of values that some test recorded as a number or as yes or no."""
+    """Return the names of values that tests recorded as numbers or as yes or no."""
     names = dict.fromkeys(name for test in tests for name in test.bag if name not in _REPLIES)
-    return [name for name in names if all(number(test.bag.get(name)) is not None for test in tests)]
+    return [name for name in names if mostly_numbers(test.bag.get(name) for test in tests)]
 
 
 def _row(test: _Test, arm: str, metrics: list[str]) -> Row:
@@ -121,8 +121,14 @@ def _row(test: _Test, arm: str, metrics: list[str]) -> Row:
     return Row(
         sample="-".join(map(str, others.values())) or test.task,
         scores={PASSED: test.status == "passed", **scores},
-        lost={name: f"the test {test.status} and recorded none" for name in metrics if name not in scores},
+        lost={name: _why_lost(test, name) for name in metrics if name not in scores},
         error=f"the test {test.status} before it recorded anything" if metrics and not test.bag else "",
         reply=None if reply is None else Reply(text=reply),
         input=canonical({name: str(value) for name, value in others.items()}),
     )
+
+
+def _why_lost(test: _Test, metric: str) -> str:
+    recorded = test.bag.get(metric)
+    is_text = number(recorded) is None
+    return not_a_number(recorded) if is_text else f"the test {test.status} and recorded none"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_crucible.importers.columns import roles
-from pytest_crucible.importers.parse_cell import number
+from pytest_crucible.importers.parse_cell import mostly_numbers, number
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import Reply, Value
@@ -142,15 +142,13 @@ def _value(cell: Any) -> Value | None:
 
 
 def _metrics(rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]) -> list[str]:
-    """Return the columns of metrics: those that the user names, or else all other columns that have only numbers."""
+    """Return the columns of metrics: those that the user names, or else all other columns that are mostly numbers."""
     if "metrics" in role:
         return role["metrics"].split(",")
     metrics = []
     with_role = {name for columns in role.values() for name in columns.split(",")} | set(role.values())
     for name in (name for name in has if name not in with_role):
-        values = [number(row.get(name)) for _, row in rows]
-        numbers = [value for value in values if value is not None]
-        if len(numbers) == len(values) and not all(map(math.isnan, numbers)):
+        if mostly_numbers(row.get(name) for _, row in rows):
             metrics.append(name)
     return metrics
 

@@ -13,6 +13,7 @@ from pytest_crucible.importers.results import ImportedFile, Results
 from pytest_crucible.importers.tasks import Task
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 DEFAULT_ALPHA = 0.05
@@ -94,13 +95,28 @@ def _samples(task: Task) -> tuple[Sample, ...]:
     """Return the samples as the candidate's rows describe them; samples that it lacks, as another arm's rows do."""
     # In reverse, because a later entry replaces an earlier one: the candidate's first row of a sample wins.
     rows = {row.sample: row for results in reversed(task.arms) for row in reversed(results.rows)}
+    groups = _groups(task)
     rows_of_samples = ((name, rows.get(name)) for name in task.samples)
     return tuple(
-        Sample(id=name, input=row.input, expected=row.expected, group=row.group, metadata=row.metadata)
+        Sample(id=name, input=row.input, expected=row.expected, group=groups.get(name), metadata=row.metadata)
         if row
-        else Sample(id=name, input=None)
+        else Sample(id=name, input=None, group=groups.get(name))
         for name, row in rows_of_samples
     )
+
+
+def _groups(task: Task) -> dict[str, str]:
+    """Return sample -> group, where the files have groups. Raises SpecError for groups that differ between arms."""
+    groups: dict[str, str] = {}
+    for results in task.arms:
+        for row in results.rows:
+            if row.group is not None and groups.setdefault(row.sample, row.group) != row.group:
+                raise SpecError(
+                    f"task {task.name!r}: sample {row.sample!r} is in group {groups[row.sample]!r} and, for "
+                    f"{results.arm!r}, in {row.group!r}: a sample has one group"
+                )
+    # A sample that no arm reached has no known group. Without a group of its own, none could be used.
+    return {name: groups.get(name, f"sample {name}") for name in task.samples} if groups else {}
 
 
 def _arm(number: int, results: Results) -> Arm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -15,6 +16,8 @@ from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.imported import ImportedRun
+from pytest_crucible.runs.imported_plan import ImportOptions
 
 
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:
@@ -134,6 +137,31 @@ def test_the_candidate_is_the_first_arm_or_the_one_that_is_named():
 
     assert [one.arm for one in group_tasks(files, candidate="b")[0].arms] == ["b", "a"]
     assert [one.arm for one in group_tasks([file(results([1]))], names=["mine"])[0].arms] == ["mine"]
+
+
+def grouped(groups, arm: str) -> Results:
+    rows = [Row(sample=str(k), scores={"m": 1.0}, group=group) for k, group in enumerate(groups)]
+    return Results(task="t", arm=arm, rows=rows, identity=arm)
+
+
+def groups_of(*arms: Results) -> list[str | None]:
+    (task,) = ImportedRun.of([file(one, path=f"{one.arm}.json") for one in arms], ImportOptions()).tasks
+    return [sample.group for sample in task.samples]
+
+
+def test_groups_that_only_one_arm_has_are_those_of_the_samples():
+    assert groups_of(grouped([None] * 3, "a"), grouped("xxy", "b")) == ["x", "x", "y"]
+
+
+def test_a_sample_that_no_arm_reached_does_not_take_the_groups_of_the_others():
+    arms = (dataclasses.replace(grouped("xx", name), planned=["0", "1", "2"], finished=False) for name in "ab")
+
+    assert groups_of(*arms) == ["x", "x", "sample 2"]
+
+
+def test_a_sample_of_two_groups_is_refused():
+    with pytest.raises(SpecError, match="sample '1' is in group 'x' and, for 'b', in 'y': a sample has one group"):
+        groups_of(grouped("xx", "a"), grouped("xy", "b"))
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,27 @@ def test_an_empty_cell_is_lost_and_not_zero(table):
     assert rows[2].error == "server gone"
 
 
+@pytest.mark.parametrize("columns", [{}, {"metrics": "acc"}], ids=["found", "named"])
+def test_a_bad_cell_is_one_lost_value(table, columns):
+    rows = "".join(f"q{k},{'ERROR' if k == 7 else k % 2}\n" for k in range(20))
+    (results,) = table(f"id,acc\n{rows}", **columns).results
+
+    assert [row.sample for row in results.rows if row.scores] == [f"q{k}" for k in range(20) if k != 7]
+    assert results.rows[7].lost == {"acc": "the value 'ERROR' is not a number"}
+
+
+def test_a_bad_cell_of_a_long_table_is_one_lost_value(table):
+    (results,) = table("id,metric,value\na,acc,1\nb,acc,#N/A\nc,acc,0\n").results
+
+    assert results.rows[1].lost == {"acc": "the value '#N/A' is not a number"}
+
+
+def test_a_column_of_text_with_some_numbers_is_not_a_metric(table):
+    (results,) = table("id,acc,topic\na,1,algebra\nb,0,2024\nc,1,sets\n").results
+
+    assert [dict(row.scores) for row in results.rows] == [{"acc": 1.0}, {"acc": 0.0}, {"acc": 1.0}]
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -129,6 +150,11 @@ def test_tasks_and_groups(table):
         ("id,score\n1,1\n", {"smple": "id"}, "--column smple=id: the roles are sample, arm"),
         ("id,repeat,score\n1,first,1\n", {}, "line 2 of .* has repeat 'first': repeats are counted in whole numbers"),
         ("id,score\na,1\n,1\n", {}, "line 3 of .* has no 'id': every row needs the id of its sample"),
+        (
+            "id,group,score\na,g,1\nb,,1\nc,h,0\n",
+            {},
+            r"has no group for sample 'b' of 'results' \(1 row of 3\), but others have one: give it to all samples or to",
+        ),
     ],
 )
 def test_what_is_no_table_of_results_is_one_sentence(table, text, columns, sentence):
