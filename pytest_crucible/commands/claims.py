@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast, get_args
 
 import click
 
 from pytest_crucible.markers import ALTERNATIVES, contrast
 from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.types import Direction
 
 _OPTIONS = (
-    click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Metric to compare; may be repeated."),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME[:lower|:higher]",
+        help="Metric to compare, and which direction is better where nothing shows it; may be repeated.",
+    ),
     click.option("--margin", type=float, metavar="M", help="Largest acceptable loss, as in ab_compare."),
     click.option("--alternative", type=click.Choice(ALTERNATIVES), help="Claim to test, as in ab_compare."),
 )
@@ -26,8 +33,21 @@ def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_claims(metrics: Sequence[str], margin: float | None, alternative: str | None) -> tuple[Contrast, ...]:
-    """Return the named comparisons; an empty tuple compares all metrics. Raises SpecError."""
+def read_claims(
+    metrics: Sequence[str], margin: float | None, alternative: str | None
+) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
+    """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
+
+    Raises SpecError.
+    """
     if not metrics and (margin is not None or alternative is not None):
         raise SpecError("--margin and --alternative apply to one metric: name it with --metric")
-    return tuple(contrast(name, margin=margin, alternative=alternative) for name in metrics)
+    parts = [_split_direction(text) for text in metrics]
+    contrasts = [contrast(name, margin=margin, alternative=alternative) for name, _ in parts]
+    named = zip(contrasts, (direction for _, direction in parts), strict=True)
+    return tuple(contrasts), {claim.metric: direction for claim, direction in named if direction}
+
+
+def _split_direction(text: str) -> tuple[str, Direction | None]:
+    name, _, direction = text.rpartition(":")
+    return (name, cast(Direction, direction)) if direction in get_args(Direction) else (text, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import say_run, verbose_option
 from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun
 from pytest_crucible.runs.imported_plan import DEFAULT_ALPHA, ImportOptions
@@ -41,11 +43,11 @@ def command(
     the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
     missed.
     """
-    contrasts = read_claims(**claimed)
+    contrasts, directions = read_claims(**claimed)
     if any(Path(name).is_file() or _is_path(name) for name in (candidate, baseline)):
-        run, notes = _files(candidate, baseline, contrasts, alpha)
+        run, notes = _files(candidate, baseline, contrasts, directions, alpha)
     else:
-        run, notes = _runs(store, candidate, baseline, contrasts, alpha)
+        run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     say_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" for verdict in run.verdicts))
 
@@ -53,7 +55,13 @@ def command(
 Compared = tuple[Run, tuple[str, ...]]
 
 
-def _files(candidate: str, baseline: str, contrasts: tuple[Contrast, ...], alpha: float | None) -> Compared:
+def _files(
+    candidate: str,
+    baseline: str,
+    contrasts: tuple[Contrast, ...],
+    directions: Mapping[str, Direction],
+    alpha: float | None,
+) -> Compared:
     run = next((name for name in (candidate, baseline) if not Path(name).is_file()), None)
     if run is not None and _is_path(run):
         raise SpecError(
@@ -64,19 +72,32 @@ def _files(candidate: str, baseline: str, contrasts: tuple[Contrast, ...], alpha
             f"{run!r} is not a file: compare files with files, or runs with runs (crucible import makes a run of a file)"
         )
     files = [read(Path(name), readers=importers()) for name in (candidate, baseline)]
-    adoption = ImportedRun.of(
-        files, ImportOptions(contrasts=contrasts, alpha=DEFAULT_ALPHA if alpha is None else alpha)
+    wishes = ImportOptions(
+        contrasts=contrasts,
+        declared=Declared().with_directions(directions),
+        alpha=DEFAULT_ALPHA if alpha is None else alpha,
     )
+    adoption = ImportedRun.of(files, wishes)
+    adoption.check_compared()
     return adoption.evaluate_unstored(), adoption.notes
 
 
-def _runs(store: str, candidate: str, baseline: str, contrasts: tuple[Contrast, ...], alpha: float | None) -> Compared:
+def _runs(
+    store: str,
+    candidate: str,
+    baseline: str,
+    contrasts: tuple[Contrast, ...],
+    directions: Mapping[str, Direction],
+    alpha: float | None,
+) -> Compared:
     with existing_store(store) as opened:
         ours, theirs = _side(opened, candidate), _side(opened, baseline)
         if ours == theirs:
             raise SpecError(f"{candidate} and {baseline} are the same answers: compare two that differ")
         level = opened.run(ours.run)["alpha"] if alpha is None else alpha
-        return compare_runs(opened, ours, theirs, lambda metrics: _check_metrics(contrasts, metrics), alpha=level)
+        return compare_runs(
+            opened, ours, theirs, lambda metrics: _check_metrics(contrasts, metrics), directions, alpha=level
+        )
 
 
 def _is_path(named: str) -> bool:

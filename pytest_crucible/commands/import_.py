@@ -80,13 +80,16 @@ def command(
     """
     quality_targets = [parse_target(text) for text in targets]
     roles = dict(_parse_column(text) for text in columns)
-    declared = Declared(lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges)))
+    contrasts, directions = read_claims(**claimed)
+    declared = Declared(
+        lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges))
+    ).with_directions(directions)
     files_read = [read(path, harness, roles, readers=importers()) for path in files]
     wishes = ImportOptions(
         arms=arms,
         candidate=candidate,
         targets=quality_targets,
-        contrasts=read_claims(**claimed),
+        contrasts=contrasts,
         declared=declared,
         alpha=alpha,
     )

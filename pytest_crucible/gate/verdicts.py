@@ -41,7 +41,7 @@ def adjust_p_values(analyses: Sequence[Analysis], *, family_size: int) -> tuple[
 def decide_verdicts(
     analyses: Sequence[Analysis], *, alpha: float, strict: bool, family_size: int
 ) -> tuple[Verdict, ...]:
-    """Return a verdict for each target, each comparison and each deciding claim. `analyses` are adjusted."""
+    """Return a verdict for each target, each deciding comparison and each deciding claim. `analyses` are adjusted."""
     family = _Family(_family_p_values(analyses), family_size, alpha)
     verdicts: list[Verdict] = []
     for analysis in analyses:
@@ -51,14 +51,17 @@ def decide_verdicts(
             for result in analysis.targets
         ]  # fmt: skip
         verdicts += [_unscored_verdict(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)]
-        verdicts += [_comparison_verdict(analysis, item, family) for item in analysis.comparisons]
+        deciding = (item for item in analysis.comparisons if item.contrast.decides)
+        verdicts += [_comparison_verdict(analysis, item, family) for item in deciding]
         verdicts += claim_verdicts(analysis, _withheld(analysis), alpha=alpha)
     return tuple(verdicts)
 
 
 def _family_p_values(analyses: Sequence[Analysis]) -> list[float | None]:
     """Return the session's Holm family: first all comparisons, then all deciding claims."""
-    comparisons = [item.p_value for analysis in analyses for item in analysis.comparisons]
+    comparisons = [
+        item.p_value if item.contrast.decides else None for analysis in analyses for item in analysis.comparisons
+    ]
     return comparisons + [claim.p_value for analysis in analyses for _, claim in deciding_claims(analysis)]
 
 
@@ -122,7 +125,9 @@ def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
         (measure, measure.text) for measure in plan.targets if measure.text not in judged
     ]
     unscored += [
-        (measure, measure.subject(plan.candidate.name)) for measure in plan.contrasts if measure not in compared
+        (measure, measure.subject(plan.candidate.name))
+        for measure in plan.contrasts
+        if measure.decides and measure not in compared
     ]
     scored = analysis.kinds
     return [

@@ -24,12 +24,17 @@ class Declared:
     def names(self) -> set[str]:
         return {*self.lower, *self.higher, *self.ranges}
 
+    def with_directions(self, directions: Mapping[str, Direction]) -> Declared:
+        """Return the declarations with more directions."""
+        lower = {name for name, direction in directions.items() if direction == "lower"}
+        return replace(self, lower=self.lower | lower, higher=self.higher | (set(directions) - lower))
+
     def apply_to(self, facts: MetricFacts) -> MetricFacts:
         low, high = self.ranges.get(facts.name, (facts.low, facts.high))
-        direction: Direction = facts.direction
-        if facts.name in self.lower | self.higher:
-            direction = "lower" if facts.name in self.lower else "higher"
-        return replace(facts, direction=direction, low=low, high=high)
+        if facts.name not in self.lower | self.higher:
+            return replace(facts, low=low, high=high)
+        direction: Direction = "lower" if facts.name in self.lower else "higher"
+        return replace(facts, direction=direction, is_directed=True, low=low, high=high)
 
 
 def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[MetricFacts, ...], dict[str, str]]:
@@ -65,14 +70,15 @@ def _facts(
     outside = next((number for number in numbers if not low <= number <= high), None)
     if outside is not None:
         raise SpecError(f"metric {name!r} has {outside:g}, outside its range {low:g} to {high:g}: correct --range")
-    assumed = declared.apply_to(declared_facts or facts_by_name(name))
+    by_name = replace(facts_by_name(name), is_directed=is_known(name))
+    assumed = declared.apply_to(declared_facts or by_name)
     kind, low, high = _kind(assumed, numbers)
     resolved = replace(assumed, kind=kind, low=low, high=high)
     if declared_facts or is_known(name) or name in declared.names:
         return resolved, ""
     return (
         resolved,
-        f"metric {name!r} is not known: {_assumption(resolved)} (crucible import --lower, --higher and --range say otherwise)",
+        f"metric {name!r} is not known: it is taken as {_shape(resolved)} (crucible import --range says otherwise)",
     )
 
 
@@ -90,6 +96,6 @@ def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, fl
     return ("positive", 0.0, high) if low == 0 else ("unbounded", low, high)
 
 
-def _assumption(facts: MetricFacts) -> str:
+def _shape(facts: MetricFacts) -> str:
     shape = {"binary": "yes or no", "bounded": f"a score from {facts.low:g} to {facts.high:g}"}
-    return f"it is taken as {shape.get(str(facts.kind), 'a number without bounds')}, {facts.direction} is better"
+    return shape.get(str(facts.kind), "a number without bounds")

@@ -51,7 +51,10 @@ def _whole(source: Source) -> Sequence[Mapping[str, Any]]:
 
 
 def _results(task: str, arm: str, rows: Sequence[Row]) -> Results:
-    facts = {"score": MetricFacts(name="score", low=0.0, high=1.0)}
+    named = {name for row in rows for name in row.scores}
+    # Named scores are those of assertions, of which more is better.
+    facts = {name: MetricFacts(name=name) for name in named}
+    facts["score"] = MetricFacts(name="score", low=0.0, high=1.0)
     return Results(task=task, arm=arm, rows=rows, facts=facts, epochs=max(row.epoch for row in rows) + 1)
 
 

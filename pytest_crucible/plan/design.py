@@ -23,6 +23,23 @@ def group_count(dataset: Dataset) -> int | None:
     return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
 
 
+def without_unfounded_claim(contrast: Contrast, metric: MetricFacts) -> Contrast:
+    """Return a comparison as an estimate where its claim would need to know which direction of the metric is better.
+
+    Raises SpecError for a margin or an alternative that needs to know it.
+    """
+    higher_is_better = STATISTICS[contrast.statistic].higher_is_better
+    turns = higher_is_better(contrast, metric) != higher_is_better(contrast, replace(metric, direction="lower"))
+    if metric.is_directed or not turns or contrast.alternative == "equivalent":
+        return contrast
+    if contrast.alternative in ("superior", "non-inferior"):
+        raise SpecError(
+            f"nothing shows which direction of {metric.name!r} is better, which alternative={contrast.alternative!r} needs: "
+            f"write --metric {metric.name}:higher or --metric {metric.name}:lower"
+        )
+    return replace(contrast, alternative="estimate")
+
+
 def contrasts_with_baselines(contrasts: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
     """Each comparison that was asked for, against each baseline of this session."""
     every_contrast = list(contrasts)

@@ -97,6 +97,8 @@ class MetricFacts:
     kind: Kind | None = None
     """None until the first run has shown whether the values are bool or numbers."""
     direction: Direction = "higher"
+    is_directed: bool = True
+    """False where nothing shows which direction is better: differences are candidate minus baseline, without a verdict."""
     low: float = float("-inf")
     high: float = float("inf")
     version: str = ""
@@ -159,9 +161,14 @@ class Contrast(Measure):
     alternative: Alternative = "regression"
     margin: float | None = None
 
+    @property
+    def decides(self) -> bool:
+        """Return whether a verdict is given. An estimate has none, and no part in the session's error rate."""
+        return self.alternative != "estimate"
+
     def subject(self, candidate: str) -> str:
         """`accuracy: v2 vs v1`, with the claim and the margin where the comparison has them."""
-        claim = "" if self.alternative == "regression" else f" {self.alternative}"
+        claim = "" if self.alternative in ("regression", "estimate") else f" {self.alternative}"
         margin = "" if self.margin is None else f" by {self.margin:g}"
         return f"{self.expression}: {candidate} vs {self.baseline}{claim}{margin}"
 

@@ -10,6 +10,7 @@ Direction = Literal["higher", "lower"]
 Reasoning = Literal["strip", "keep"]
 State = Literal["met", "missed", "undecided"]
 DecisionRule = Literal["point", "bound"]
-Alternative = Literal["regression", "non-inferior", "superior", "equivalent"]
+Alternative = Literal["regression", "non-inferior", "superior", "equivalent", "estimate"]
+"""`estimate` claims nothing: a difference and its interval."""
 Relation = Literal[">=", "<=", ">", "<", "=="]
 Value = bool | float | str

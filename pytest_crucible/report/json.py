@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_crucible.records import Analysis, Arm, Comparison, EffectSize, Estimate, Plan, Run, Verdict
+from pytest_crucible.records import Analysis, Arm, Comparison, EffectSize, Estimate, MetricFacts, Plan, Run, Verdict
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.sections import section_views
@@ -81,8 +81,8 @@ def _arm(arm: Arm) -> dict[str, Any]:
 
 
 def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
-    direction = next((facts.direction for facts in plan.metrics if facts.name == name), "higher")
-    return {"name": name, "kind": kind, "direction": direction}
+    facts = next((facts for facts in plan.metrics if facts.name == name), MetricFacts(name=name))
+    return {"name": name, "kind": kind, "direction": facts.direction if facts.is_directed else None}
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:

@@ -99,7 +99,7 @@ for experiment, k, reported in REPORTED["comparisons"]:
         groups(experiment, both), alpha=ALPHA, expected=expected(experiment, both),
     )
     shown = with_interval(one.value, one.interval, sign=True) if one else number(None)
-    p_values.append(one.p_value if one else None)
+    p_values.append(one.p_value if one and contrast.decides else None)
     check(f"{contrast.expression}: {arms[0]} vs {arms[1]}", f"{shown} n={both.sum():,}", reported)
 
 adjusted = stats.holm(p_values + CLAIMS, family_size=FAMILY_SIZE)

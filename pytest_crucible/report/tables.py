@@ -110,7 +110,7 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
 
 def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[str, str], Verdict]) -> Row:
     nodeid, subject = analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)
-    verdict = verdicts[nodeid, subject]
+    verdict = verdicts[nodeid, subject] if comparison.contrast.decides else None
     difference = with_interval(comparison.difference, comparison.interval, sign=True)
     cells = (
         subject,
@@ -118,9 +118,16 @@ def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[s
         f"{comparison.pairs:,}",
         f"{comparison.lost:,}",
         _p(comparison),
-        _ruling(verdict, analysis),
+        _ruling(verdict, analysis) if verdict else "none",
     )
+    if verdict is None:
+        return Row(experiment=nodeid, cells=cells, below=_no_direction(comparison.contrast.metric))
     return Row(experiment=nodeid, cells=cells, state=verdict.state, below=verdict.reason)
+
+
+def _no_direction(metric: str) -> str:
+    """Return why a comparison has no verdict, and what gives it one."""
+    return f"nothing shows which direction is better: --metric {metric}:higher or --metric {metric}:lower does"
 
 
 def _p(comparison: Comparison) -> str:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected
 from pytest_crucible.analyse.realign import realign
+from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Contrast, Plan, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
@@ -40,15 +42,28 @@ class StoredArm:
 
 
 def compare_runs(
-    store: RunStore, ours: StoredArm, theirs: StoredArm, ask: ChooseContrasts, *, alpha: float
+    store: RunStore,
+    ours: StoredArm,
+    theirs: StoredArm,
+    ask: ChooseContrasts,
+    directions: Mapping[str, Direction] | None = None,
+    *,
+    alpha: float,
 ) -> tuple[Run, tuple[str, ...]]:
-    """Return the comparison as a run that is not stored, and notes on other differences. Raises SpecError."""
+    """Return the comparison as a run that is not stored, and notes on other differences. Raises SpecError.
+
+    `directions` has the direction that is better of metrics for which the run did not record one.
+    """
     for side in (ours, theirs):
         _check_arm(store, side)
     other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
     both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
-    tables = [_table(store, ours, theirs, *pair, ask) for pair in both]
+    tables = [_table(store, ours, theirs, *pair, ask, directions or {}) for pair in both]
     compared = [table for table in tables if table is not None]
+    if compared and not any(inputs.plan.contrasts for inputs, _ in compared):
+        raise SpecError(
+            f"nothing was compared: {_arm_text(ours)} and {_arm_text(theirs)} have no metric in common with a number"
+        )
     if not compared:
         raise SpecError(
             f"{_arm_text(ours)} and {_arm_text(theirs)} have no experiment in common: compare runs of one suite, "
@@ -58,7 +73,7 @@ def compare_runs(
         lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
         load_sections(BUILT_IN),
         alpha=alpha,
-        declared=sum(len(inputs.plan.contrasts) for inputs, _ in compared),
+        declared=sum(contrast.decides for inputs, _ in compared for contrast in inputs.plan.contrasts),
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts)
@@ -87,6 +102,7 @@ def _table(
     ours_entry: Entered,
     theirs_entry: Entered,
     ask: ChooseContrasts,
+    directions: Mapping[str, Direction],
 ) -> tuple[AnalysisInputs, list[str]] | None:
     """Return both arms' answers to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
@@ -96,7 +112,7 @@ def _table(
         or not (store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0]))
     ):
         return None
-    plan = _plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs)
+    plan = _directed(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     answers = (
         realign(
@@ -109,12 +125,16 @@ def _table(
     inputs = AnalysisInputs(
         plan=plan, answers=answers, groups=groups, finished=ours_entry[2] and theirs_entry[2], known_kinds=kinds
     )
+    known = metric_facts(inputs)
     scored = [
-        name for name, facts in metric_facts(inputs).items()
+        name for name, facts in known.items()
         if facts.kind != "text" and all(name in arm.scores for arm in answers)
     ]  # fmt: skip
     contrasts = ask(scored) or _contrasts_of_suite(ours_entry[1], scored)
-    named_contrasts = tuple(dataclasses.replace(contrast, baseline=plan.arms[1].name) for contrast in contrasts)
+    named_contrasts = tuple(
+        dataclasses.replace(without_unfounded_claim(contrast, known[contrast.metric]), baseline=plan.arms[1].name)
+        for contrast in contrasts
+    )
     changed = [*notes, *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
     queried = dataclasses.replace(plan, contrasts=named_contrasts)
@@ -142,6 +162,22 @@ def _plan(
         targets=(),
         contrasts=(),
     )
+
+
+def _directed(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
+    """Return the plan with the directions that the user names. Raises SpecError for one that the suite declares otherwise."""
+    for facts in plan.metrics:
+        if facts.is_directed and directions.get(facts.name, facts.direction) != facts.direction:
+            raise SpecError(
+                f"--metric {facts.name}:{directions[facts.name]}: the run has recorded that {facts.direction} is better"
+            )
+    metrics = tuple(
+        dataclasses.replace(facts, direction=directions[facts.name], is_directed=True)
+        if facts.name in directions
+        else facts
+        for facts in plan.metrics
+    )
+    return dataclasses.replace(plan, metrics=metrics)
 
 
 def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:

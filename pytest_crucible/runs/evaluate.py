@@ -66,7 +66,7 @@ def analyse_run(
             yield analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted)), stored
 
     entered = store.experiments(run)
-    declared = sum(len(plan.contrasts) for _, plan, _ in entered)
+    declared = sum(contrast.decides for _, plan, _ in entered for contrast in plan.contrasts)
     analyses, family_size = analyse_together(
         experiments, sections, alpha=alpha, declared=declared, stored_claims=stored_claims
     )

@@ -12,10 +12,10 @@ from typing import Any
 
 from pytest_crucible.importers.results import ImportedFile, Row
 from pytest_crucible.importers.tasks import group_tasks
-from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome, Run, Unit, Value
+from pytest_crucible.records import Contrast, Lost, MetricFacts, Observation, Outcome, Run, Unit, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import conclude
-from pytest_crucible.runs.imported_plan import ImportedTask, ImportOptions
+from pytest_crucible.runs.imported_plan import ImportedTask, ImportOptions, names_of
 from pytest_crucible.runs.provenance import environment_facts, utc_now
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -36,6 +36,17 @@ class ImportedRun:
         # Checked over all tasks: a metric may be in one of them only.
         _check_named(wishes, tasks)
         return cls(files=files, tasks=tasks, alpha=wishes.alpha)
+
+    def check_compared(self) -> None:
+        """Raise SpecError where no task has two arms with a metric in common."""
+        if any(task.plan.contrasts for task in self.tasks):
+            return
+        arms = {arm.arm: sorted(names_of(arm)) for task in self.tasks for arm in task.task.arms}
+        if all(len(task.task.arms) == 1 for task in self.tasks):
+            of_arms = ", ".join(f"{task.task.arms[0].arm!r} has task {task.task.name!r}" for task in self.tasks)
+            raise SpecError(f"nothing was compared: {of_arms}: compare results of the same tasks")
+        of_arms = ", ".join(f"{name!r} has {', '.join(metrics) or 'none'}" for name, metrics in arms.items())
+        raise SpecError(f"nothing was compared: the arms share no metric with numbers: {of_arms}")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,3 +126,23 @@ def _check_named(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None
     for name, what in named.items():
         if name not in metrics:
             raise SpecError(f"{what} metric {name!r}: the files have {', '.join(sorted(metrics))}")
+    _check_compared(wishes, adopted)
+
+
+def _check_compared(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
+    """Raise SpecError for a comparison that the user names and that no task allows."""
+    compared = {contrast.metric for task in adopted for contrast in task.plan.contrasts}
+    for contrast in wishes.contrasts:
+        if contrast.metric not in compared:
+            raise SpecError(f"metric {contrast.metric!r} cannot be compared: {_why_not(contrast, adopted)}")
+
+
+def _why_not(contrast: Contrast, adopted: Sequence[ImportedTask]) -> str:
+    """Return why no task allows a comparison."""
+    tasks = [task for task in adopted if len(task.task.arms) > 1]
+    if not tasks:
+        return "no task has two arms"
+    lacking = [arm.arm for arm in tasks[0].task.arms if not set(contrast.metrics) <= names_of(arm)]
+    if lacking:
+        return f"task {tasks[0].task.name!r} of {lacking[0]!r} has no value of it"
+    return "its values are text"

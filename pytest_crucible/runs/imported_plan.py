@@ -11,7 +11,13 @@ from pytest_crucible.datasets import identify
 from pytest_crucible.importers.metric_kinds import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results
 from pytest_crucible.importers.tasks import Task
-from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
+from pytest_crucible.plan.design import (
+    check_expected,
+    contrasts_with_baselines,
+    group_count,
+    plan_metrics,
+    without_unfounded_claim,
+)
 from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
@@ -46,14 +52,14 @@ class ImportedTask:
         """Plan one task. Raises SpecError for targets and comparisons that do not fit it."""
         samples = _samples(task)
         facts, assumed = metric_facts(task.arms, wishes.declared)
-        contrasts_of_task = (
-            _contrasts_to_decide(wishes.contrasts, _common_metrics(task, facts)) if len(task.arms) > 1 else []
-        )
+        contrasts_of_task = _contrasts(wishes.contrasts, task, facts) if len(task.arms) > 1 else []
         targets = tuple(target for target in wishes.targets if set(target.metrics) <= {fact.name for fact in facts})
         plan_metrics(facts, targets, contrasts_of_task, open_metrics=False)
         check_expected(targets, contrasts_of_task, samples)
+        # The table of comparisons says it of those without a verdict.
+        estimated = {contrast.metric for contrast in contrasts_of_task if not contrast.decides}
         decisive = {name for claim in (*contrasts_of_task, *targets) for name in claim.metrics} or set(assumed)
-        assumptions = [sentence for name, sentence in assumed.items() if name in decisive]
+        assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
         plan = _plan(task, path, identify(task.name, samples), facts, targets, contrasts_of_task)
         return cls(
@@ -125,15 +131,23 @@ def _arm(number: int, results: Results) -> Arm:
     return Arm(name=results.arm, role=role, adapter=results.arm, identity=results.identity)
 
 
+def names_of(arm: Results) -> set[str]:
+    """Return the names of the metrics that an arm has."""
+    return {name for row in arm.rows for name in (*row.scores, *row.lost)}
+
+
 def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
     """Return the metrics of which every arm has a value."""
-    has = [{name for row in arm.rows for name in (*row.scores, *row.lost)} for arm in task.arms]
+    has = [names_of(arm) for arm in task.arms]
     return [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
 
 
-def _contrasts_to_decide(contrasts: Sequence[Contrast], compared: Sequence[str]) -> list[Contrast]:
-    chosen = contrasts or [Contrast(metric=name, baseline="") for name in compared]
-    return [contrast for contrast in chosen if set(contrast.metrics) <= set(compared)]
+def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFacts]) -> list[Contrast]:
+    """Return the chosen comparisons that the task allows, or else one for each metric that all arms have."""
+    common, by_name = _common_metrics(task, facts), {metric.name: metric for metric in facts}
+    contrasts = chosen or [Contrast(metric=name, baseline="") for name in common]
+    possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
+    return [without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible]
 
 
 def _repeats(task: Task, epochs: int) -> Iterator[str]:

@@ -122,6 +122,62 @@ def test_the_candidate_and_what_is_better_are_the_users_to_say(there, capsys):
     assert set(verdicts(run)) == {f"{name}: v1 vs v2" for name in ("pass", "score", "exact", "brevity")}
 
 
+def write_arms(there, **metrics) -> None:
+    """Write tables of 20 samples: each metric is its candidate's value and its baseline's, with differences that vary."""
+    for arm, file in enumerate(("new.csv", "old.csv")):
+        rows = [
+            ",".join(map(str, (k, *(pair[arm] + (k + arm) % 5 / 8 for pair in metrics.values())))) for k in range(20)
+        ]
+        (there / file).write_text("\n".join([",".join(("id", *metrics)), *rows]) + "\n")
+
+
+def test_a_metric_of_unknown_direction_has_a_difference_and_no_verdict(there, capsys):
+    write_arms(there, num_errors=(1, 5), seed=(7, 3), latency=(2, 2))
+    status, run = told(capsys, "compare", "new.csv", "old.csv")
+
+    comparisons = {one["metric"]: one for one in run["experiments"][0]["comparisons"]}
+    assert (status, set(verdicts(run)), run["run"]["family_size"]) == (HELD, {"latency: new vs old"}, 1)
+    assert comparisons["num_errors"]["difference"] == pytest.approx(-4)
+    assert comparisons["num_errors"]["high"] is not None
+    assert comparisons["num_errors"]["alternative"] == "estimate"
+    assert {one["name"]: one["direction"] for one in run["experiments"][0]["metrics"]} == {
+        "num_errors": None,
+        "seed": None,
+        "latency": "lower",
+    }
+    main(["compare", "new.csv", "old.csv"])
+    assert (
+        "nothing shows which direction is better: --metric seed:higher or --metric seed:lower"
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(("direction", "status", "state"), [("lower", HELD, "met"), ("higher", DID_NOT_HOLD, "missed")])
+def test_the_direction_of_a_metric_is_named_with_it(there, capsys, direction, status, state):
+    write_arms(there, num_errors=(1, 5), seed=(7, 3))
+    found, run = told(capsys, "compare", "new.csv", "old.csv", "--metric", f"num_errors:{direction}")
+
+    assert (found, verdicts(run)["num_errors: new vs old"]["state"]) == (status, state)
+
+
+def test_a_stored_metric_of_unknown_direction_stays_one(there, capsys):
+    write_arms(there, num_errors=(1, 5))
+    names = [told(capsys, "import", file)[1]["run"]["id"] for file in ("new.csv", "old.csv")]
+
+    # A table without a task is named alike in both runs.
+    assert verdicts(told(capsys, "compare", *names)[1]) == {}
+    status, run = told(capsys, "compare", *names, "--metric", "num_errors:higher")
+    assert (status, [one["state"] for one in verdicts(run).values()]) == (DID_NOT_HOLD, ["missed"])
+
+
+def test_reports_of_metrics_without_a_verdict_are_written(there, capsys):
+    write_arms(there, num_errors=(1, 5), latency=(2, 3))
+    assert main(["import", "new.csv", "old.csv"]) == HELD
+    for name in ("report.html", "report.md", "report.tex", "report.ipynb"):
+        assert main(["report", "-o", name]) == HELD
+        assert "which direction is better" in (there / name).read_text(encoding="utf-8") or name.endswith("ipynb")
+
+
 def test_keys_in_replies_are_hidden(there, capsys):
     (there / "r.csv").write_text("id,ok,reply\na,1,the key is sk-abcdefghijklmnopqrstuv\n")
     main(["import", "r.csv"])
@@ -148,6 +204,22 @@ def test_keys_in_replies_are_hidden(there, capsys):
             "task 'sums': 'promptfoo.json/v2' and 'promptfoo.json/v2' are",
         ),
         (
+            ("compare", "inspect-v1.eval", "openai-evals-v1.jsonl"),
+            "nothing was compared: 'mockllm/v1' has task 'sums', 'v1' has task 'sums.dev.v0': compare results of the same",
+        ),
+        (
+            ("compare", "a.csv", "b.csv"),
+            "nothing was compared: the arms share no metric with numbers: 'a' has acc, size, 'b' has f1",
+        ),
+        (
+            ("compare", "a.csv", "b.csv", "--metric", "acc"),
+            "metric 'acc' cannot be compared: task 'results' of 'b' has",
+        ),
+        (
+            ("compare", "a.csv", "c.csv", "--metric", "size", "--margin", "0.1"),
+            "nothing shows which direction of 'size' is better, which alternative='non-inferior' needs: write --metric",
+        ),
+        (
             ("import", "promptfoo.json", "--target", "exakt > 0"),
             "target 'exakt > 0' names metric 'exakt': the files have",
         ),
@@ -164,6 +236,8 @@ def test_keys_in_replies_are_hidden(there, capsys):
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_stored(there, capsys, arguments, sentence):
+    for name, metric in (("a", "acc,size"), ("b", "f1"), ("c", "acc,size")):
+        (there / f"{name}.csv").write_text(f"id,{metric}\n" + f"q1,1{',3' * metric.count(',')}\n" * 1)
     assert main(arguments) == USAGE
 
     said = capsys.readouterr().err

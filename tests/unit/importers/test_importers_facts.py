@@ -59,9 +59,7 @@ def test_of_an_unknown_name_it_is_said_what_it_is_taken_as(values, kind, taken):
     found, said = facts(values, "zest")
 
     assert found[:2] == (kind, "higher")
-    assert [one.partition(" (crucible import --lower")[0] for one in said] == [
-        f"metric 'zest' is not known: it is taken as {taken}, higher is better"
-    ]
+    assert said == [f"metric 'zest' is not known: it is taken as {taken} (crucible import --range says otherwise)"]
 
 
 def test_all_arms_decide_what_a_metric_is():
@@ -86,6 +84,21 @@ def test_a_value_outside_the_declared_range_is_refused():
 
 def test_text_is_no_metric_to_judge():
     assert facts(["cat", "dog"])[0][0] == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "directed"),
+    [
+        ("edit_distance", Declared(), False),
+        ("edit_distance", Declared(ranges={"edit_distance": (0, 9)}), False),
+        ("edit_distance", Declared(lower=frozenset({"edit_distance"})), True),
+        ("latency", Declared(), True),
+    ],
+)
+def test_the_direction_is_known_by_the_name_or_from_the_user(name, declared, directed):
+    (found,), _ = metric_facts([results([0.0, 3.0], name=name)], declared)
+
+    assert found.is_directed == directed
 
 
 # -- arms beside each other ---------------------------------------------------------------------------------------
