@@ -145,8 +145,13 @@ class Resources:
         loop: BackgroundLoop = self.__dict__.pop("loop")
         try:
             loop.submit(_close_all(tuple(self._backends.values()))).result(timeout=CLOSE_TIMEOUT_S)
-        finally:
+        except TimeoutError:
+            # A test or a model blocks the loop: nothing can be closed there, and its thread ends with the process.
+            return
+        except BaseException:
             loop.close()
+            raise
+        loop.close()
 
     def _close_shared(self) -> None:
         if "shared" in self.__dict__:

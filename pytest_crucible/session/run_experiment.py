@@ -50,8 +50,14 @@ class ExperimentRunner:
     emit: Emit | None = None
     """Receives the events of experiments and samples, if anything listens."""
 
-    def __call__(self, item: pytest.Function, experiment: Experiment, show: Callable[[Progress | None], None]) -> None:
-        """Request every reply that is not stored yet.
+    def __call__(
+        self,
+        item: pytest.Function,
+        experiment: Experiment,
+        show: Callable[[Progress | None], None],
+        check_interrupt: Callable[[], None],
+    ) -> None:
+        """Request every reply that is not stored yet; `check_interrupt` raises KeyboardInterrupt when sampling has to stop.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
@@ -63,7 +69,7 @@ class ExperimentRunner:
             on_unit_done = self._begin_spending(experiment, done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
             with experiment_span(self.emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, arms, done, show)
+                progress = self._ask(call, arms, done, show, check_interrupt)
         finally:
             threads.shutdown()
             self.writer.flush()
@@ -119,7 +125,12 @@ class ExperimentRunner:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, call: Call, arms: list[int], done: list[set[tuple[int, int]]], show: Callable[[Progress | None], None]
+        self,
+        call: Call,
+        arms: list[int],
+        done: list[set[tuple[int, int]]],
+        show: Callable[[Progress | None], None],
+        check_interrupt: Callable[[], None],
     ) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
         open_arms = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
@@ -143,7 +154,12 @@ class ExperimentRunner:
                 behind=self.writer.behind,
             )
         )
-        _wait(future, lambda: show(progress))
+
+        def tick() -> None:
+            check_interrupt()
+            show(progress)
+
+        _wait(future, tick)
         show(None)
         return progress
 

@@ -27,6 +27,7 @@ from pytest_crucible.session.budget import emit_budgets, open_spending
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
@@ -45,6 +46,7 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         session = CrucibleSession(config, run)
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "crucible-session")
+        config.pluginmanager.register(session.interruptions, "crucible-interruptions")
     return session
 
 
@@ -67,6 +69,7 @@ class CrucibleSession:
         self.is_worker = worker is not None
         self.run = run or (worker["crucible_run"] if worker else new_run_id())
         self.concluded: Run | None = None
+        self.interruptions = Interruptions(config)
         self._hide = key_redactor(config)
         self._publisher = EventPublisher(config, self.settings, self.run)
         self._resources = Resources(
@@ -145,7 +148,8 @@ class CrucibleSession:
         try:
             shared = self._resources.shared
             show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
-            self._runner()(pyfuncitem, experiment, show)
+            with self.interruptions.deferred():
+                self._runner()(pyfuncitem, experiment, show, self.interruptions.check)
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
@@ -239,6 +243,7 @@ class CrucibleSession:
 
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse the stored replies, decide the verdicts, and report each as a test."""
+        self.interruptions.begin_ending(interrupted=interrupted)
         if self._messages.errors:
             # The error may be one of those reported below.
             with contextlib.suppress(StoreError):
@@ -259,6 +264,7 @@ class CrucibleSession:
         except CrucibleError as error:
             raise pytest.UsageError(self._hide(str(error))) from error
         finish.report_verdicts(session, self.settings, self.concluded, self._messages.items)
+        self.interruptions.check()
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write the reports; only now the exit status is known."""

@@ -1,0 +1,110 @@
+"""Ends a session in order when it is interrupted: by Ctrl-C, SIGTERM (a cancelled job) or SIGHUP (a closed terminal).
+
+tests run           Ctrl-C is Python's own; the other signals raise KeyboardInterrupt, too
+models are called   the signal waits until requests in flight can be cancelled
+the session ends    the first signal waits until verdicts and reports are complete; a second one ends the session at once
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+# `timeout` and `uv run` send a signal to a process and to its group: the second of the two is not a second wish.
+REPEAT_S = 1.0
+_ENDS_PROCESS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Interruptions:
+    """The signal handlers of a session. A pytest plugin; installs nothing outside of the main thread."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._replaced: dict[int, Any] = {}
+        self._received_at: float | None = None
+        self._pending = ""
+        self._waits = False
+        self._finishing = False
+        self._closing = False
+        # Registered first, so it runs last: a signal while the session closes must not leave a traceback.
+        config.add_cleanup(self._restore)
+        # `nohup` ignores SIGHUP, and another plugin may have a handler of its own: both are left.
+        for number in _ENDS_PROCESS:
+            self._replace(number, signal.SIG_DFL)
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Let signals wait for `check`, or for the end of the block: garbage collection and imports would swallow them."""
+        self._replace(signal.SIGINT, signal.default_int_handler)
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+            self._put_back(signal.SIGINT)
+            # Also after an error: the session must not go on with the next test.
+            self.check()
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal is waiting."""
+        if self._pending:
+            name, self._pending = self._pending, ""
+            raise _interrupt(name, self._finishing)
+
+    def begin_ending(self, *, interrupted: bool) -> None:
+        """Defer signals until the session has ended; `interrupted` is True when one has been received already."""
+        self._replace(signal.SIGINT, signal.default_int_handler)
+        self._waits = True
+        if interrupted and self._received_at is None:
+            self._received_at = time.monotonic()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Complete reports and summary first; a signal that was received meanwhile is the exit status."""
+        self.begin_ending(interrupted=False)
+        self._finishing = True
+        try:
+            yield
+        finally:
+            self._closing = True
+        if self._pending:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+            if terminal is not None:
+                terminal.write_line(f"{self._pending} arrived after the last reply: verdicts and reports are complete")
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now, before = time.monotonic(), self._received_at
+        if before is not None and now - before < REPEAT_S:
+            return
+        self._received_at, self._pending = now, signal.Signals(number).name
+        # What is closed has its own time limits.
+        if not self._closing and (before is not None or not self._waits):
+            self.check()
+
+    def _replace(self, number: int, usual: Any) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and number not in self._replaced and signal.getsignal(number) == usual:
+            self._replaced[number] = signal.signal(number, self._handle)
+
+    def _put_back(self, number: int) -> None:
+        usual = self._replaced.pop(number, None)
+        if usual is not None and signal.getsignal(number) == self._handle:
+            signal.signal(number, usual)
+
+    def _restore(self) -> None:
+        for number in tuple(self._replaced):
+            self._put_back(number)
+
+
+def _interrupt(name: str, finishing: bool) -> BaseException:
+    if finishing:
+        # pytest reports this exception in one line where KeyboardInterrupt would be a traceback.
+        return pytest.exit.Exception(f"{name}: reports may be incomplete", returncode=pytest.ExitCode.INTERRUPTED)
+    return KeyboardInterrupt() if name == "SIGINT" else KeyboardInterrupt(name)

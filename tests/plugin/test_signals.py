@@ -1,0 +1,213 @@
+"""A session that is cancelled ends in order, whenever the signal arrives: a real process, and real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+SCRIPTS = """
+    def answer(request):
+        return request.input
+"""
+CONFTEST = """
+    import os, time
+
+    SLOW = os.environ.get("SLOW_AT", "")
+
+    def wait(name):
+        if SLOW == name:
+            open("waiting", "w").close()
+            time.sleep(float(os.environ.get("SLOW_S", 2)))
+
+    def pytest_crucible_verdict(config, verdict):
+        wait("verdict")
+
+    def pytest_crucible_concluded(config, run):
+        wait("reports")
+"""
+TEST = """
+    import asyncio, os, time
+    import pytest
+
+    @pytest.fixture
+    def prepared():
+        if os.environ.get("SLOW_AT") == "fixture":
+            open("waiting", "w").close()
+            time.sleep(60)
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.0")
+    async def test_sums(sample, sampler, prepared):
+        if int(sample.id[1:]) >= int(os.environ.get("HANGS_FROM", 10**6)):
+            open("waiting", "w").close()
+            time.sleep(60) if "BLOCKS" in os.environ else await asyncio.sleep(60)
+        return await sampler.generate(sample.input)
+
+    def test_after():
+        assert os.environ.get("SLOW_AT") in ("", "verdict", "reports"), "this test must not run"
+"""
+CANCELS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+BEFORE = {"SLOW_AT": "fixture"}
+AMID = {"HANGS_FROM": "12"}
+VERDICT, REPORTS = {"SLOW_AT": "verdict"}, {"SLOW_AT": "reports"}
+
+
+@pytest.fixture
+def cancel(suite):
+    """Runs the suite in a process, and sends it signals when it has come to a moment, with seconds between them."""
+    suite.script(SCRIPTS)
+    suite.pytester.makeconftest(CONFTEST)
+    suite.test(TEST)
+
+    def cancel(moment, *signals, pause_s=0.1, arguments=(), group=False):
+        python, *arguments_of_pytest = suite.pytester._getpytestargs()
+        command = [python, "-u", *arguments_of_pytest, "-p", "no:asyncio", "-p", "no:hypothesispytest"]
+        command += ["--crucible-adapter=scripted", "--crucible-concurrency=4", "--crucible-report=run.md", *arguments]
+        screen, environment = suite.path / "shown.txt", {**os.environ, "SLOW_AT": "", **moment}
+        with screen.open("wb") as file:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                env=environment,
+                cwd=suite.path,
+            )
+        until = time.monotonic() + 60
+        while not (suite.path / "waiting").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        # Replies are stored twice a second.
+        time.sleep(0.7)
+        began = time.monotonic()
+        for k, number in enumerate(signals):
+            time.sleep(pause_s * bool(k))
+            with contextlib.suppress(ProcessLookupError):
+                (os.killpg if group else os.kill)(process.pid, number)
+        process.wait(timeout=60)
+        return process.returncode, screen.read_text(), time.monotonic() - began
+
+    return cancel
+
+
+def run_status(suite):
+    with contextlib.closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
+        return connection.execute("select status, exit_status from runs").fetchone()
+
+
+def in_order(status, shown):
+    assert status == pytest.ExitCode.INTERRUPTED, shown
+    assert "Traceback" not in shown
+    assert "INTERNALERROR" not in shown
+    assert "Exception ignored" not in shown
+
+
+@pytest.mark.parametrize("number", CANCELS)
+def test_amid_replies_a_signal_ends_like_ctrl_c(suite, cancel, number):
+    status, shown, seconds = cancel(AMID, number)
+
+    in_order(status, shown)
+    assert seconds < 30
+    assert "sampling was interrupted; continue with --crucible-resume" in shown
+    assert re.search(r"!!! KeyboardInterrupt" + (f": {number.name}" if number != signal.SIGINT else "") + " !!!", shown)
+    assert run_status(suite) == ("interrupted", 2)
+    assert "exact_match" in (suite.path / "run.md").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_before_the_first_reply_too(suite, cancel, number):
+    status, shown, _ = cancel(BEFORE, number)
+
+    in_order(status, shown)
+    assert "KeyboardInterrupt" in shown
+    assert run_status(suite) == ("interrupted", 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("moment", [VERDICT, REPORTS], ids=["verdicts", "reports"])
+def test_after_the_last_reply_verdicts_and_reports_are_completed(suite, cancel, moment, number):
+    status, shown, _ = cancel(moment, number)
+
+    in_order(status, shown)
+    assert "3 passed" in shown
+    assert "KeyboardInterrupt" in shown or f"{number.name} arrived after the last reply" in shown
+    assert run_status(suite)[0] == "finished"
+    assert "exact_match" in (suite.path / "run.md").read_text()
+
+
+@pytest.mark.parametrize("moment", [VERDICT, REPORTS], ids=["verdicts", "reports"])
+def test_a_second_ctrl_c_ends_at_once(cancel, moment):
+    status, shown, seconds = cancel({**moment, "SLOW_S": "60"}, signal.SIGINT, signal.SIGINT, pause_s=1.3)
+
+    in_order(status, shown)
+    assert seconds < 20
+
+
+@pytest.mark.slow
+def test_a_test_that_blocks_the_event_loop_is_left_behind(suite, cancel):
+    status, shown, _ = cancel({**AMID, "BLOCKS": "yes"}, signal.SIGINT)
+
+    in_order(status, shown)
+    assert run_status(suite) == ("interrupted", 2)
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one(suite, cancel):
+    status, shown, _ = cancel(AMID, signal.SIGTERM, signal.SIGTERM, pause_s=0.05)
+
+    in_order(status, shown)
+    assert "continue with --crucible-resume" in shown
+    assert run_status(suite) == ("interrupted", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", CANCELS)
+@pytest.mark.parametrize("group", [True, False], ids=["group", "controller"])
+def test_workers_are_cancelled_with_their_controller(suite, cancel, number, group):
+    # A first experiment is over, so that the controller has heard of the run.
+    source = (suite.path / "test_sums.py").read_text()
+    first = source.replace("test_sums", "test_first").replace("await sampler.generate(sample.input)", "'1'")
+    suite.test(first.replace('"HANGS_FROM"', '"NEVER"'), name="test_first")
+    status, shown, seconds = cancel(AMID, number, arguments=("-n1",), group=group)
+
+    in_order(status, shown)
+    assert seconds < 40
+    assert run_status(suite)[0] == "interrupted"
+
+
+@pytest.mark.slow
+def test_workers_that_share_scopes_print_nothing_of_a_ctrl_c(suite, cancel):
+    source = (suite.path / "test_sums.py").read_text()
+    for k in range(3):
+        suite.test(source, name=f"test_more_{k}")
+    status, shown, _ = cancel(AMID, signal.SIGINT, arguments=("-n4", "--dist", "loadscope"), group=True)
+
+    in_order(status, shown)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(suite):
+    suite.pytester.makepyfile(
+        run="""
+        import signal, sys, pytest
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, print)
+
+        class Look:
+            def pytest_crucible_concluded(self, run):
+                assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+                assert signal.getsignal(signal.SIGTERM) is print
+
+        status = pytest.main(["-q", "-p", "no:asyncio", "--crucible-adapter=v2", "test_sums.py"], plugins=[Look()])
+        print(int(status), signal.getsignal(signal.SIGTERM) is print)
+        """
+    )
+    result = suite.pytester.run(sys.executable, "run.py")
+
+    assert result.outlines[-1] == "0 True"
