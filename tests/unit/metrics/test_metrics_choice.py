@@ -1,0 +1,80 @@
+"""The letter that a reply chooses: a table of forms of replies, and what a reader reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible import Reply, Sample
+from pytest_crucible.metrics import choice_given, choice_match, choice_of
+
+TABLE = Path(__file__).parents[2] / "data/replies/choices.jsonl"
+ROWS = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
+ANIMALS = ["a cat", "a dog", "a sea lion", "a lion"]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"][:40])
+def test_a_reply_is_read_as_a_reader_would(row):
+    assert choice_of(row["text"]) == row["letter"]
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("Answer: A dog", "B"),
+        ("a dog", "B"),
+        ("It is a dog.", "B"),
+        ("**A dog**", "B"),
+        ("It is a sea lion.", "C"),
+        ("It is a lion.", "D"),
+        ("It is not a cat.", None),
+        ("A cat or a dog", None),
+        ("A horse", None),
+        ("Answer: B", "B"),
+        ("The answer is A, although it looks like a dog.", "A"),
+        ("A or B", None),
+    ],
+)
+def test_the_text_of_an_option_names_it(text, letter):
+    assert choice_of(text, options=ANIMALS) == letter
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"choices": ANIMALS}, {"options": ANIMALS}, {"choices": dict(zip("ABCD", ANIMALS, strict=True))}]
+)
+def test_options_are_those_of_the_sample(metadata):
+    sample = Sample(id="1", input="Which one barks?", expected="B", metadata=metadata)
+
+    assert choice_match(Reply(text="It is a dog."), sample) is True
+    assert choice_given(Reply(text="It is a dog."), sample) is True
+    assert choice_given(Reply(text="It is a horse."), sample) is False
+
+
+def test_numbers_are_whole():
+    assert choice_of("It is 42.", options=["4", "2", "42", "4.2"]) == "C"
+
+
+@pytest.mark.parametrize("letters", ["ABCDEFGHIJ", "1234"])
+def test_other_letters(letters):
+    assert choice_of(f"The answer is ({letters[-1]}).", letters) == letters[-1]
+    assert choice_of("I think that I know.", letters) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 10**6, "answer:" + "-" * 10**6, "so A (" * 10**5, "the answer is so a lot of it is " * 10**5, "A " * 10**6],
+)
+def test_a_long_reply_takes_no_time(text):
+    """Quadratic time would be minutes."""
+    started = time.perf_counter()
+    choice_of(text, options=ANIMALS)
+
+    assert time.perf_counter() - started < 10
+
+
+def test_a_long_reply_is_read_at_its_ends():
+    assert choice_of("Let me think. " * 10_000 + "The answer is C.") == "C"
+    assert choice_of("Answer: C\n\n" + "I have thought. " * 10_000) == "C"
