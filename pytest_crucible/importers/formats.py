@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pytest_crucible.importers import (
     deepeval,
+    helm,
     inspect_ai,
     lm_eval,
     mlflow_genai,
@@ -37,6 +38,7 @@ READERS: Mapping[str, Reader] = {
     "openai-evals": openai_evals,
     "pydantic-evals": pydantic_evals,
     "mlflow": mlflow_genai,
+    "helm": helm,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,

@@ -31,6 +31,7 @@ PAIRS = {
     "pytest-harvest": (("pytest-harvest.csv",), "correct"),
     "pydantic-evals": (("pydantic-evals-v2.json", "pydantic-evals-v1.json"), "EqualsExpected"),
     "mlflow": (("mlflow-genai-v2.parquet", "mlflow-genai-v1.parquet"), "exact_match"),
+    "helm": (("helm-v2/per_instance_stats.json", "helm-v1/per_instance_stats.json"), "exact_match"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]

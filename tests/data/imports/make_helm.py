@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WRONG = {"v1": 2, "v2": 5}
-FILES = ("per_instance_stats.json", "run_spec.json", "instances.json")
 
 
 def answers(engine: str, prompt: str) -> str:
@@ -47,19 +45,30 @@ def client() -> None:
         Path(f"prod_env/{kind}.yaml").write_text(json.dumps({kind: listed}))
 
 
+def run(entries: list[str], *flags: str) -> dict[str, Path]:
+    """Run HELM, and return the folder of each model."""
+    suite = ["--suite", f"sums{len(flags)}", "--num-threads", "1", "--disable-cache"]
+    program, paths = Path(sys.executable).with_name("helm-run"), {**os.environ, "PYTHONPATH": f".:{HERE}"}
+    subprocess.run([program, "--run-entries", *entries, *suite, *flags], check=True, env=paths)
+    folders = Path("benchmark_output/runs").glob(f"{suite[1]}/*model=*")
+    return {next(name for name in WRONG if f"sums_{name}" in folder.name): folder for folder in folders}
+
+
+def keep(folder: Path, name: str, files: tuple[str, ...]) -> None:
+    """Copy files without their indentation, which is most of them."""
+    (HERE / name).mkdir(exist_ok=True)
+    for file in files:
+        (HERE / name / file).write_text(json.dumps(json.loads((folder / file).read_text())) + "\n")
+
+
 def make() -> None:
     os.chdir(tempfile.mkdtemp())
     client()
-    entries = [f"simple_mcqa:model=sums/{name}" for name in WRONG]
-    flags = ["--suite", "sums", "--max-eval-instances", "8", "--num-threads", "1", "--disable-cache"]
-    program = Path(sys.executable).with_name("helm-run")
-    paths = {**os.environ, "PYTHONPATH": f".:{HERE}"}
-    subprocess.run([program, "--run-entries", *entries, *flags], check=True, env=paths)
-    for name in WRONG:
-        (folder,) = Path("benchmark_output/runs/sums").glob(f"*model=sums_{name}*")
-        for file in FILES:
-            (HERE / f"helm-{name}").mkdir(exist_ok=True)
-            shutil.copy(folder / file, HERE / f"helm-{name}" / file)
+    for name, folder in run([f"simple_mcqa:model=sums/{name}" for name in WRONG], "--max-eval-instances", "8").items():
+        keep(folder, f"helm-{name}", ("per_instance_stats.json", "run_spec.json", "scenario_state.json"))
+    perturbed = ["simple_mcqa:model=sums/v2,data_augmentation=extra_space"]
+    (folder,) = run(perturbed, "--max-eval-instances", "2", "--num-train-trials", "2").values()
+    keep(folder, "helm-perturbed", ("per_instance_stats.json", "run_spec.json"))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ READ = {
     "mlflow-genai-v2.json": ("mlflow", "", "mlflow", ["mlflow-genai-v2"], 1),
     "mlflow-genai-v2.csv": ("mlflow", "", "mlflow", ["mlflow-genai-v2"], 1),
     "mlflow-genai-v2.parquet": ("mlflow", "", "mlflow", ["mlflow-genai-v2"], 1),
+    "helm-v2/per_instance_stats.json": ("helm", "", "simple_mcqa", ["sums/v2"], 1),
     "mlflow.json": ("table", "", "results", ["v2", "v1"], 1),
     "wandb.json": ("table", "", "results", ["v2", "v1"], 1),
     "pydantic-evals-v2.json": ("pydantic-evals", "", "sums", ["v2"], 2),
