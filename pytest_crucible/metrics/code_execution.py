@@ -6,24 +6,30 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.solutions import solution
+from pytest_crucible.metrics.solutions import is_python, solution
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.sandbox import Limits, Result, SandboxBroken, require, shared
+from pytest_crucible.sandbox import Limits, Result, SandboxBroken, Submission, require, shared
 
-Program = Callable[[Reply, Sample], str | NotApplicable]
+Program = Callable[[Reply, Sample], str | Submission | NotApplicable]
 # The program's `__name__`: as in the official evaluation, code below `if __name__ == "__main__"` does not run.
 MODULE = "program"
 DEFAULT = Limits()
 NO_TESTS = NotApplicable("the sample has no test and entry_point in its metadata")
 
 
-def humaneval_program(prompt: str, reply: str, test: str, entry_point: str) -> str:
-    """Return the program that HumanEval runs for a reply: it ends without an error if all tests pass.
+def humaneval_program(prompt: str, reply: str, test: str, entry_point: str) -> Submission:
+    """Return the code that HumanEval runs for a reply, with the tests that call its function from another process.
 
     The block of the reply that defines the function is put below the prompt, whose imports and other functions it may use; any
     other reply continues the prompt, as a base model does. Nothing is cut off here: stop sequences belong to the request.
     """
-    return f"{solution(prompt, reply, entry_point)}\n{test}\ncheck({entry_point})\n"
+    return Submission(
+        code=solution(prompt, reply, entry_point),
+        tests=f"{test}\ncheck({entry_point})\n",
+        functions=(entry_point,),
+        # Some tests use the prompt's other functions. A prompt in words has none.
+        setup=setup if is_python(setup := f"{prompt}\n    pass\n") else "",
+    )
 
 
 def runs(program: Program, *, name: str, version: str, limits: Limits = DEFAULT) -> Metric:
@@ -42,7 +48,7 @@ def runs(program: Program, *, name: str, version: str, limits: Limits = DEFAULT)
     return runs_to_end
 
 
-def run_program(program: str, limits: Limits = DEFAULT) -> Result:
+def run_program(program: str | Submission, limits: Limits = DEFAULT) -> Result:
     """Run a program, or return its cached result. Raises NotAllowed, and SandboxBroken if it could not be run."""
     require()  # consent is needed for cached results as well
     result = _run(program, limits)
@@ -51,7 +57,7 @@ def run_program(program: str, limits: Limits = DEFAULT) -> Result:
     return result
 
 
-def _humaneval(reply: Reply, sample: Sample) -> str | NotApplicable:
+def _humaneval(reply: Reply, sample: Sample) -> Submission | NotApplicable:
     test, entry_point = (sample.metadata.get(name) for name in ("test", "entry_point"))
     if not (isinstance(test, str) and isinstance(entry_point, str)):
         return NO_TESTS
@@ -74,5 +80,5 @@ def humaneval_outcome(reply: Reply, sample: Sample) -> str | NotApplicable:
 
 # Arms and repeats often give the same program.
 @lru_cache(maxsize=256)
-def _run(program: str, limits: Limits) -> Result:
+def _run(program: str | Submission, limits: Limits) -> Result:
     return shared().run(program, limits=limits, name=MODULE)

@@ -34,6 +34,11 @@ def solution(prompt: str, reply: str, function: str) -> str:
     return next((program for program in (first, *programs) if _defines(program, function)), first)
 
 
+def is_python(source: str) -> bool:
+    """Return True if a source can be parsed."""
+    return _parse(source) is not None
+
+
 def _programs(prompt: str, answer: str, blocks: Sequence[Block], prose: str, function: str) -> Iterator[str]:
     """Yield the programs that a reply may mean, the likeliest first."""
     defining = [block for block in blocks if _mentions(textwrap.dedent(block.code), function)]

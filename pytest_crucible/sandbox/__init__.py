@@ -4,6 +4,7 @@ from pytest_crucible.sandbox.consent import NotAllowed, allow, is_allowed, requi
 from pytest_crucible.sandbox.containment import Containment, containment
 from pytest_crucible.sandbox.pool import Sandbox, SandboxBroken, close_shared, shared
 from pytest_crucible.sandbox.results import Limits, Result, Status
+from pytest_crucible.sandbox.submission import Submission
 
 __all__ = [
     "Containment",
@@ -13,6 +14,7 @@ __all__ = [
     "Sandbox",
     "SandboxBroken",
     "Status",
+    "Submission",
     "allow",
     "close_shared",
     "containment",

@@ -1,55 +1,97 @@
-"""The confined child process: gives up its rights, runs the program, and reports the outcome."""
+"""The confined child processes: each gives up its rights, then runs a program, a submission's tests, or its code."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
-import random
 import resource
 import signal
 import sys
-import types
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
-from pytest_crucible.sandbox import landlock, seccomp
+from pytest_crucible.sandbox import code_process, landlock, seccomp, tests_process
 from pytest_crucible.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, drop_capabilities, machine, prctl
+from pytest_crucible.sandbox.run_source import new_module, outcome_of, run_source
 
-# The only descriptor besides input, output and errors.
-RESULT = 3
-# A program's error text is cut here: it could be megabytes long.
-MOST_DETAIL = 1000
+# The first descriptor besides input, output and errors: where a report goes.
+REPORT = 3
+# No process of the supervisor has as many descriptors open.
+MOST_DESCRIPTORS = 4096
 
 
-def run_contained(job: Mapping[str, Any], folder: str, readable: tuple[str, ...], output: int, result: int) -> None:
-    """Run a job in this process, a fresh fork, and end it; never returns."""
-    token = job["token"]
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of a child process."""
+
+    folder: str
+    """Its own directory, the only one that it may write to."""
+    readable: tuple[str, ...]
+
+
+def run_program(source: str, job: Mapping[str, Any], place: Place, output: int, report: int) -> NoReturn:
+    """Run a program in this process, a fresh fork, and end it."""
+    _take(output, report)
+    _confine_or_report(job, place)
+    module = new_module(job["name"])
     try:
-        _close_inherited(output, result)
-        _confine(job["limits"], folder, readable)
+        run_source(source, module)
+        outcome = {"status": "passed", "detail": ""}
     except BaseException as error:
-        detail = f"the process could not be contained: {type(error).__name__}: {error}"
-        _report({"status": "refused", "detail": detail, "token": token})
+        outcome = outcome_of(error)
+    _end({**outcome, "token": job["token"]})
+
+
+def run_tests(tests: Mapping[str, Any], job: Mapping[str, Any], place: Place, output: int, *pipes: int) -> NoReturn:
+    """Run the tests of a submission in this process and end it; `pipes` are those for report, calls and answers."""
+    _take(output, *pipes)
+    _confine_or_report(job, place)
+
+    def end(outcome: Mapping[str, str]) -> NoReturn:
+        _end({**outcome, "token": job["token"]})
+
+    end(tests_process.run_tests(tests, job["name"], end))
+
+
+def run_code(code: str, job: Mapping[str, Any], place: Place, output: int, *pipes: int) -> NoReturn:
+    """Define a submission's functions in this process and answer calls; `pipes` are those for answers and calls."""
+    _take(output, *pipes)
+    try:
+        _confine(job["limits"], place)
+    except BaseException as error:
+        code_process.send("confined", _problem(error))
         os._exit(1)
-    outcome = _run(job["program"], job["name"])
+    code_process.send("confined", None)
     with contextlib.suppress(BaseException):
-        sys.stdout.flush()
-    _report({**outcome, "token": token})
-    os._exit(0)
+        code_process.serve(code, job["name"], job["functions"])
+    _exit()
 
 
-def _close_inherited(output: int, result: int) -> None:
-    """Close everything inherited from the parent except output and result."""
+def _confine_or_report(job: Mapping[str, Any], place: Place) -> None:
+    try:
+        _confine(job["limits"], place)
+    except BaseException as error:
+        _end({"status": "refused", "detail": _problem(error), "token": job["token"]})
+
+
+def _problem(error: BaseException) -> str:
+    return f"the process could not be contained: {type(error).__name__}: {error}"
+
+
+def _take(output: int, *pipes: int) -> None:
+    """Keep output and pipes, the latter from REPORT on, and close every other descriptor that the parent had open."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    result = os.dup(result)
+    # Moved out of the way first: one pipe's new number may be another's old one.
+    high = [fcntl.fcntl(pipe, fcntl.F_DUPFD, 256) for pipe in pipes]
     os.dup2(output, 1)
     os.dup2(output, 2)
-    if result != RESULT:
-        os.dup2(result, RESULT)
-    # The supervisor has far fewer descriptors open than this.
-    os.closerange(RESULT + 1, 4096)
+    for number, pipe in enumerate(high, start=REPORT):
+        os.dup2(pipe, number)
+    os.closerange(REPORT + len(pipes), MOST_DESCRIPTORS)
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - they are never closed
         for number, mode in ((0, "r"), (1, "w"), (2, "w"))
@@ -58,8 +100,8 @@ def _close_inherited(output: int, result: int) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _confine(limits: Mapping[str, Any], folder: str, readable: tuple[str, ...]) -> None:
-    numbers = machine()
+def _confine(limits: Mapping[str, Any], place: Place) -> None:
+    numbers, folder = machine(), place.folder
     if numbers is None:
         raise OSError("this machine has neither Landlock nor seccomp")
     os.chdir(folder)
@@ -72,7 +114,7 @@ def _confine(limits: Mapping[str, Any], folder: str, readable: tuple[str, ...]) 
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     _limit(limits)
     # The order matters: each step must run before the filter, which forbids the system calls that it needs.
-    landlock.restrict(numbers, readable=readable, writable=(folder, "/dev/null"))
+    landlock.restrict(numbers, readable=place.readable, writable=(folder, "/dev/null"))
     drop_capabilities(numbers)
     seccomp.install(numbers, os.getpid())
 
@@ -93,32 +135,16 @@ def _limit(limits: Mapping[str, Any]) -> None:
         resource.setrlimit(bound, tuple(value if hard == -1 else min(value, hard) for value in pair))
 
 
-def _run(program: str, name: str) -> dict[str, str]:
-    module = types.ModuleType(name)
-    # dataclasses, pickle and typing look names up in sys.modules.
-    sys.modules[name] = module
-    # The same program must give the same result.
-    random.seed(0)
-    try:
-        exec(compile(program, "<program>", "exec", dont_inherit=True), module.__dict__)
-    except MemoryError:
-        return {"status": "memory", "detail": "MemoryError"}
-    except SystemExit as error:
-        return {"status": "failed", "detail": f"exited before its end (status {_text_of(error.code)})"}
-    except BaseException as error:
-        detail = _text_of(error)
-        return {"status": "failed", "detail": f"{type(error).__name__}: {detail}" if detail else type(error).__name__}
-    return {"status": "passed", "detail": ""}
-
-
-def _text_of(value: object) -> str:
-    try:
-        return str(value)[:MOST_DETAIL]
-    except BaseException:
-        # The program may define an exception whose __str__ raises.
-        return ""
-
-
-def _report(outcome: Mapping[str, Any]) -> None:
+def _end(outcome: Mapping[str, Any]) -> NoReturn:
+    """Report the outcome and end the process."""
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
     with contextlib.suppress(OSError):
-        os.write(RESULT, json.dumps(outcome).encode() + b"\n")
+        os.write(REPORT, json.dumps(outcome).encode() + b"\n")
+    os._exit(0)
+
+
+def _exit() -> NoReturn:
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+    os._exit(0)

@@ -11,7 +11,7 @@ from functools import cache
 
 from pytest_crucible.sandbox.syscalls import MACHINES, Machine
 
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 1, 38, 24
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 1, 38, 39, 24
 _CAPABILITY_VERSION_3 = 0x20080522
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pytest_crucible.sandbox import consent
+from pytest_crucible.sandbox import consent, pipes
 from pytest_crucible.sandbox.results import Limits, Result
+from pytest_crucible.sandbox.submission import Submission
 
 ROOT = str(Path(__file__).resolve().parents[2])
 _START = "import sys; sys.path.insert(0, {root!r}); from pytest_crucible.sandbox.supervisor import main; sys.path.pop(0); main()"
@@ -43,29 +44,31 @@ class Sandbox:
         self.workers = workers or max(1, min(len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1, 8))
         self._room = threading.BoundedSemaphore(self.workers)
         self._lock = threading.Lock()
-        self._idle: list[subprocess.Popen[str]] = []
+        self._idle: list[subprocess.Popen[bytes]] = []
 
-    def run(self, program: str, *, limits: Limits = DEFAULT, name: str = "__main__") -> Result:
-        """Run a program and return its result; `name` is its `__name__`.
+    def run(self, program: str | Submission, *, limits: Limits = DEFAULT, name: str = "__main__") -> Result:
+        """Run a program, or a submission's code and tests in two processes; `name` is the `__name__` of each.
 
         Raises NotAllowed without consent, and SandboxBroken when the sandbox failed.
         """
         consent.require()
-        line = json.dumps({"program": program, "limits": asdict(limits), "name": name})
+        messages = _messages(program, limits, name)
         with self._room:
             supervisor = self._supervisor()
             try:
-                outcome = _send_job(supervisor, line)
+                outcome = _send_job(supervisor, messages)
             except BaseException as error:
                 _stop(supervisor)
-                if isinstance(error, OSError | ValueError):
+                if isinstance(error, OSError | ValueError | EOFError):
                     raise SandboxBroken(f"the sandbox's supervisor ended: {error or type(error).__name__}") from error
                 raise
             with self._lock:
                 self._idle.append(supervisor)
         return Result(**outcome)
 
-    def run_all(self, programs: Iterable[str], *, limits: Limits = DEFAULT, name: str = "__main__") -> list[Result]:
+    def run_all(
+        self, programs: Iterable[str | Submission], *, limits: Limits = DEFAULT, name: str = "__main__"
+    ) -> list[Result]:
         """Run several programs, `workers` at a time; results come in the order of the programs."""
         with ThreadPoolExecutor(self.workers, thread_name_prefix="crucible-sandbox") as threads:
             return list(threads.map(lambda program: self.run(program, limits=limits, name=name), programs))
@@ -85,7 +88,7 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def _supervisor(self) -> subprocess.Popen[str]:
+    def _supervisor(self) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -96,21 +99,35 @@ class Sandbox:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=_ENVIRONMENT,
-            encoding="ascii",
+            bufsize=0,
             start_new_session=True,
         )
 
 
-def _send_job(supervisor: subprocess.Popen[str], line: str) -> dict[str, Any]:
+def _messages(program: str | Submission, limits: Limits, name: str) -> list[bytes]:
+    """Return the job and its parts, each for another process: only that of the tests may read them."""
+    job: dict[str, Any] = {"limits": asdict(limits), "name": name, "parts": 1}
+    if isinstance(program, str):
+        return [json.dumps(job).encode(), _text(program)]
+    job |= {"parts": 2, "functions": program.functions}
+    tests = {"tests": program.tests, "setup": program.setup, "functions": program.functions}
+    return [json.dumps(job).encode(), json.dumps(tests).encode(), _text(program.code)]
+
+
+def _text(source: str) -> bytes:
+    return source.encode("utf-8", "surrogatepass")
+
+
+def _send_job(supervisor: subprocess.Popen[bytes], messages: Iterable[bytes]) -> dict[str, Any]:
     assert supervisor.stdin is not None
     assert supervisor.stdout is not None
-    supervisor.stdin.write(line + "\n")
-    supervisor.stdin.flush()
-    reply: dict[str, Any] = json.loads(supervisor.stdout.readline())
-    return reply
+    for message in messages:
+        pipes.send(supervisor.stdin.fileno(), message)
+    result: dict[str, Any] = json.loads(pipes.receive(supervisor.stdout.fileno()))
+    return result
 
 
-def _stop(supervisor: subprocess.Popen[str]) -> None:
+def _stop(supervisor: subprocess.Popen[bytes]) -> None:
     """End a supervisor: closing its input tells it to end and to clean up."""
     with suppress(OSError):
         supervisor.communicate(timeout=5)

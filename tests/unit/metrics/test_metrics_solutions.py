@@ -96,10 +96,10 @@ HOSTILE = (
 
 def passes(prompt: str, reply: str) -> bool:
     """Run the program here: the replies of this module are our own."""
-    program = humaneval_program(prompt, reply, TEST, "double")
+    submission = humaneval_program(prompt, reply, TEST, "double")
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(program, {})
+            exec(f"{submission.code}\n{submission.tests}", {})
     except BaseException:
         return False
     return True

@@ -251,17 +251,25 @@ def test_what_runs_ends_with_its_client(tmp_path):
     )
     environment = {**os.environ, "CRUCIBLE_RUN_CODE": "1", "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", client], env=environment)
-    _wait_for(lambda: _children(process.pid) and _children(_children(process.pid)[0]))
-    [supervisor] = _children(process.pid)
-    [program] = _children(supervisor)
+    _wait_for(lambda: len(_descendants(process.pid)) == 3)
+    descendants = _descendants(process.pid)
     process.kill()
     process.wait()
 
-    _wait_for(lambda: not _runs(supervisor) and not _runs(program))
+    _wait_for(lambda: not any(map(_runs, descendants)) and not list(tmp_path.iterdir()))
+
+
+def _descendants(process: int) -> list[int]:
+    """The supervisor, the manager of the job, and the program."""
+    children = _children(process)
+    return children + [other for child in children for other in _descendants(child)]
 
 
 def _children(process: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    try:
+        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _runs(process: int) -> bool:

@@ -1,0 +1,96 @@
+"""Watch confined processes: their reports, output, time and disk space."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+# Seconds between two checks of the disk; a program may exceed its limit for that long.
+DISK_CHECK_S = 0.05
+# A report is one short line; more than this is not one.
+MOST_REPORT = 1 << 16
+# Small files take little disk space each, but many of them would slow the clean-up down.
+MOST_FILES = 1000
+
+
+@dataclass(slots=True)
+class Children:
+    """The processes of one job, the one that reports first, and what they have sent so far."""
+
+    processes: tuple[int, ...]
+    output: int
+    result: int
+    printed: bytearray = field(default_factory=bytearray)
+    report: bytearray = field(default_factory=bytearray)
+    stopped: tuple[str, str] | None = None
+    """Status and detail when they were ended from outside; else None."""
+
+
+def watch(children: Children, limits: Mapping[str, Any], folder: str, client: int, start: float) -> None:
+    """Read from the processes until one has replied, closed its pipe, or used up a limit."""
+    deadline, next_check = start + limits["wall_s"], start + DISK_CHECK_S
+    pipes = [children.result, children.output, client]
+    while children.stopped is None:
+        now = time.monotonic()
+        if now >= deadline:
+            children.stopped = ("timeout", f"not done after {limits['wall_s']:g} s")
+            return
+        if now >= next_check:
+            children.stopped, next_check = _check_disk(folder, limits["disk_bytes"]), now + DISK_CHECK_S
+        ready = select.select(pipes, (), (), max(0.0, min(deadline, next_check) - now))[0]
+        # The client sends nothing while it waits, so a readable pipe means that it closed its end.
+        if client in ready:
+            children.stopped = ("killed", "the client is gone")
+        if children.output in ready and not _read_into(children.output, children.printed, limits["output_bytes"]):
+            pipes.remove(children.output)
+        if children.result in ready:
+            is_open = _read_into(children.result, children.report, MOST_REPORT)
+            if not is_open or b"\n" in children.report:
+                return
+
+
+def _read_into(descriptor: int, received: bytearray, most: int) -> bool:
+    """Read what is available, keeping the first `most` bytes; False at the end of the pipe."""
+    try:
+        chunk = os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return True
+    received += chunk[: max(0, most - len(received))]
+    return bool(chunk)
+
+
+def _check_disk(folder: str, disk_bytes: int) -> tuple[str, str] | None:
+    """Return the reason to stop processes that wrote too much, or None.
+
+    There are no directories in their directory: they cannot make any.
+    """
+    size = count = 0
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for count, entry in enumerate(entries, start=1):
+            with suppress(FileNotFoundError):
+                size += entry.stat(follow_symlinks=False).st_blocks * 512
+            if count > MOST_FILES:
+                return "killed", f"it made more than {MOST_FILES} files"
+    return ("killed", f"it wrote more than {disk_bytes} bytes") if size > disk_bytes else None
+
+
+def end(children: Children, limits: Mapping[str, Any]) -> list[tuple[int, float]]:
+    """Kill the processes that are still there; return exit status and processor time of each."""
+    ends = []
+    for process in children.processes:
+        # Safe: an ended process keeps its number until it is waited for.
+        os.kill(process, signal.SIGKILL)
+        _, status, used = os.wait4(process, 0)
+        ends.append((status, used.ru_utime + used.ru_stime))
+    while children.output in select.select([children.output], (), (), 0)[0]:
+        if not _read_into(children.output, children.printed, limits["output_bytes"]):
+            break
+    os.close(children.output)
+    os.close(children.result)
+    return ends
