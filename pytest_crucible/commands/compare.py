@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import json_option, store_option
+from pytest_crucible.commands.options import group_option, json_option, store_option
 from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import say_run, verbose_option
 from pytest_crucible.commands.stores import existing_store
@@ -29,12 +29,20 @@ from pytest_crucible.store.runs import RunStore
 @click.argument("candidate")
 @click.argument("baseline")
 @claim_options
+@group_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
 @json_option
 def command(
-    candidate: str, baseline: str, store: str, alpha: float | None, verbose: int, as_json: bool, **claimed: Any
+    candidate: str,
+    baseline: str,
+    group: str,
+    store: str,
+    alpha: float | None,
+    verbose: int,
+    as_json: bool,
+    **claimed: Any,
 ) -> int:
     """Compare CANDIDATE with BASELINE, sample by sample: the same methods and verdicts as in a session.
 
@@ -45,8 +53,10 @@ def command(
     """
     contrasts, directions = read_claims(**claimed)
     if any(Path(name).is_file() or _is_path(name) for name in (candidate, baseline)):
-        run, notes = _files(candidate, baseline, contrasts, directions, alpha)
+        run, notes = _files(candidate, baseline, contrasts, directions, alpha, group)
     else:
+        if group:
+            raise SpecError("--group applies to files: a stored run has the groups that its dataset has")
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     say_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" for verdict in run.verdicts))
@@ -61,6 +71,7 @@ def _files(
     contrasts: tuple[Contrast, ...],
     directions: Mapping[str, Direction],
     alpha: float | None,
+    group: str,
 ) -> Compared:
     run = next((name for name in (candidate, baseline) if not Path(name).is_file()), None)
     if run is not None and _is_path(run):
@@ -71,7 +82,7 @@ def _files(
         raise SpecError(
             f"{run!r} is not a file: compare files with files, or runs with runs (crucible import makes a run of a file)"
         )
-    files = [read(Path(name), readers=importers()) for name in (candidate, baseline)]
+    files = [read(Path(name), group=group, readers=importers()) for name in (candidate, baseline)]
     wishes = ImportOptions(
         contrasts=contrasts,
         declared=Declared().with_directions(directions),

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.commands.options import group_option, json_option, print_result, store_option
 from pytest_crucible.commands.plugins import importers
 from pytest_crucible.importers.formats import read
 from pytest_crucible.importers.metric_kinds import Declared
@@ -48,6 +48,7 @@ from pytest_crucible.store.runs import RunStore
 @click.option(
     "--column", "columns", multiple=True, metavar="ROLE=NAME", help="Role of a table's column; may be repeated."
 )
+@group_option
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @click.option(
@@ -65,6 +66,7 @@ def command(
     candidate: str,
     targets: Sequence[str],
     columns: Sequence[str],
+    group: str,
     lower: Sequence[str],
     higher: Sequence[str],
     ranges: Sequence[str],
@@ -84,7 +86,7 @@ def command(
     declared = Declared(
         lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges))
     ).with_directions(directions)
-    files_read = [read(path, harness, roles, readers=importers()) for path in files]
+    files_read = [read(path, harness, roles, group=group, readers=importers()) for path in files]
     wishes = ImportOptions(
         arms=arms,
         candidate=candidate,

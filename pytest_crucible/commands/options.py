@@ -22,6 +22,12 @@ store_option = click.option(
     metavar="WHERE",
     help="Run store: a path or a database URL (env: CRUCIBLE_STORE).",
 )
+group_option = click.option(
+    "--group",
+    default="",
+    metavar="KEY",
+    help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

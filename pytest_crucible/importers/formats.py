@@ -21,6 +21,7 @@ from pytest_crucible.importers import (
     pydantic_evals,
     tables,
 )
+from pytest_crucible.importers.groups import with_groups
 from pytest_crucible.importers.lost_text import with_text_lost
 from pytest_crucible.importers.metric_names import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
@@ -52,11 +53,12 @@ def read(
     harness: str = "",
     columns: Mapping[str, str] | None = None,
     *,
+    group: str = "",
     readers: Mapping[str, Reader] = READERS,
 ) -> ImportedFile:
     """Return everything in a file. `harness` names its format, instead of detection; `columns` has role -> column.
 
-    Raises SpecError.
+    `group` is a key of the samples' metadata, or a column: samples with one value of it are a group. Raises SpecError.
     """
     source = open_source(path)
     name = harness or _detect_harness(source, readers)
@@ -67,7 +69,7 @@ def read(
     if columns and name in READERS and name not in TABULAR:
         raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
     try:
-        parsed = readers[name].read(source, columns or {})
+        parsed = readers[name].read(source, {**(columns or {}), **({"group": group} if group else {})})
         for arm_results in parsed.results:
             _check_types(arm_results)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -75,8 +77,9 @@ def read(
         raise SpecError(
             f"{path} is not a file of {name}, or of an unknown version of it ({type(error).__name__}: {error})"
         ) from error
-    _check(path, parsed.results)
-    numeric = with_text_lost(parsed.results)
+    grouped = with_groups(parsed.results, group) if group and name != "table" else parsed.results
+    _check(path, grouped)
+    numeric = with_text_lost(grouped)
     results = [with_our_names(arm_results) for arm_results in numeric if _has_scores(arm_results)]
     return ImportedFile(
         path=str(path),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_crucible.importers.parse_cell import mostly_numbers
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
@@ -38,20 +39,23 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     spec = header["eval"]
     # Transcripts are most of a log: they are dropped sample by sample, so that they are never all in memory.
     lean = [_lean(sample) for sample in samples]
-    rows = _mark_missing_scores([_row(sample) for sample in lean])
+    # The user's choice of a group replaces the log's.
+    cluster = "" if "group" in columns else _cluster(spec)
+    rows = _mark_missing_scores([_row(sample, cluster) for sample in lean])
     dataset, config = spec.get("dataset", {}), spec.get("config", {})
     status = header.get("status", "started")
     results = Results(
         task=spec["task"],
         arm=spec["model"],
         rows=rows,
-        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in _graded_metrics(lean)},
+        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in _graded_metrics(lean) | _accuracies(spec)},
         planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
         epochs=max([config.get("epochs") or 1, *(row.epoch + 1 for row in rows)]),
         finished=status == "success",
     )
     ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)
-    return ParsedFile(version=spec.get("packages", {}).get("inspect_ai", ""), results=[results], notes=ended)
+    notes = (*ended, *_left_out(lean, rows, source.path.name))
+    return ParsedFile(version=spec.get("packages", {}).get("inspect_ai", ""), results=[results], notes=notes)
 
 
 def _read_archive(source: Source) -> tuple[Mapping[str, Any], Iterable[Mapping[str, Any]]]:
@@ -70,11 +74,35 @@ def _lean(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in sample.items() if name not in ("events", "messages", "attachments", "store")}
 
 
-def _row(sample: Mapping[str, Any]) -> Row:
+def _cluster(spec: Mapping[str, Any]) -> str:
+    """Return the key of the metadata that `stderr(cluster="...")` names. Raises SpecError for two of them."""
+    metrics = [
+        *_metrics([scorer.get("metrics") for scorer in spec.get("scorers") or ()]),
+        *_metrics(spec.get("metrics")),
+    ]
+    clusters = dict.fromkeys(key for metric in metrics if (key := (metric.get("options") or {}).get("cluster")))
+    if len(clusters) > 1:
+        raise SpecError(f"the log has several clusters ({', '.join(clusters)}): choose one with --group KEY")
+    return next(iter(clusters), "")
+
+
+def _metrics(within: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the metrics of a scorer: a list, or a list for each of its values."""
+    if isinstance(within, list):
+        for item in within:
+            yield from _metrics(item)
+    elif isinstance(within, dict) and "name" in within:
+        yield within
+    elif isinstance(within, dict):
+        yield from _metrics(list(within.values()))
+
+
+def _row(sample: Mapping[str, Any], cluster: str) -> Row:
     """Return the row of a sample. One that failed keeps scores that it has; one that was declared invalid is lost."""
     scores = dict(_scores(sample.get("scores") or {}))
     error, invalid = sample.get("error") or {}, sample.get("invalidation")
     why = "invalidated" if invalid else "" if scores else error.get("message", "")
+    metadata = sample.get("metadata") or {}
     return Row(
         sample=str(sample["id"]),
         epoch=sample.get("epoch", 1) - 1,
@@ -84,7 +112,8 @@ def _row(sample: Mapping[str, Any]) -> Row:
         reply=_reply(sample.get("output") or {}),
         input=sample.get("input"),
         expected=sample.get("target"),
-        metadata=sample.get("metadata") or {},
+        group=str(metadata[cluster]) if metadata.get(cluster) is not None else None,
+        metadata=metadata,
     )
 
 
@@ -100,13 +129,31 @@ def _without(names: Mapping[str, str], scored: Iterable[str]) -> dict[str, str]:
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Value | None]]:
-    """Yield metrics with their values. A scorer of several values has one metric for each: `scorer.value`."""
+    """Yield metrics with their values, without those that are lists."""
+    return ((name, _number(value)) for name, value in _values(scores) if not isinstance(value, list | dict))
+
+
+def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield metrics with their values as logged. A scorer of several values has one metric for each: `scorer.value`."""
     for name, score in scores.items():
         value = score["value"]
         if isinstance(value, dict):
-            yield from ((f"{name}.{part}", _number(part_value)) for part, part_value in value.items())
-        elif not isinstance(value, list):
-            yield name, _number(value)
+            yield from ((f"{name}.{part}", part_value) for part, part_value in value.items())
+        else:
+            yield name, value
+
+
+def _left_out(samples: Sequence[Mapping[str, Any]], rows: Sequence[Row], log: str) -> Iterator[str]:
+    """Yield a note for each metric that cannot be compared: its values are lists, or text."""
+    logged = [pair for sample in samples for pair in _values(sample.get("scores") or {})]
+    for name in dict.fromkeys(name for name, value in logged if isinstance(value, list | dict)):
+        yield f"metric {name!r} of {log} has lists as values, left out"
+    cells: dict[str, list[Value | None]] = {}
+    for name, value in (item for row in rows for item in row.scores.items()):
+        cells.setdefault(name, []).append(value)
+    for name, values in cells.items():
+        if any(isinstance(value, str) for value in values) and not mostly_numbers(values):
+            yield f"metric {name!r} of {log} has text as values, left out"
 
 
 def _number(value: Any) -> Value | None:
@@ -122,6 +169,16 @@ def _graded_metrics(samples: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the scorers that give grades, which are between 0 and 1."""
     scores = (item for sample in samples for item in (sample.get("scores") or {}).items())
     return {name for name, score in scores if isinstance(score["value"], str) and score["value"] in GRADES}
+
+
+def _accuracies(spec: Mapping[str, Any]) -> set[str]:
+    """Return the scorers whose values the log averages as an accuracy: from 0 to 1, and more is better."""
+    scorers = [scorer for scorer in spec.get("scorers") or () if isinstance(scorer.get("metrics"), list)]
+    return {
+        str(scorer["name"])
+        for scorer in scorers
+        if any(str(metric["name"]).rpartition("/")[2] == "accuracy" for metric in _metrics(scorer["metrics"]))
+    }
 
 
 def _reply(output: Mapping[str, Any]) -> Reply | None:

@@ -62,6 +62,18 @@ def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
     assert set(there.iterdir()) == before
 
 
+def test_a_column_is_the_group_of_the_samples(there, capsys):
+    for name, right in (("new", 10), ("old", 0)):
+        rows = [f"q{k},page-{k // 10},{int(k < right)}" for k in range(60)]
+        (there / f"{name}.csv").write_text("\n".join(["id,page,correct", *rows]) + "\n")
+    compared = ("compare", "new.csv", "old.csv", "--metric", "correct")
+
+    assert told(capsys, *compared)[1]["experiments"][0]["comparisons"][0]["p_value"] < 0.01
+    _, run = told(capsys, *compared, "--group", "page")
+    (comparison,) = run["experiments"][0]["comparisons"]
+    assert (comparison["clusters"], comparison["p_value"] > 0.3) == (6, True)
+
+
 def test_a_run_that_was_imported_is_a_run(there, capsys):
     main(["import", "inspect-v2.eval", "inspect-v1.json"])
     said = capsys.readouterr().out

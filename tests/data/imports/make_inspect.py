@@ -9,7 +9,7 @@ from inspect_ai import Epochs, Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import Score, accuracy, match, mean, scorer
+from inspect_ai.scorer import Score, accuracy, match, mean, scorer, stderr
 from inspect_ai.solver import generate
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def model(name: str, wrong: int):
 
     def answer(messages, tools, tool_choice, config):
         k = int(messages[-1].text.split()[2])
-        if k == 11 and name == "v2":
+        if k == 11 and name == "v2" and wrong == 1:
             raise RuntimeError("the model server went away")
         said = "a thousand" if k <= wrong else f"It is {2 * k}, I think" if k == 10 else str(2 * k)
         output = ModelOutput.from_content(name, said)
@@ -53,6 +53,49 @@ def model(name: str, wrong: int):
         return output
 
     return get_model(f"mockllm/{name}", custom_outputs=answer, memoize=False)
+
+
+@scorer(metrics=[accuracy(), stderr(cluster="doc")])
+def found():
+    """Right or wrong; ten questions on one document are one cluster."""
+
+    async def score(state, target):
+        return Score(value="C" if target.text in state.output.completion else "I")
+
+    return score
+
+
+@scorer(metrics=[])
+def spans():
+    """A list, which is not a score."""
+
+    async def score(state, target):
+        return Score(value=[1.0, 2.0])
+
+    return score
+
+
+@scorer(metrics=[])
+def comment():
+    """A text that is not a grade."""
+
+    async def score(state, target):
+        return Score(value=f"answered {state.sample_id}")
+
+    return score
+
+
+def make_clusters(folder: str) -> None:
+    """Six documents with ten questions each; v2 is right on one document more than v1."""
+    samples = [
+        Sample(id=f"q{k}", input=f"What is {k} + {k}?", target=str(2 * k), metadata={"doc": f"doc-{k // 10}"})
+        for k in range(60)
+    ]
+    task = Task(dataset=samples, solver=generate(), scorer=[found(), spans(), comment()], name="documents")
+    for name, wrong in (("v1", 20), ("v2", 10)):
+        options = {"log_dir": folder, "display": "none", "log_format": "eval"}
+        log = lean(read_eval_log(eval(task, model=model(name, wrong - 1), **options)[0].location))
+        write_eval_log(log, str(HERE / f"inspect-clusters-{name}.eval"))
 
 
 def lean(log: EvalLog) -> EvalLog:
@@ -74,6 +117,7 @@ def make() -> None:
             log = lean(read_eval_log(eval(task, model=model(name, wrong), **options)[0].location))
             for ending in ("eval", "json"):
                 write_eval_log(log, str(HERE / f"inspect-{name}.{ending}"))
+        make_clusters(folder)
     (HERE / "inspect-v2.json").unlink()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_crucible.importers.formats import READERS, read
 from pytest_crucible.importers.results import Results
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun
 from pytest_crucible.runs.imported_plan import ImportOptions
 
@@ -137,6 +138,36 @@ class TestInspect:
 
         assert (reply.text, reply.input_tokens, reply.output_tokens) == ("It is 20, I think", 9, 5)
 
+    def test_the_cluster_of_its_standard_error_is_the_group(self):
+        """Ten questions on a document that v2 has and v1 has not: p = 0.002 of 60 samples, and 0.36 of 6 documents."""
+        files = [read(found(f"inspect-clusters-{name}.eval")) for name in ("v2", "v1")]
+        run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
+
+        (comparison,) = run.experiments[0].comparisons
+        assert (comparison.contrast.metric, comparison.pairs, comparison.clusters) == ("found", 60, 6)
+        assert comparison.difference == pytest.approx(1 / 6)
+        assert comparison.p_value == pytest.approx(0.36, abs=0.05)
+        assert [one.proven for one in run.verdicts] == [False]
+
+    def test_two_clusters_need_a_choice(self, tmp_path):
+        log = json.loads((FILES / "inspect-v1.json").read_text())
+        for sample in log["samples"]:
+            sample["metadata"] = {"doc": "d", "author": sample["id"][-1]}
+        metrics = [{"name": "inspect_ai/stderr", "options": {"cluster": key}} for key in ("doc", "author")]
+        log["eval"]["scorers"][0]["metrics"] = {"a": metrics[:1], "b": [*metrics[1:]]}
+        path = tmp_path / "log.json"
+        path.write_text(json.dumps(log))
+
+        with pytest.raises(SpecError, match=r"several clusters \(doc, author\): choose one with --group KEY"):
+            read(path)
+        assert {row.group for row in read(path, group="author").results[0].rows} == set("0123456789")
+
+    def test_values_that_are_lists_or_text_are_named(self):
+        assert read(found("inspect-clusters-v1.eval")).notes == (
+            "metric 'spans' of inspect-clusters-v1.eval has lists as values, left out",
+            "metric 'comment' of inspect-clusters-v1.eval has text as values, left out",
+        )
+
     def test_means_are_those_that_inspect_has_computed(self):
         told = json.loads(found("inspect-v1.json").read_text())["results"]["scores"]
         computed = {one["name"]: metric["value"] for one in told for metric in list(one["metrics"].values())[:1]}
@@ -144,6 +175,26 @@ class TestInspect:
 
         assert ours == pytest.approx(computed)
         assert computed["graded"] == pytest.approx(4.5 / 11)
+
+
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("pattern", "key", "groups"),
+        [
+            ("inspect-clusters-v1.eval", "doc", {f"doc-{k}" for k in range(6)}),
+            ("lm-eval-v1/samples_sums_choice*", "label", {"0"}),
+            ("promptfoo.json", "k", set("12345678")),
+            ("mlflow.json", "outputs", None),
+        ],
+    )
+    def test_a_key_of_the_samples_is_their_group(self, pattern, key, groups):
+        rows = read(found(pattern), group=key).results[0].rows
+
+        assert {row.group for row in rows} == (groups or {row.reply.text for row in rows})
+
+    def test_a_key_that_no_sample_has(self):
+        with pytest.raises(SpecError, match=r"--group dok: no sample has it: did you mean 'doc'\? there are doc"):
+            read(found("inspect-clusters-v1.eval"), group="dok")
 
 
 class TestDeepEval:
