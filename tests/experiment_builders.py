@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +43,9 @@ def scripted_arm(
 
 
 def collect_items(pytester: pytest.Pytester, source: str, *options: str) -> list[pytest.Function]:
-    """Collect the items of the test function `test_it` of a source."""
+    """Collect the items of the test function `test_it` of a source, also after another source of the same test."""
+    sys.modules.pop(pytester._name, None)
+    shutil.rmtree(pytester.path / "__pycache__", ignore_errors=True)
     module = pytester.getmodulecol(source, configargs=["-p", "no:asyncio", *options])
     items = pytester.genitems([module])
     return [item for item in items if isinstance(item, pytest.Function) and item.originalname == "test_it"]

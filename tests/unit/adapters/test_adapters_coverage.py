@@ -1,0 +1,50 @@
+"""Warnings where recorded answers and the samples of a dataset do not match."""
+
+from __future__ import annotations
+
+from experiment_builders import arm_of, scripted_arm
+
+from pytest_crucible.adapters.coverage import coverage_warnings
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends.recorded import recorded_rows
+from pytest_crucible.datasets import identify
+from pytest_crucible.records import Sample
+
+SAMPLES = [Sample(id=name, input=name) for name in "abcd"]
+
+
+def recorded(answered: str, name: str = "v2") -> OpenedArm:
+    return arm_of(recorded_rows([{"sample_id": sample, "text": "x"} for sample in answered], name=name), name)
+
+
+def warnings(*arms: OpenedArm, selected: str = "abcd") -> list[str]:
+    dataset = identify("letters", [sample for sample in SAMPLES if sample.id in selected])
+    return list(coverage_warnings(arms, SAMPLES, dataset))
+
+
+def test_matching_answers_and_models_give_no_warning():
+    assert warnings(recorded("abcd"), scripted_arm(lambda request: "a", "v1")) == []
+
+
+def test_samples_without_an_answer_are_counted_with_the_first():
+    assert warnings(recorded("ad")) == ["adapter 'v2' lacks answers to 2 of 4 samples (first: b): they will be lost"]
+
+
+def test_answers_to_unknown_samples_are_counted_with_the_first():
+    assert warnings(recorded("abcdzx")) == [
+        "adapter 'v2' answers samples that dataset 'letters' does not have: 2 (first: x); they are ignored"
+    ]
+
+
+def test_samples_that_were_not_drawn_are_neither_missing_nor_unknown():
+    assert warnings(recorded("ab"), selected="ab") == []
+    assert warnings(recorded("abcd"), selected="ab") == []
+
+
+def test_members_of_an_ensemble_answer_without_the_one_that_lacks_answers():
+    members = recorded("abcd", "one"), recorded("abc", "two"), scripted_arm(lambda request: "a", "three")
+    ensemble = OpenedArm(arm_of(recorded("abcd").backend, "both").arm, None, members)
+
+    assert warnings(ensemble) == [
+        "member 'two' of adapter 'both' lacks answers to 1 of 4 samples (first: d): there the others answer without it"
+    ]

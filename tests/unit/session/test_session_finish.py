@@ -1,0 +1,142 @@
+"""Verdicts become test reports, and a run becomes lines and files."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from adapter_contexts import default_settings
+
+from pytest_crucible.records import Run, Verdict
+from pytest_crucible.session.finish import finish_lines, github_annotations, report_verdicts, summary_lines
+from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
+
+NODEID = "test_math.py::test_sums"
+
+
+class Reports:
+    """A plugin that records the reports of a session."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[str, str], str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.outcomes[report.nodeid, report.when or ""] = report.outcome
+
+    def calls(self) -> dict[str, str]:
+        return {
+            nodeid.removeprefix(f"{NODEID}::"): self.outcomes[nodeid, when]
+            for nodeid, when in self.outcomes
+            if when == "call"
+        }
+
+
+def reported(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Reports, pytest.Session]:
+    config = pytester.parseconfigure("-p", "no:asyncio", "-p", "no:terminal")
+    reports = Reports()
+    config.pluginmanager.register(reports, "recorder-of-reports")
+    session = pytest.Session.from_config(config)
+    report_verdicts(session, default_settings(**settings), run, {NODEID: [f"{NODEID}[1]", f"{NODEID}[2]"]})
+    return reports, session
+
+
+def undecided(run: Run, **facts: object) -> Run:
+    first, *others = run.verdicts
+    return dataclasses.replace(run, verdicts=(dataclasses.replace(first, state="undecided", **facts), *others))
+
+
+def test_each_verdict_is_a_test_that_passes_or_fails(pytester, run):
+    reports, session = reported(pytester, run())
+
+    assert reports.calls() == {"exact >= 0.80": "passed", "p95(seconds) <= 2": "passed", "exact: v2 vs v1": "failed"}
+    assert session.testscollected == 3
+    assert {reports.outcomes[f"{NODEID}::exact: v2 vs v1", when] for when in ("setup", "teardown")} == {"passed"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "setting", "outcome"),
+    [({}, "pass", "skipped"), ({}, "fail", "failed"), ({"mistake": True}, "pass", "failed")],
+    ids=["passes", "fails", "mistake"],
+)
+def test_an_undecided_verdict_is_skipped_unless_it_is_to_fail_or_is_a_mistake(pytester, run, facts, setting, outcome):
+    reports, _ = reported(pytester, undecided(run(), **facts), undecided=setting)
+
+    assert reports.calls()["exact >= 0.80"] == outcome
+
+
+def test_a_failed_verdict_makes_its_items_run_again(pytester, run):
+    _, session = reported(pytester, run())
+
+    failed = {str(nodeid) for nodeid in session.config.pluginmanager.get_plugin("lfplugin").lastfailed}
+    assert failed >= {f"{NODEID}[1]", f"{NODEID}[2]"}
+
+
+def test_verdicts_that_are_met_make_nothing_run_again(pytester, run):
+    met = run()
+    met = dataclasses.replace(met, verdicts=met.verdicts[:2])
+    _, session = reported(pytester, met)
+
+    assert session.config.pluginmanager.get_plugin("lfplugin").lastfailed == {}
+
+
+def test_a_report_carries_the_sentence_and_the_unrounded_numbers(run):
+    whole = run()
+    verdict: Verdict = whole.verdicts[2]
+    setup, call, _ = verdict_reports(verdict, whole.experiments[0], undecided_fails=False)
+    properties = dict(call.user_properties)
+
+    assert call.longreprtext == properties["crucible_sentence"]
+    assert properties["crucible_state"] == "missed"
+    assert properties["crucible_estimate"] == -0.035
+    assert "crucible_n" in properties
+    assert setup.user_properties == []
+
+
+def test_the_report_for_lf_fails_the_item_alone():
+    report = rerun_report("test_math.py::test_sums[1]")
+
+    assert (report.nodeid, report.when, report.failed) == ("test_math.py::test_sums[1]", "call", True)
+
+
+# -- lines ----------------------------------------------------------------------------------------------------------
+
+
+def test_messages_follow_the_summary_and_are_all_there_is_without_a_run(run):
+    texts = [line.text for line in summary_lines(run(), ["a message"], verbosity=0, width=100)]
+
+    assert texts[-1] == "a message"
+    assert len(texts) > 3
+    assert [line.text for line in summary_lines(None, ["a message"], verbosity=0, width=100)] == ["a message"]
+
+
+def test_a_run_without_experiments_has_no_summary(run):
+    empty = dataclasses.replace(run(), experiments=(), verdicts=())
+
+    assert summary_lines(empty, [], verbosity=0, width=100) == []
+
+
+def test_requested_reports_are_written_and_one_that_cannot_be_is_said(pytester, run):
+    config = pytester.parseconfigure("-p", "no:asyncio")
+    folder = pytester.path
+    settings = default_settings(json="run.json", report=("run.md", "gone/run.md"))
+
+    lines = list(finish_lines(config, settings, run()))
+
+    assert (folder / "run.json").read_text().startswith("{")
+    assert "exact" in (folder / "run.md").read_text()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"report {str(folder / 'gone' / 'run.md')!r} was not written: ")
+
+
+def test_github_gets_a_summary_and_annotations_only_in_its_actions(pytester, run, monkeypatch, tmp_path):
+    config, settings, whole = pytester.parseconfigure("-p", "no:asyncio"), default_settings(), run()
+    assert list(finish_lines(config, settings, whole)) == []
+    assert list(github_annotations(whole, settings)) == []
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+
+    list(finish_lines(config, settings, whole))
+
+    assert "exact" in Path(tmp_path / "summary.md").read_text()
+    assert [line for line in github_annotations(whole, settings) if line.startswith("::error")]
