@@ -14,6 +14,8 @@ from pytest_crucible.records.errors import DatasetError
 Row = Mapping[str, Any]
 # Number of predicted sentences per abstract that count as its rationale: the first ones.
 MAX_SENTENCES = 3
+# The labels of evidence. An abstract without evidence is not predicted, so the third label of claims is not among them.
+LABELS = ("SUPPORT", "CONTRADICT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class Scores:
 def evaluate(gold: Iterable[Row], predicted: Iterable[Row]) -> Scores:
     """Score predictions (`id`, `evidence`: document to `sentences` and `label`) against claims in SciFact's form.
 
-    Claims without a prediction count as empty predictions. Raises DatasetError for a prediction of an unknown claim, and for
-    two predictions of one claim.
+    Claims without a prediction count as empty predictions. A sentence that is predicted twice counts once. Raises DatasetError
+    for a prediction of an unknown claim, for two predictions of one claim, and for a label other than LABELS.
     """
     claims = {row["id"]: row["evidence"] for row in gold}
     predictions: dict[Any, Row] = {}
@@ -74,6 +76,7 @@ def evaluate(gold: Iterable[Row], predicted: Iterable[Row]) -> Scores:
         if row["id"] not in claims or row["id"] in predictions:
             problem = "is predicted twice" if row["id"] in predictions else "is not among the claims"
             raise DatasetError(f"claim {row['id']} {problem}: give one prediction for each claim of the gold file")
+        _check_labels(row)
         predictions[row["id"]] = row["evidence"]
     counts = [0] * 8
     for name, evidence in claims.items():
@@ -86,6 +89,15 @@ def evaluate(gold: Iterable[Row], predicted: Iterable[Row]) -> Scores:
         Score(right[2], sentences, gold_sentences),
         Score(right[3], sentences, gold_sentences),
     )
+
+
+def _check_labels(row: Row) -> None:
+    for document, prediction in row["evidence"].items():
+        if prediction["label"] not in LABELS:
+            raise DatasetError(
+                f"claim {row['id']} has the label {prediction['label']!r} for document {document}: write one of "
+                f"{', '.join(LABELS)}, and leave out documents that are no evidence"
+            )
 
 
 def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
@@ -102,7 +114,7 @@ def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
         selected_and_labelled += whole if right else 0
     return (
         len(predicted),
-        sum(len(prediction["sentences"]) for prediction in predicted.values()),
+        sum(len(set(prediction["sentences"])) for prediction in predicted.values()),
         len(gold),
         sum(len(set().union(*sets)) for sets in rationales.values()),
         labelled,
@@ -113,6 +125,6 @@ def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
 
 
 def _whole(rationales: Sequence[set[int]], chosen: Sequence[int]) -> int:
-    """Return how many chosen sentences belong to a rationale that was chosen as a whole."""
+    """Return how many chosen sentences, each counted once, belong to a rationale that was chosen as a whole."""
     complete = [each for each in rationales if each <= set(chosen)]
-    return sum(any(sentence in each for each in complete) for sentence in chosen)
+    return len(set().union(*complete))

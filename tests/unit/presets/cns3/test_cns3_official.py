@@ -62,6 +62,12 @@ def test_only_the_first_three_sentences_are_the_rationale_of_an_abstract():
     assert scores.sentence_selection.right == 1
 
 
+def test_a_sentence_that_is_predicted_twice_counts_once():
+    scores = evaluate([CLAIM], [predicted(0, 1, 4, 4, 4, 1)])
+
+    assert scores.sentence_selection == scores.sentence_label == Score(3, 3, 3)
+
+
 def test_a_wrong_label_keeps_the_selection():
     scores = evaluate([CLAIM], [predicted(4, label="CONTRADICT")])
 
@@ -79,6 +85,14 @@ def test_nothing_predicted_is_no_precision_and_no_recall():
     [
         ([{"id": 2, "evidence": {}}], "claim 2 is not among the claims"),
         ([predicted(0)] * 2, "claim 1 is predicted twice"),
+        (
+            [predicted(0, label="NOT_ENOUGH_INFO")],
+            "claim 1 has the label 'NOT_ENOUGH_INFO' for document 7: write one of SUPPORT",
+        ),
+        (
+            [predicted(0, label="SUPPORTS", document="9")],
+            "claim 1 has the label 'SUPPORTS' for document 9: write one of",
+        ),
     ],
 )
 def test_predictions_that_do_not_fit_are_refused(given, said):
