@@ -8,18 +8,25 @@ from typing import Any
 
 from pytest_crucible.records.outcomes import Unit
 from pytest_crucible.records.samples import OutcomeState
+from pytest_crucible.records.usage import JUDGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCall:
-    """One call of `sampler.generate`, or the part that one member of an ensemble had in it."""
+    """One call of `sampler.generate`, the part that one member of an ensemble had in it, or a judge's."""
 
     call: int
     """Counts the calls of the unit from 1, in the order in which the test sent them."""
     request: int
     """Counts equal requests of the unit from 1: the same question sent twice is two draws."""
     member: str
-    """The member of an ensemble that replied; empty for the arm's own reply."""
+    """The member of an ensemble that replied, or `judge:NAME`; empty for the arm's own reply."""
+
+    @property
+    def is_judge(self) -> bool:
+        """True for a request of a metric to the judge."""
+        return self.member.startswith(JUDGE)
+
     messages: Any
     """As sent: a text, a list of messages, or token ids."""
     parameters: Mapping[str, Any] | None

@@ -91,7 +91,7 @@ CUT_SHORT = frozenset({"budget", "deadline"})
 
 @dataclass(slots=True)
 class ModelCall:
-    """One call of `sampler.generate`, recorded as it is sent."""
+    """One call of `sampler.generate`, or of a judge by a metric, recorded as it is sent."""
 
     text: str
     """The prompt; or, with `is_json`, the messages as canonical JSON, which a list that grows later cannot change."""
@@ -105,6 +105,8 @@ class ModelCall:
     reply: Reply | None = None
     error: str = ""
     """The error, for a call without a reply."""
+    judge: str = ""
+    """`judge:NAME`, for a request of a metric to the judge; empty for a request of the test."""
 
 
 @dataclass(slots=True)
@@ -120,7 +122,7 @@ class Outcome:
     detail: str = ""
     started: float = 0.0
     calls: list[ModelCall] = field(default_factory=list)
-    """In the order in which they were sent."""
+    """In the order in which they were sent: those of the test, then those of its metrics' judge."""
     sample: Sample | None = None
     """The unit's sample. A large dataset builds a new object at each access, so that this one is passed along."""
 

@@ -45,8 +45,12 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
         yield from _block("input", sample_input)
         yield from _block("reply", conversation.reply)
     before: list[Any] = []
-    several = max((call.call for call in conversation.calls), default=0) > 1
+    several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
     for call in conversation.calls:
+        if call.is_judge:
+            yield f"{_INDENT}{call.member}{_about(call)}"
+            for message in _as_list(call.messages):
+                yield from _message(message)
         if not call.member:
             messages = _as_list(call.messages)
             if several or call.parameters or call.paid_by is not None:
@@ -87,7 +91,7 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reply(call: StoredCall, reasoning: bool) -> Iterator[str]:
-    name = call.member or "assistant"
+    name = "assistant" if call.is_judge or not call.member else call.member
     if call.text is None:
         yield from _block("no reply", call.error or "cancelled")
         return

@@ -177,7 +177,7 @@ class ScoredUnits:
 
     async def _score(self, outcome: Outcome) -> Outcome:
         sample = self._experiment.dataset.samples[outcome.unit.position]
-        set_current_reply(self._experiment.plan.nodeid, sample.id, outcome.unit.repeat)
+        set_current_reply(self._experiment.plan.nodeid, sample.id, outcome.unit.repeat, outcome.calls)
         experiment = self._experiment
         scores = await score_outcome(
             outcome, experiment.metrics, sample, passed=self._passed, reasoning=experiment.reasoning

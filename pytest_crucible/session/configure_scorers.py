@@ -12,6 +12,7 @@ from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend, KnowsItsSamples
+from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.metrics.models.protocol import Premise
 from pytest_crucible.metrics.models.registry import configure as configure_scorers
@@ -58,6 +59,7 @@ def open_judge(opener: Opener, name: str) -> tuple[Judge, Backend]:
         generate=backend.generate,
         parameters=opened.arm.parameters,
         simulated=backend.simulated,
+        system=system_prompt(backend),
     ), backend
 
 

@@ -55,18 +55,18 @@ class CallRows:
             }
             yield {
                 **row,
-                "member": "",
-                **self._reply(call.reply, scored),
+                "member": sanitize_text(call.judge),
+                **self._reply(call.reply, None if call.judge else scored),
                 "error": (call.error and self._text(call.error)) or None,
             }
-            if call.reply is not None:
+            if call.reply is not None and not call.judge:
                 for member, reply in call.reply.members.items():
                     yield {**row, "member": sanitize_text(member), **self._reply(reply, None), "error": None}
                 texts.replies[f"r{number}"] = call.reply.text
 
     def _messages(self, call: ModelCall, texts: _KnownTexts, forms: list[Row]) -> int | None:
         """Return the key of the form; None where the sample's input was sent as it is, which most tests do."""
-        if call.text is texts.sample.input and not call.system:
+        if call.text is texts.sample.input and not (call.system or call.judge):
             return None
         messages = redact(json.loads(call.text) if call.is_json else call.text, self._hide)
         if call.system:

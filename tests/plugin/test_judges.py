@@ -68,7 +68,7 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
         [
             "right >= 0.5*0.7*9*1*met*",
             "better >= 0.2*0.5*10*0*met*",
-            "judge:critic        30 *",
+            "judge:critic        31 *",
             "test_sums: v2 lost 1 by a scorer",
             "test_sums: judge of better, v2: same verdict in both orders 0.800 *, 2 moved with the first place, "
             "0 with *p = 0.500*n=10",
@@ -78,7 +78,7 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
     )
     (experiment,) = judged.json()["experiments"]
     assert [(one["arm"], one["sent"]) for one in experiment["sections"]["usage"] if one["arm"] != "v2"] == [
-        ("judge:critic", 30)
+        ("judge:critic", 31)  # one verdict was requested twice
     ]
     kinds = {one["kind"]: one for one in experiment["sections"]["judges"]}
     assert (kinds["place"]["towards_first"], kinds["place"]["consistent"]["value"]) == (2, 0.8)
@@ -86,14 +86,25 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
     assert result.ret == 0
 
 
+def test_the_conversation_with_the_judge_is_stored_and_shown(judged):
+    configure(judged)
+    judged.run("--crucible-adapter=v2")
+    lines = judged.pytester.run("crucible", "show", "--sample", "q7").outlines
+
+    assert [line.strip() for line in lines if line.startswith("  judge:")] == ["judge:critic"] * 4
+    at = lines.index("  judge:critic")
+    assert lines[at + 1] == "  user       Is it right?"
+    assert "  assistant  I cannot say." in lines[at:]
+    assert "             This is your reply. Its last line is not a verdict. Write only that line:" in lines
+    assert "  assistant  VERDICT: tie" in lines
+
+
 def test_an_unreadable_verdict_is_lost_and_not_zero(judged):
     configure(judged)
     result = judged.run("--crucible-adapter=v2", "--crucible-sample=q7")
 
     result.stdout.fnmatch_lines(
-        [
-            "right lost: metric 'right' raised NoVerdict: the judge's reply ends with 'I cannot say.'; expected one last line *"
-        ]
+        ["right lost: metric 'right' raised NoVerdict: unreadable verdict, asked twice: the judge's reply ends with *"]
     )
 
 

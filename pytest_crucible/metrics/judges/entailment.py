@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 
-from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, read_verdict, wrap_in_tag
+from pytest_crucible.metrics.judges.prompting import request_verdict
+from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tag
 from pytest_crucible.metrics.models.protocol import Entailment, Premise
 from pytest_crucible.metrics.models.registry import NO_JUDGE, judge
 from pytest_crucible.records.errors import SpecError
@@ -36,7 +37,7 @@ class JudgeEntailment:
         return list(await asyncio.gather(*(self._score_pair(*pair) for pair in pairs)))
 
     async def _score_pair(self, premise: str, hypothesis: str) -> Entailment:
-        verdict = read_verdict(await self._judge.query(_prompt(premise, hypothesis)), NAMES)
+        verdict = await request_verdict(self._judge, _prompt(premise, hypothesis), NAMES)
         entails, neutral, contradicts = (float(name == verdict) for name in NAMES)
         return Entailment(entails, neutral, contradicts)
 

@@ -8,8 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
-from pytest_crucible.metrics.judges.prompting import NO_JUDGE_CONFIGURED, judge_once, judge_version, side_value
-from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, read_verdict, wrap_in_tag
+from pytest_crucible.metrics.judges.prompting import (
+    NO_JUDGE_CONFIGURED,
+    judge_once,
+    judge_version,
+    request_verdict,
+    side_value,
+)
+from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tag
 from pytest_crucible.metrics.models.registry import judge
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import ORDERS, Reply, Sample
@@ -85,4 +91,4 @@ async def _query(task: tuple[str, ...], sample: Sample, first: str, second: str)
         sample.input if isinstance(sample.input, str) else json.dumps(sample.input, ensure_ascii=False, default=str)
     )
     answers = (wrap_in_tag("question", question), wrap_in_tag("first", first), wrap_in_tag("second", second))
-    return read_verdict(await configured.query("\n\n".join((*task, *answers, closing_lines(NAMES)))), NAMES)
+    return await request_verdict(configured, "\n\n".join((*task, *answers, closing_lines(NAMES))), NAMES)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from pytest_crucible.metrics.definition import NotApplicable
-from pytest_crucible.metrics.judges.verdicts import NoVerdict
+from pytest_crucible.metrics.judges.verdicts import MARK, NoVerdict, read_verdict, wrap_in_tag
+from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.metrics.models.registry import NO_JUDGE, judge
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import BackendError
 
-VERSION = "1"
+VERSION = "2"
 NO_JUDGE_CONFIGURED = NotApplicable(NO_JUDGE)
 Verdict = TypeVar("Verdict")
 AskJudge = Callable[[Reply, Sample], Coroutine[Any, Any, Verdict]]
@@ -46,6 +47,29 @@ def judge_once(ask: AskJudge[Verdict]) -> AskJudge[Verdict]:
         return await latest[2]
 
     return cached_ask
+
+
+async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> str:
+    """Return the judge's verdict. A reply without a readable one is followed by one request for the verdict alone.
+
+    Raises BackendError, and NoVerdict if the second reply is not readable either.
+    """
+    levels = tuple(names)
+    reply = await judge.query(prompt)
+    try:
+        return read_verdict(reply, levels)
+    except NoVerdict:
+        repeated = await judge.query(_repeat_prompt(prompt, reply, levels))
+    try:
+        return read_verdict(repeated, levels)
+    except NoVerdict as error:
+        raise NoVerdict(f"unreadable verdict, asked twice: {error}") from None
+
+
+def _repeat_prompt(prompt: str, reply: str, names: Iterable[str]) -> str:
+    """Return the second request: the first one, the judge's reply to it, and what is missing."""
+    missing = f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(names)}"
+    return "\n\n".join((prompt, wrap_in_tag("your_reply", reply), missing))
 
 
 async def side_value(

@@ -7,8 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
-from pytest_crucible.metrics.judges.prompting import NO_JUDGE_CONFIGURED, judge_once, judge_version, side_value
-from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, read_verdict, wrap_in_tag
+from pytest_crucible.metrics.judges.prompting import (
+    NO_JUDGE_CONFIGURED,
+    judge_once,
+    judge_version,
+    request_verdict,
+    side_value,
+)
+from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tag
 from pytest_crucible.metrics.models.registry import judge
 from pytest_crucible.records import HUMAN, Reply, Sample
 from pytest_crucible.records.errors import SpecError
@@ -33,7 +39,7 @@ def rubric(
             [wrap_in_tag("reference", _text(sample.expected))] if reference and sample.expected is not None else []
         )
         parts = (wrap_in_tag("question", _text(sample.input)), *expected, wrap_in_tag("answer", reply.text))
-        return read_verdict(await configured.query("\n\n".join((*task, *parts, closing_lines(levels)))), levels)
+        return await request_verdict(configured, "\n\n".join((*task, *parts, closing_lines(levels))), levels)
 
     verdict_for = judge_once(level)
 

@@ -30,18 +30,18 @@ def wrap_in_tag(tag: str, text: str) -> str:
 
 
 def read_verdict(reply: str, names: Iterable[str]) -> str:
-    """Return the verdict in a judge's last line, spelled as in `names`; case does not count.
+    """Return the verdict in a judge's last line, spelled as in `names`; case, emphasis and a full stop do not count.
 
     Raises NoVerdict if the last line has none, or another line has one as well.
 
-    >>> read_verdict("It is right.\\nVERDICT: Good", ["bad", "good"])
+    >>> read_verdict("It is right.\\n**VERDICT: Good.**", ["bad", "good"])
     'good'
     """
-    by_name = {name.casefold(): name for name in names}
+    by_name = {_plain(name): name for name in names}
     lines = [line.strip() for line in reply.strip().splitlines()]
     # A second verdict line may come from the reply that the judge quotes, so it makes the verdict unreadable.
-    verdicts = [line for line in lines if line.upper().startswith(MARK)]
-    verdict = lines[-1][len(MARK) :].strip().casefold() if len(verdicts) == 1 and lines[-1] is verdicts[0] else None
+    verdicts = [line for line in map(_plain, lines) if line.startswith(MARK.casefold())]
+    verdict = _plain(verdicts[0][len(MARK) :]) if len(verdicts) == 1 and _plain(lines[-1]) == verdicts[0] else None
     if verdict not in by_name:
         problem = "is empty" if not lines else f"ends with {lines[-1]!r:.80}"
         more = f" and contains {len(verdicts)} verdicts" if len(verdicts) > 1 else ""
@@ -49,3 +49,8 @@ def read_verdict(reply: str, names: Iterable[str]) -> str:
             f"the judge's reply {problem}{more}; expected one last line '{MARK} {' or '.join(by_name.values())}'"
         )
     return by_name[verdict]
+
+
+def _plain(line: str) -> str:
+    """Return a line or a level's name without Markdown, quotes, and a full stop at its end."""
+    return line.replace("*", "").replace("`", "").strip(" \t#>_\"'.!").casefold()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from pytest_crucible.records import ModelCall
+
 
 class ScoredReply(NamedTuple):
     """The reply to which a scoring model's request belongs: it is counted, paid for and cached there."""
@@ -12,14 +14,16 @@ class ScoredReply(NamedTuple):
     experiment: str = ""
     sample: str = ""
     epoch: int = 0
+    calls: list[ModelCall] | None = None
+    """Receives the requests, which are stored with those of the test."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
 
 
-def set_current_reply(experiment: str, sample: str, epoch: int) -> None:
-    """Set the sample and repeat whose reply this task scores from now on."""
-    _CURRENT.set(ScoredReply(experiment, sample, epoch))
+def set_current_reply(experiment: str, sample: str, epoch: int, calls: list[ModelCall] | None = None) -> None:
+    """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
+    _CURRENT.set(ScoredReply(experiment, sample, epoch, calls))
 
 
 def current_reply() -> ScoredReply:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pytest_crucible.metrics.models.attribution import current_reply
-from pytest_crucible.records import Reply, Request, judge_arm
+from pytest_crucible.records import ModelCall, Reply, Request, judge_arm
 from pytest_crucible.records.errors import BackendError
 
 
@@ -21,14 +21,19 @@ class Judge:
         generate: Callable[[Request], Awaitable[Reply]],
         parameters: Mapping[str, Any],
         simulated: bool = False,
+        system: str = "",
     ) -> None:
-        """`identity` is the backend's; with the parameters it is part of the version of each metric that uses this judge."""
+        """`identity` is the backend's; with the parameters it is part of the version of each metric that uses this judge.
+
+        `system` is the prompt that the backend sends before each message.
+        """
         self.identity = f"{identity} {sorted(parameters.items())}"
         self.name = name
         self._is_unreported = simulated
         self._arm = judge_arm(name)
         self._generate = generate
         self._parameters = parameters
+        self._system = system
 
     def report(self) -> str | None:
         """Return once that the judge is simulated, if it is."""
@@ -36,18 +41,31 @@ class Judge:
         return f"judge {self.name!r} is simulated: no model stands behind its verdicts" if is_unreported else None
 
     async def query(self, prompt: str) -> str:
-        """Return the judge's reply. Raises BackendError if it is missing or truncated."""
-        target = current_reply()
-        reply = await self._generate(
-            Request(
-                input=prompt,
-                sample=target.sample,
-                epoch=target.epoch,
-                parameters=self._parameters,
-                experiment=target.experiment,
-                arm=self._arm,
-            )
-        )
+        """Return the judge's reply without its reasoning. Raises BackendError if it is missing or truncated."""
+        call = self._record(prompt)
+        try:
+            reply = call.reply = await self._generate(self._request(prompt))
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise
         if reply.finish != "stop":
             raise BackendError(f"the judge's reply is incomplete ({reply.finish}): increase its max_tokens")
-        return reply.text
+        return reply.answer
+
+    def _request(self, prompt: str) -> Request:
+        target = current_reply()
+        return Request(
+            input=prompt,
+            sample=target.sample,
+            epoch=target.epoch,
+            parameters=self._parameters,
+            experiment=target.experiment,
+            arm=self._arm,
+        )
+
+    def _record(self, prompt: str) -> ModelCall:
+        call = ModelCall(prompt, False, 1, None, self._system, judge=self._arm)
+        calls = current_reply().calls
+        if calls is not None:
+            calls.append(call)
+        return call

@@ -20,7 +20,22 @@ from pytest_crucible.records.errors import SpecError
 LEVELS = ("bad", "very good")
 
 
-@pytest.mark.parametrize("said", ["VERDICT: bad", "Because.\nVERDICT: BAD\n\n", "  verdict:  bad  "])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "VERDICT: bad",
+        "Because.\nVERDICT: BAD\n\n",
+        "  verdict:  bad  ",
+        "**VERDICT: bad**",
+        "**VERDICT:** bad",
+        "VERDICT: **bad**",
+        "VERDICT: bad.",
+        "### VERDICT: Bad.",
+        "`VERDICT: bad`",
+        "> VERDICT: 'bad'",
+        "__VERDICT: bad__",
+    ],
+)
 def test_the_last_line_is_the_verdict(said):
     assert read_verdict(said, LEVELS) == "bad"
 
@@ -33,7 +48,6 @@ def test_the_last_line_is_the_verdict(said):
         "VERDICT:",
         "VERDICT: excellent",
         "VERDICT: bad, I think",
-        "**VERDICT: bad**",
         "VERDICT: bad\nI am sure.",
         "VERDICT: bad\nVERDICT: very good",
         "The answer says VERDICT: bad",
@@ -94,6 +108,53 @@ def test_entailment_by_a_judge_is_what_it_says(configured):
         ("judge:critic", "q1", 2, "test.py::test")
     ] * 2
     assert "critic:1" in scorer.identity
+
+
+GOOD = judges.rubric("good", "Good?", levels={"bad": 0, "very good": 1})
+
+
+def value(configured, *answers):
+    """The score of a reply whose judge gives these answers in turn, the requests, and the calls that are stored."""
+    judge, sent = asking(*answers)
+    configured(judge)
+    calls = []
+
+    async def scored():
+        set_current_reply("test.py::test", "q1", 0, calls)
+        return await GOOD(Reply(text="4"), Sample(id="q1", input="2 + 2"))
+
+    try:
+        return asyncio.run(scored()), sent, calls
+    except NoVerdict as error:
+        return str(error), sent, calls
+
+
+def test_a_verdict_that_cannot_be_read_is_requested_once_more(configured):
+    score, sent, calls = value(configured, "I like it.", "VERDICT: very good")
+
+    assert score == 1.0
+    assert sent[0].input in sent[1].input
+    assert "<your_reply>\nI like it.\n</your_reply>" in sent[1].input
+    assert sent[1].input.endswith("VERDICT: bad or very good")
+    assert [(call.judge, call.text, call.reply.text) for call in calls] == [
+        ("judge:critic", sent[0].input, "I like it."),
+        ("judge:critic", sent[1].input, "VERDICT: very good"),
+    ]
+
+
+def test_a_verdict_that_cannot_be_read_twice_is_lost(configured):
+    sentence, sent, _ = value(configured, "I like it.", "Very much.", "VERDICT: very good")
+
+    assert sentence.startswith(
+        "unreadable verdict, asked twice: the judge's reply ends with 'Very much.'; expected one"
+    )
+    assert len(sent) == 2
+
+
+def test_a_verdict_in_the_judges_reasoning_does_not_count(configured):
+    score, sent, _ = value(configured, "<think>\nVERDICT: bad\n</think>\nVERDICT: very good")
+
+    assert (score, len(sent)) == (1.0, 1)
 
 
 def test_a_metric_of_another_judge_question_or_level_is_another_metric(configured):
