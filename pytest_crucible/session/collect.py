@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.adapters.open import open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
@@ -41,6 +42,7 @@ from pytest_crucible.session.joined_tests import (
     uses_crucible,
 )
 from pytest_crucible.session.planner import ExperimentPlanner
+from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.store.history import add_tag, check_tag
@@ -55,6 +57,7 @@ class ExperimentCollection:
         self.opened_arms: tuple[OpenedArm, ...] = ()
         self.lines: dict[str, str] = {}
         self.problems: list[str] = []
+        self.failures = PlanningFailures()
         self._config = config
         self._settings = settings
         self._resources = resources
@@ -88,6 +91,9 @@ class ExperimentCollection:
             return
         with self._gather_errors():
             self._plan_selected(items, joined)
+        # Where no test is run, none could fail.
+        if self._config.option.collectonly:
+            self.problems += self.failures.sentences()
 
     def _plan_selected(self, items: Sequence[pytest.Item], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
         check_reports(self._config, self._settings)
@@ -229,6 +235,11 @@ class ExperimentCollection:
             yield
         except CrucibleError as error:
             self.problems.append(f"{where}: {error}" if where else str(error))
+        except pytest.exit.Exception:
+            raise
+        # Also sys.exit and pytest.skip: datasets, models and hooks are code of the suite, which may raise anything.
+        except (Exception, SystemExit, OutcomeException) as error:
+            self.failures.add(where, error)
 
 
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:

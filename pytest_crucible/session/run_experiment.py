@@ -49,15 +49,11 @@ class ExperimentRunner:
     spending: Spending | None = None
     emit: Emit | None = None
     """Receives the events of experiments and samples, if anything listens."""
+    check_interrupt: Callable[[], None] = lambda: None
+    """Raises KeyboardInterrupt when sampling has to stop."""
 
-    def __call__(
-        self,
-        item: pytest.Function,
-        experiment: Experiment,
-        show: Callable[[Progress | None], None],
-        check_interrupt: Callable[[], None],
-    ) -> None:
-        """Request every reply that is not stored yet; `check_interrupt` raises KeyboardInterrupt when sampling has to stop.
+    def __call__(self, item: pytest.Function, experiment: Experiment, show: Callable[[Progress | None], None]) -> None:
+        """Request every reply that is not stored yet.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
@@ -69,7 +65,7 @@ class ExperimentRunner:
             on_unit_done = self._begin_spending(experiment, done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
             with experiment_span(self.emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, arms, done, show, check_interrupt)
+                progress = self._ask(call, arms, done, show)
         finally:
             threads.shutdown()
             self.writer.flush()
@@ -125,12 +121,7 @@ class ExperimentRunner:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def _ask(
-        self,
-        call: Call,
-        arms: list[int],
-        done: list[set[tuple[int, int]]],
-        show: Callable[[Progress | None], None],
-        check_interrupt: Callable[[], None],
+        self, call: Call, arms: list[int], done: list[set[tuple[int, int]]], show: Callable[[Progress | None], None]
     ) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
         open_arms = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
@@ -156,7 +147,7 @@ class ExperimentRunner:
         )
 
         def tick() -> None:
-            check_interrupt()
+            self.check_interrupt()
             show(progress)
 
         _wait(future, tick)

@@ -29,6 +29,7 @@ from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
+from pytest_crucible.session.joined_tests import function_nodeid
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redact_reports import key_redactor
@@ -140,6 +141,7 @@ class CrucibleSession:
         if not is_experiment(pyfuncitem):
             return None
         experiment = self._collection.experiments.get(pyfuncitem.nodeid)
+        self._collection.failures.raise_for(pyfuncitem.nodeid)
         if experiment is None or self._messages.errors:
             pytest.skip(self._skip_reason())
         if self.settings.sample is not None:
@@ -149,7 +151,7 @@ class CrucibleSession:
             shared = self._resources.shared
             show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
             with self.interruptions.deferred():
-                self._runner()(pyfuncitem, experiment, show, self.interruptions.check)
+                self._runner()(pyfuncitem, experiment, show)
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
@@ -161,6 +163,7 @@ class CrucibleSession:
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
+        self._collection.failures.raise_for(function_nodeid(item))
         if self._messages.errors:
             pytest.skip(self._skip_reason())
         return self._joined.crucible(item)
@@ -185,6 +188,7 @@ class CrucibleSession:
             deadline=self._deadline,
             spending=resources.shared.spending,
             emit=self._publisher.sample_emit,
+            check_interrupt=self.interruptions.check,
         )
 
     def _observation_hook(self) -> Callable[..., None] | None:
@@ -223,13 +227,20 @@ class CrucibleSession:
         """Return what the controller has to know, each part once."""
         self._messages.add_complaints(self._publisher.pop_failures())
         line = self._collection.lines.pop(owner, None)
-        return {"run": self.run, "owner": owner, "item": item, "line": line, **self._messages.pop_message()}
+        return {
+            "run": self.run,
+            "owner": owner,
+            "item": item,
+            "line": line,
+            "begun": self._begun,
+            **self._messages.pop_message(),
+        }
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def receive(self, message: dict[str, Any]) -> None:
         """Take a worker's message: the experiment that it started, or why it sends no requests."""
-        self._begun = True
+        self._begun |= message["begun"]
         self._messages.add_item(message["owner"], message["item"])
         self._messages.merge(message)
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
