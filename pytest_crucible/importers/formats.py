@@ -19,6 +19,7 @@ from pytest_crucible.importers import (
     openai_evals,
     promptfoo,
     pydantic_evals,
+    ragas,
     tables,
 )
 from pytest_crucible.importers.groups import with_groups
@@ -40,6 +41,7 @@ READERS: Mapping[str, Reader] = {
     "pydantic-evals": pydantic_evals,
     "mlflow": mlflow_genai,
     "helm": helm,
+    "ragas": ragas,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,
