@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, show
 from benchmarks.suite import Suite
 from pytest_crucible import builtin
 from pytest_crucible.records import Run
-from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.report_files import report_files, write_report
 from pytest_crucible.store.runs import RunStore
 from tests.chromium import find_chromium

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import metrics, stats
+    from pytest_crucible import metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.presets import cns3
@@ -48,6 +48,7 @@ _HOME = {
     "judges": "metrics.judges",
     "metric": "metrics",
     "metrics": "metrics",
+    "runs": "runs",
     "stats": "stats",
 }
 
@@ -74,6 +75,7 @@ __all__ = [
     "judges",
     "metric",
     "metrics",
+    "runs",
     "stats",
 ]
 

@@ -12,13 +12,13 @@ from pytest_crucible.commands.claims import claim_options, read_claims
 from pytest_crucible.commands.options import group_option, json_option, store_option
 from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import say_run, verbose_option
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.importers.formats import read
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
+from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.imported import ImportedRun
 from pytest_crucible.runs.imported_plan import DEFAULT_ALPHA, ImportOptions
 from pytest_crucible.store.find_run import TAGGED

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
 from pytest_crucible.presets import EXPORTS
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.tables import TABLES
 
 WHAT = (*TABLES, *EXPORTS)

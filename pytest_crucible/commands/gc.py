@@ -7,8 +7,8 @@ import datetime
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.prune import clear, find_prunable
 
 

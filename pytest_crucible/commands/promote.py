@@ -6,9 +6,9 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.runs import verdict_counts
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
 

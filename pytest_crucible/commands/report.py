@@ -9,9 +9,9 @@ import click
 
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 
 

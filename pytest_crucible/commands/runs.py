@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.records import RunSummary
+from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.history import list_runs
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.stores import existing_store
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import all_sample_ids

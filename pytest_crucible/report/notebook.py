@@ -27,7 +27,7 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.statistics import compare_values, estimate_values
 from pytest_crucible.records.number_format import number, p_value, with_interval
-from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.samples import chapters
 from pytest_crucible.store.runs import RunStore
 

@@ -1,1 +1,28 @@
-"""Stored runs, without pytest: evaluate, load, compare, import, reproduce, export."""
+"""Stored runs, without pytest: evaluate, load, compare, import, reproduce, export.
+
+`load` and `query` return the results of stored runs as pandas data frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.frames import StoredRuns as StoredRuns
+    from pytest_crucible.runs.frames import load as load
+    from pytest_crucible.runs.frames import query as query
+
+__all__ = ["StoredRuns", "load", "query"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Imported on first use: it opens run stores, which takes a database library.
+    from pytest_crucible.runs import frames
+
+    return getattr(frames, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

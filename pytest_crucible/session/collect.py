@@ -28,12 +28,11 @@ from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.plan_line import announcement
-from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
-from pytest_crucible.session.experiment import CrucibleWarning, Experiment
+from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.joined_tests import (
     JoinedTest,
     function_nodeid,
@@ -166,8 +165,6 @@ class ExperimentCollection:
         if budget is not None:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
             self._resources.shared.spending.allow(item.nodeid, budget, names)
-        for warning in experiment.warnings:
-            item.warn(CrucibleWarning(printable(warning)))
         plan = experiment.plan
         arms = tuple(arm if arm.stored_run is None else self._resolve_stored_run(arm, plan) for arm in plan.arms)
         self.experiments[item.nodeid] = replace(experiment, plan=replace(plan, arms=arms))

@@ -17,6 +17,7 @@ from pytest_crucible.backends.cache.policy import CachePolicy
 from pytest_crucible.plan.arms import interleave_units
 from pytest_crucible.records import Emit, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, run_units
@@ -24,7 +25,7 @@ from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
-from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment import CrucibleWarning, Experiment
 from pytest_crucible.store.outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -58,6 +59,9 @@ class ExperimentRunner:
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
         """
+        # Here and not when it is planned: where warnings are errors, this one ends the test and not the session.
+        for warning in experiment.warnings:
+            item.warn(CrucibleWarning(printable(warning)))
         # Stored answers are copied first: only the other units cost requests.
         key, arms, done = self._add_to_store(experiment)
         threads = DaemonThreads(self.settings.concurrency)

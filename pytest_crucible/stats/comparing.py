@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.alignment import align_pairs
 from pytest_crucible.stats.arrays import Alternative, Labels, Range, check_choice, check_share, is_constant
 from pytest_crucible.stats.assumptions import MANY_CLUSTERS, comparison_assumptions
 from pytest_crucible.stats.choose import Design, Question, Row, find_row
@@ -54,11 +55,11 @@ def compare(
 ) -> ComparisonResult:
     """Return candidate minus baseline with interval, p-value, effect sizes and a sentence.
 
-    The method is the row of `stats.TABLE`. `candidate` and `baseline` have one entry a sample, or one row a sample and
-    one column a repeat; repeats are averaged inside the sample first. Pairs are matched by position; the index of a
-    pandas Series is ignored. `kind` is declared, or inferred from both arms together. Every kind estimates a difference
-    of means (of 0/1 values: of rates), so an inferred kind never changes the estimand. `estimand="ratio"` estimates the
-    ratio of geometric means of positive values, which suits latencies.
+    The method is the row of `stats.TABLE`. `candidate` and `baseline` have one entry a sample, or one row a sample
+    and one column a repeat; repeats are averaged inside the sample first. Pairs are matched by position, two pandas
+    Series by their index, whose labels must be the same. `kind` is declared, or inferred from both arms together.
+    Every kind estimates a difference of means (of 0/1 values: of rates), so an inferred kind never changes the
+    estimand. `estimand="ratio"` estimates the ratio of geometric means of positive values, which suits latencies.
 
     `clusters` has one label a pair. Independent arms take (candidate's labels, baseline's labels), or one sequence for
     both; an equal label in both arms is the same cluster. `margin` is how much worse is still acceptable; it adds the
@@ -67,8 +68,9 @@ def compare(
     uses bounds that never err too often, at a cost in power. `sensitivity=True` adds the results of other methods;
     random ones draw from `rng`.
 
-    Raises ValueError for empty or unequal arms, for NaN (with their count), values out of bounds, values of 0 in a ratio,
-    missing labels, a margin that no two values can exceed, and unknown options.
+    Raises ValueError for empty or unequal arms, for Series with different labels, for NaN (with their count),
+    values out of bounds, values of 0 in a ratio, missing labels, a margin that no two values can exceed, and
+    unknown options.
 
     >>> print(compare([1, 1, 1, 0, 1, 1, 1, 0, 1, 1], [0, 1, 1, 0, 0, 1, 0, 0, 1, 0]))
     candidate - baseline: +0.400 [+0.011, +0.687], 10 pairs, p = 0.046, discordant odds ratio inf [0.660, inf] (tango)
@@ -164,6 +166,8 @@ def _arms(
     # A third positional argument that is meant as `kind` would otherwise count as True.
     if not isinstance(paired, bool | np.bool_):
         raise ValueError(f"paired must be True or False, not {paired!r}")
+    if paired:
+        candidate, baseline, clusters = align_pairs(candidate, baseline, cast("Labels | None", clusters))
     (candidate_means, repeats), (baseline_means, baseline_repeats) = (
         average_repeats(candidate),
         average_repeats(baseline),

@@ -57,6 +57,17 @@ def test_a_missing_answer_is_lost_and_named_in_a_warning(suite, run):
     )
 
 
+def test_where_warnings_are_errors_a_missing_answer_fails_its_test_alone(suite):
+    suite.write_rows("answers/v2.jsonl", suite.answers["v2"][3:])
+    suite.test("def test_plain(): pass", name="test_plain")
+
+    result = suite.run("--crucible-adapter=v2")
+
+    result.stdout.fnmatch_lines(["*CrucibleWarning: adapter 'v2' lacks answers to 3 of 20 samples*"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.parseoutcomes()["passed"] == 1
+
+
 def test_answers_that_nobody_asks_for_are_not_missed(suite):
     """Warnings are errors here."""
     suite.write_rows("answers/v2.jsonl", suite.answers["v2"][3:])

@@ -14,6 +14,7 @@ from pytest_crucible.records import Interval
 from pytest_crucible.stats import (
     brunner_munzel,
     compare,
+    difference_bounds,
     geometric_mean_ratio_paired,
     hedges_g,
     paired_t,
@@ -314,12 +315,35 @@ def test_truth_values_and_whole_numbers_are_rates():
     assert (result.kind, result.method, result.baseline, result.candidate) == ("binary", "tango", 0.5, 0.75)
 
 
-def test_pandas_columns_are_taken_by_position_and_their_gaps_counted():
+def test_pairs_of_pandas_series_are_matched_by_their_index():
     pandas = pytest.importorskip("pandas")
-    baseline, candidate = pandas.Series(BASELINE, index=range(50, 74)), pandas.Series(CANDIDATE)
-    labels = pandas.Series(list("abcdef") * 4, index=range(7, 31), dtype="string")
+    ids = [f"q{k}" for k in range(24)]
+    candidate, baseline = pandas.Series(CANDIDATE, index=ids), pandas.Series(BASELINE, index=ids)
+    labels = pandas.Series(list("abcdef") * 4, index=ids, dtype="string")
+    in_order = compare(CANDIDATE, BASELINE, clusters=list("abcdef") * 4)
 
-    assert compare(candidate, baseline, clusters=labels) == compare(CANDIDATE, BASELINE, clusters=list("abcdef") * 4)
+    assert compare(candidate, baseline[::-1], clusters=labels[::-1]) == in_order
+    assert compare(candidate, BASELINE, clusters=list("abcdef") * 4) == in_order
+    assert difference_bounds(candidate, baseline[::-1]) == difference_bounds(CANDIDATE, BASELINE)
+    assert compare(candidate, baseline[::-1], False) == compare(CANDIDATE, BASELINE[::-1], False)
+
+
+def test_series_that_have_other_labels_or_labels_twice_are_refused():
+    pandas = pytest.importorskip("pandas")
+    candidate = pandas.Series([1, 0, 1], index=["a", "b", "c"])
+
+    with pytest.raises(ValueError, match="'c' is in that of the candidate and not in that of the baseline"):
+        compare(candidate, pandas.Series([1, 0, 1], index=["a", "b", "d"]))
+    with pytest.raises(ValueError, match="'d' is in that of the clusters and not in that of the candidate"):
+        compare(candidate, candidate, clusters=pandas.Series([1, 2, 3, 4], index=list("abcd")))
+    twice = pandas.Series([1, 0, 1], index=["a", "a", "b"])
+    with pytest.raises(ValueError, match="more than once"):
+        compare(twice, twice[::-1])
+    assert compare(twice, twice).estimate == 0
+
+
+def test_gaps_in_pandas_columns_are_counted():
+    pandas = pytest.importorskip("pandas")
     for kind in ("Int64", "boolean", "object"):
         with pytest.raises(ValueError, match="1 of 3 values are NaN"):
             compare([1, 0, 1], pandas.Series([True, None, False], dtype=kind))

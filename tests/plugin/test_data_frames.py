@@ -1,0 +1,131 @@
+"""Results of stored runs as data frames: `from pytest_crucible import runs`."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from pytest_crucible import runs, stats
+from pytest_crucible.records.errors import SpecError
+
+
+@pytest.fixture
+def stored(suite, monkeypatch):
+    """The JSON of a run of two arms, in whose directory the test goes on."""
+    monkeypatch.chdir(suite.path)
+    return suite.json("--crucible-adapter=v2", "--compare=v1", "--crucible-tag=nightly")
+
+
+def test_a_run_is_loaded_as_the_command_line_names_it(stored):
+    for name in ("latest", stored["run"]["id"][:6], "tag:nightly"):
+        assert runs.load(name).ids == (stored["run"]["id"],)
+    with pytest.raises(SpecError, match="has no run that begins with 'zzz'"):
+        runs.load("zzz")
+    with pytest.raises(SpecError, match=r"nowhere\.db"):
+        runs.load(store="nowhere.db")
+
+
+def test_observations_have_a_row_for_each_score(stored):
+    frame = runs.load().observations()
+
+    arm = frame[(frame.arm == "v2") & (frame.metric == "exact_match")]
+    assert len(arm) == stored["experiments"][0]["estimates"][0]["n"]
+    assert set(arm.value) <= {0.0, 1.0}
+    assert arm.lost.isna().all()
+    assert (frame.run == stored["run"]["id"]).all()
+
+
+def test_replies_have_the_input_and_the_text(stored):
+    frame = runs.load().replies()
+
+    assert set(frame.arm) == {"v2", "v1"}
+    assert frame.text.notna().all()
+    assert frame.input.notna().all()
+    assert str(frame.dtypes["input_tokens"]) == "Int64"
+
+
+def test_estimates_comparisons_and_verdicts_are_those_of_the_session(stored):
+    run, document = runs.load(), stored["experiments"][0]
+
+    estimates = run.estimates().set_index(["metric", "arm"])
+    for estimate in document["estimates"]:
+        row = estimates.loc[(estimate["metric"], estimate["arm"])]
+        assert (row.value, row.low, row.high, row.n) == (
+            estimate["value"],
+            estimate["low"],
+            estimate["high"],
+            estimate["n"],
+        )
+    (comparison,), (shown,) = run.comparisons().to_dict("records"), document["comparisons"]
+    assert (comparison["difference"], comparison["low"], comparison["p_value"]) == (
+        shown["difference"],
+        shown["low"],
+        shown["p_value"],
+    )
+    verdicts = run.verdicts()
+    shown_verdicts = [verdict for experiment in stored["experiments"] for verdict in experiment["verdicts"]]
+    assert sorted(verdicts.state) == sorted(verdict["state"] for verdict in shown_verdicts)
+    assert sum(verdicts.proven) == sum(verdict["proven"] for verdict in shown_verdicts)
+
+
+def test_scores_of_a_run_are_compared_by_sample(stored):
+    frame = (
+        runs.load().observations().query("metric == 'exact_match'").pivot(index="sample", columns="arm", values="value")
+    )
+
+    result = stats.compare(frame["v2"], frame["v1"].sort_index(ascending=False), kind="binary")
+
+    assert result.estimate == stored["experiments"][0]["comparisons"][0]["difference"]
+    assert result.p_value == stored["experiments"][0]["comparisons"][0]["p_value"]
+
+
+def test_a_query_spans_runs(suite, stored):
+    second = suite.json("--crucible-adapter=poor")
+
+    everything = runs.query()
+    assert everything.ids == (second["run"]["id"], stored["run"]["id"])
+    assert set(everything.estimates().run) == {second["run"]["id"], stored["run"]["id"]}
+    assert len(everything.observations()) == len(runs.load().observations()) + len(
+        runs.load(stored["run"]["id"]).observations()
+    )
+    assert runs.query(adapter="v1").ids == (stored["run"]["id"],)
+    assert runs.query(tag="nightly").ids == (stored["run"]["id"],)
+    assert runs.query(suite="test_sums", since=datetime.date.today() - datetime.timedelta(days=1)).ids == everything.ids
+
+
+@pytest.mark.parametrize(
+    ("conditions", "sentence"),
+    [
+        ({"adapter": "v9"}, "has no run with adapter='v9'"),
+        ({"since": "2999-01-01T00:00Z"}, "has no run with since='2999-01-01T00:00Z'"),
+        ({"since": "yesterday"}, "since='yesterday' is not a time: write ISO 8601"),
+    ],
+)
+def test_a_query_that_finds_nothing_says_what_was_asked_for(stored, conditions, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        runs.query(**conditions)
+
+
+def test_a_lost_score_has_a_reason_and_no_value(suite, monkeypatch):
+    monkeypatch.chdir(suite.path)
+    suite.test(
+        """
+        import pytest
+        from pytest_crucible import metric
+
+        @metric
+        def fragile(reply, sample):
+            return 1 / (sample.id != "q00")
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=[fragile])
+        async def test_fragile(sample, sampler):
+            return await sampler.generate(sample.input)
+        """
+    )
+    suite.run("--crucible-adapter=v2")
+
+    frame = runs.load().observations().set_index("sample")
+    assert frame.loc["q00", "lost"] == "scorer"
+    assert frame.isna().loc["q00", "value"]
+    assert frame.loc["q01", "value"] == 1.0
