@@ -13,7 +13,7 @@ from experiment_builders import store_run
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, Run, Sample
 from pytest_crucible.runs.evaluate import conclude
-from pytest_crucible.runs.load import load_run
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.observation_reports import csv_report, jsonl_report
 from pytest_crucible.runs.samples import chapters, html_report
 from pytest_crucible.store.runs import RunStore
