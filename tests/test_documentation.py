@@ -426,7 +426,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
             identity = "a model"
 
             async def generate(self, request):
-                verdict = "tie" if "<first>" in request.input else "yes"
+                verdict = "tie" if "<first-" in request.input else "yes"
                 return Reply(text=f"VERDICT: {verdict}" if "VERDICT" in request.input else "one")
 
         @metric(kind="text")

@@ -24,7 +24,7 @@ JUDGE = """
 import re
 
 def judge(request):
-    parts = dict(re.findall(r"<(\\w+)>\\n(.*?)\\n</", request.input))
+    parts = dict(re.findall(r"<(\\w+)-\\w+>\\n(.*?)\\n</", request.input))
     if "answer" in parts:
         if parts["question"] == "7 + 7":
             return "I cannot say."
@@ -158,7 +158,7 @@ class Model:
     async def generate(self, request):
         with Path("calls.txt").open("a") as file:
             print(request.arm, file=file)
-        verdict = "VERDICT: tie" if "<first>" in request.input else "VERDICT: good"
+        verdict = "VERDICT: tie" if "<first-" in request.input else "VERDICT: good"
         judged = request.arm.startswith("judge:")
         return Reply(text=verdict if judged else "4", input_tokens=100, output_tokens=10)
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 
 from pytest_crucible.metrics.judges.prompting import request_verdict
-from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tag
+from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tags
 from pytest_crucible.metrics.models.protocol import Entailment, Premise
 from pytest_crucible.metrics.models.registry import NO_JUDGE, judge
 from pytest_crucible.records.errors import SpecError
@@ -43,5 +43,5 @@ class JudgeEntailment:
 
 
 def _prompt(premise: str, hypothesis: str) -> str:
-    parts = (TASK, DATA, wrap_in_tag("premise", premise), wrap_in_tag("hypothesis", hypothesis), closing_lines(NAMES))
-    return "\n\n".join(parts)
+    parts = wrap_in_tags((("premise", premise), ("hypothesis", hypothesis)))
+    return "\n\n".join((TASK, DATA, *parts, closing_lines(NAMES)))

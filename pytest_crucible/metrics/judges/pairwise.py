@@ -15,7 +15,7 @@ from pytest_crucible.metrics.judges.prompting import (
     request_verdict,
     side_value,
 )
-from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tag
+from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tags
 from pytest_crucible.metrics.models.registry import judge
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import ORDERS, Reply, Sample
@@ -90,5 +90,5 @@ async def _query(task: tuple[str, ...], sample: Sample, first: str, second: str)
     question = (
         sample.input if isinstance(sample.input, str) else json.dumps(sample.input, ensure_ascii=False, default=str)
     )
-    answers = (wrap_in_tag("question", question), wrap_in_tag("first", first), wrap_in_tag("second", second))
+    answers = wrap_in_tags((("question", question), ("first", first), ("second", second)))
     return await request_verdict(configured, "\n\n".join((*task, *answers, closing_lines(NAMES))), NAMES)

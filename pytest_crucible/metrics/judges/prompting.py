@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from pytest_crucible.metrics.definition import NotApplicable
-from pytest_crucible.metrics.judges.verdicts import MARK, NoVerdict, read_verdict, wrap_in_tag
+from pytest_crucible.metrics.judges.verdicts import MARK, NoVerdict, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.metrics.models.registry import NO_JUDGE, judge
 from pytest_crucible.records import Reply, Sample
@@ -69,7 +69,7 @@ async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> st
 def _repeat_prompt(prompt: str, reply: str, names: Iterable[str]) -> str:
     """Return the second request: the first one, the judge's reply to it, and what is missing."""
     missing = f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(names)}"
-    return "\n\n".join((prompt, wrap_in_tag("your_reply", reply), missing))
+    return "\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing))
 
 
 async def side_value(

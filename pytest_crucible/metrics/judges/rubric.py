@@ -14,7 +14,7 @@ from pytest_crucible.metrics.judges.prompting import (
     request_verdict,
     side_value,
 )
-from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tag
+from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tags
 from pytest_crucible.metrics.models.registry import judge
 from pytest_crucible.records import HUMAN, Reply, Sample
 from pytest_crucible.records.errors import SpecError
@@ -35,10 +35,8 @@ def rubric(
     async def level(reply: Reply, sample: Sample) -> str:
         configured = judge()
         assert configured is not None
-        expected = (
-            [wrap_in_tag("reference", _text(sample.expected))] if reference and sample.expected is not None else []
-        )
-        parts = (wrap_in_tag("question", _text(sample.input)), *expected, wrap_in_tag("answer", reply.text))
+        expected = [("reference", _text(sample.expected))] if reference and sample.expected is not None else []
+        parts = wrap_in_tags([("question", _text(sample.input)), *expected, ("answer", reply.text)])
         return await request_verdict(configured, "\n\n".join((*task, *parts, closing_lines(levels))), levels)
 
     verdict_for = judge_once(level)
