@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.failed_metrics import failed_metrics
 from pytest_crucible.analyse.scores import Scores, resolve, scores
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, row_of
 from pytest_crucible.analyse.targets import estimate_mean, evaluate_target
@@ -81,6 +82,7 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         comparisons=_comparisons(plan, table, alpha, family_size),
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         finished=inputs.finished,
+        failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
     )
 
 

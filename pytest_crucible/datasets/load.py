@@ -100,6 +100,10 @@ def _sample(source: _Source, number: int, row: Any, names: Mapping[str, str]) ->
             f"{_suggest_field(names['input'], row)}"
         )
     sample_id = row.get(names["id"])
+    if isinstance(sample_id, Mapping | list | tuple | set | bytes):
+        raise DatasetError(
+            f"{source.where(number)} has the id {sample_id!r:.60}: an id is a text or a number, such as 'q1'"
+        )
     group = row.get(names["group"])
     sample = Sample(
         id=f"{source.stem}-{number}" if sample_id is None else str(sample_id),
@@ -152,6 +156,10 @@ class SampleChecks:
             yield sample
 
     def _check_names(self, number: int, sample: Sample) -> None:
+        if not isinstance(sample.id, str) or not sample.id.strip():
+            raise DatasetError(
+                f"{self._source.where(number)} has the id {sample.id!r:.60}: an id is a text that is not empty, such as 'q1'"
+            )
         for name in (sample.id, sample.group or ""):
             if not name.isascii() and _HALF.search(name):
                 raise DatasetError(

@@ -80,7 +80,10 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
         kind="target",
         state=state,
         proven=proven,
-        reason=nowhere or caveat or target_reason(result, state, proven),
+        reason=nowhere
+        or _failure(analysis, result.target.metric, result.estimate.n)
+        or caveat
+        or target_reason(result, state, proven),
         mistake=not result.estimate.n and _complete(analysis) and not nowhere,
     )
 
@@ -105,6 +108,11 @@ def _applies_nowhere(analysis: Analysis, metric: str) -> str:
     """Return why a metric applies to no sample. Without a reason a `return` may be missing, and the result is empty."""
     reason = analysis.inapplicable.get(metric, UNEXPLAINED)
     return "" if reason == UNEXPLAINED else f"it applies to no sample: {reason}"
+
+
+def _failure(analysis: Analysis, metric: str, n: int) -> str:
+    """Return the error of a metric that failed on every sample; empty if `n` samples have a value."""
+    return "" if n else analysis.failed_metrics.get(metric, "")
 
 
 def _possible(target: Target, evidence: Evidence) -> list[BoundedValue]:
@@ -146,7 +154,7 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
         kind="target" if any(target.text == subject for target in plan.targets) else "comparison",
         state="undecided",
         proven=False,
-        reason=f"no sample has a number for {metric!r} (scored: {scored})",
+        reason=analysis.failed_metrics.get(metric) or f"no sample has a number for {metric!r} (scored: {scored})",
         mistake=_complete(analysis),
     )
 
@@ -186,7 +194,10 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         kind="comparison",
         state=state,
         proven=proven,
-        reason=nowhere or caveat or comparison_reason(comparison, state, proven, family.alpha),
+        reason=nowhere
+        or _failure(analysis, comparison.contrast.metric, comparison.pairs)
+        or caveat
+        or comparison_reason(comparison, state, proven, family.alpha),
         mistake=not comparison.pairs and _complete(analysis) and not nowhere,
     )
 

@@ -58,6 +58,8 @@ class Analysis:
     """False when sampling was cut short."""
     inapplicable: Mapping[str, str] = field(default_factory=dict)
     """Metric -> why it does not apply to some sample of the candidate."""
+    failed_metrics: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> what it raised, where it has no value of any sample because it failed on all."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)
     """Results and views of the report's sections, by name, in the order in which they are shown."""
 

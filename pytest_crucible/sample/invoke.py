@@ -95,6 +95,8 @@ def _record_return(outcome: Outcome, returned: Any) -> Outcome:
             "error",
             "the test returned something to await: return await sampler.generate(...)",
         )
+    elif inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        outcome.lost, outcome.detail = "error", "the test returned a generator, which has run nothing: return a reply"
     elif returned is not None:
         outcome.reply = Reply(text=returned if isinstance(returned, str) else repr(returned), value=returned)
     return outcome

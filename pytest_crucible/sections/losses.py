@@ -33,7 +33,7 @@ class Losses:
     failures: Mapping[str, Mapping[str, int]]
     """Arm -> kind of failure -> count. Failures are the candidate's doing, and count as worst scores."""
     first: Mapping[str, Mapping[str, str]]
-    """Arm -> reason -> first line of the first loss's message."""
+    """Arm -> reason, or metric that was lost -> first line of the first loss's message."""
 
 
 def compute(inputs: SectionInputs) -> Losses:
@@ -92,5 +92,6 @@ def _first_messages(answers: ArmOutcomes) -> dict[str, str]:
     messages: dict[str, str] = {}
     for lost in answers.lost:
         if lost.detail:
-            messages.setdefault(lost.reason, lost.detail.splitlines()[0])
+            # Each metric has an error of its own.
+            messages.setdefault(lost.metric or lost.reason, lost.detail.splitlines()[0])
     return messages

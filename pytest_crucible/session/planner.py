@@ -37,6 +37,7 @@ class ExperimentPlanner:
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
         _check_fixtures(item)
+        _check_return(function)
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
         self._check_adapter("sampler" in takes)
         everything = self._datasets.samples(item, mark)
@@ -152,6 +153,12 @@ def _location(item: pytest.Function) -> dict[str, Any]:
 
 def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
+
+
+def _check_return(function: Callable[..., Any]) -> None:
+    """Raise SpecError for a generator function: its call runs nothing, and the generator would be scored as a reply."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SpecError(f"{function.__name__} has a yield: an experiment's function returns its reply; write return")
 
 
 def _check_fixtures(item: pytest.Function) -> None:

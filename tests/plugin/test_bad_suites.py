@@ -189,3 +189,78 @@ def test_a_target_that_nothing_scores_fails_the_session(suite):
             "(scored: right)"
         ]
     )
+
+
+@pytest.mark.parametrize("function", ["async def", "def"])
+def test_a_yield_in_place_of_return_is_one_error(suite, function):
+    """pytest itself refuses a `def` with a yield, from 8.4 on: then no experiment is collected."""
+    suite.test(
+        f"""
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.5")
+        {function} test_sums(sample):
+            yield sample.expected
+        """
+    )
+
+    result = suite.run()
+
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    if function == "async def":
+        suite.refuses(
+            result,
+            "test_sums.py::test_sums: test_sums has a yield: an experiment's function returns its reply; write return",
+        )
+    result.stdout.no_fnmatch_line("*0.000*")
+
+
+def test_a_generator_that_a_helper_made_is_no_reply(suite):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        def test_sums(sample):
+            return (letter for letter in sample.expected)
+        """
+    )
+
+    suite.run().stdout.fnmatch_lines(["*the test returned a generator, which has run nothing: return a reply*"])
+
+
+FAILING = """
+    import pytest
+    from pytest_crucible import metric
+
+    @metric{declaration}
+    def judge(reply, sample):
+        if sample.id {which}:
+            raise ValueError("boom")
+        return True
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=[judge, "exact_match"])
+    @pytest.mark.quality_target("judge >= 0.5")
+    def test_sums(sample):
+        return sample.expected
+"""
+
+
+@pytest.mark.parametrize("declaration", ["", "(kind='binary')"])
+def test_a_metric_that_fails_on_all_samples_says_its_error(suite, declaration):
+    suite.test(FAILING.format(declaration=declaration, which="!= ''"))
+
+    result = suite.run()
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*mistake in the suite*metric 'judge' failed on all 20 samples: ValueError: boom"])
+    result.stdout.no_fnmatch_line("*no sample has a number*")
+
+
+def test_a_metric_that_fails_on_some_samples_loses_them_and_shows_the_first_error(suite):
+    suite.test(FAILING.format(declaration="(kind='binary')", which="< 'q03'"))
+
+    suite.run().stdout.fnmatch_lines(
+        ["judge >= 0.5 *17*3*met*", "test_sums: * lost 3 by a scorer", "*first: metric 'judge' raised ValueError: boom"]
+    )

@@ -228,6 +228,19 @@ def test_a_name_that_ends_within_a_character(path, field):
     )
 
 
+@pytest.mark.parametrize("name", ['""', '" "', '{"a": 1}', "[1]"])
+def test_an_id_that_names_nothing(path, name):
+    path.write_text(f'{{"id": "1", "input": 1}}\n{{"id": {name}, "input": 1}}\n')
+
+    assert complaint(load_file, path).startswith(f"line 2 of {path} has the id {json.loads(name)!r}: an id is a text ")
+
+
+def test_a_sample_without_an_id_that_is_a_text():
+    assert complaint(load_rows, [Sample(id=7, input="x")], name="rows").startswith(
+        "sample 1 of rows has the id 7: an id is"
+    )
+
+
 @pytest.mark.parametrize("again", ["1", 1], ids=["text", "number"])
 def test_an_id_that_was_given_before(path, again):
     path.write_text(

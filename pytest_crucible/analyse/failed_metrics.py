@@ -1,0 +1,25 @@
+"""Metrics that failed on every sample: an error of the suite, which is said once, in its own words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from pytest_crucible.records import ArmOutcomes, Lost
+from pytest_crucible.records.number_format import quantity
+
+
+def failed_metrics(arm: ArmOutcomes) -> Mapping[str, str]:
+    """Return, for each metric without a single value in this arm, a sentence with its first error."""
+    by_metric: dict[str, list[Lost]] = defaultdict(list)
+    for lost in arm.lost:
+        if lost.metric is not None and lost.reason == "scorer" and lost.metric not in (*arm.scores, *arm.labels):
+            by_metric[lost.metric].append(lost)
+    return {metric: _sentence(metric, losses) for metric, losses in by_metric.items()}
+
+
+def _sentence(metric: str, losses: list[Lost]) -> str:
+    samples = len({lost.unit.position for lost in losses})
+    first = next((lost.detail for lost in losses if lost.detail), "").partition("\n")[0]
+    error = first.removeprefix(f"metric {metric!r} ").removeprefix("raised ")
+    return f"metric {metric!r} failed on {'all ' if samples > 1 else ''}{quantity(samples, 'sample')}: {error}"
