@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pytest_crucible.importers import (
     deepeval,
+    evalplus,
     helm,
     inspect_ai,
     lm_eval,
@@ -42,6 +43,7 @@ READERS: Mapping[str, Reader] = {
     "mlflow": mlflow_genai,
     "helm": helm,
     "ragas": ragas,
+    "evalplus": evalplus,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,
