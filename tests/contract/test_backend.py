@@ -53,13 +53,17 @@ def open_ensemble(answers: Mapping[str, str]) -> Ensemble:
     return make_ensemble("trio", asked, read_rules(adapter), ignore_event)
 
 
-def open_openai(answers: Mapping[str, str]) -> OpenAIBackend:
+def open_openai(answers: Mapping[str, str], **settings: str) -> OpenAIBackend:
     """A model of the scripted server that knows the answers, called by what it knows."""
     (server,) = SERVERS
     model = hashlib.sha256(json.dumps(dict(answers)).encode()).hexdigest()
     server.behave(model, answers=dict(answers), latency_s=0.001)
-    options = {"base_url": server.url, "model": model}
+    options = {"base_url": server.url, "model": model, **settings}
     return openai_backend(Adapter(name="v2", backend="openai", options=options), Path("."))
+
+
+def open_openai_over_httpx(answers: Mapping[str, str]) -> OpenAIBackend:
+    return open_openai(answers, transport="httpx")
 
 
 def open_cached(answers: Mapping[str, str]) -> Cached:
@@ -78,6 +82,7 @@ OPENERS: dict[str, Opener] = {
     "scripted": open_scripted,
     "ensemble": open_ensemble,
     "openai": open_openai,
+    "openai over httpx": open_openai_over_httpx,
     "cached": open_cached,
     "stacked": open_stacked,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 import socket
 import ssl
@@ -12,12 +11,10 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping
 
 from pytest_crucible.backends.http.address import Address, parse_ip
 from pytest_crucible.backends.http.connection import Connection, Response, Watch
+from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
 from pytest_crucible.backends.http.proxies import Proxy, proxy_for
-from pytest_crucible.backends.http.tls import explain_tls_error
 from pytest_crucible.records.errors import Refused, Retryable
 
-# Time limit for opening a connection.
-CONNECT_S = 15.0
 # A connection that was idle for longer is not reused.
 # Many servers close idle connections after five seconds, and a request that meets the closing is lost.
 IDLE_S = 4.0
@@ -138,24 +135,9 @@ class Client:
         return connection
 
     def _connection_error(self, error: OSError) -> Refused | Retryable:
-        """Return the error for a failed connection.
-
-        A server that was never reached is a wrong setting; one that was reached before is down for a moment.
-        """
-        where = self._address.origin if self._proxy is None else f"the proxy {self._proxy.host}:{self._proxy.port}"
-        if isinstance(error, ssl.SSLCertVerificationError) or (isinstance(error, ssl.SSLError) and not self._reached):
-            return Refused(explain_tls_error(error, self._address.origin))
-        # Once it has resolved, a failing name is an outage of the resolver and worth a retry.
-        if isinstance(error, socket.gaierror) and not self._reached:
-            return Refused(
-                f"the host name in {where} does not resolve ({error.strerror}): check the URL and the network"
-            )
-        if isinstance(error, TimeoutError):
-            return Retryable(f"{where} did not accept a connection within {CONNECT_S:g} s", kind="timeout")
-        # Searched in the text: for a host with several addresses, the error lists what happened at each.
-        if f"[Errno {errno.ECONNREFUSED}]" in str(error):
-            return Retryable(f"nothing listens at {where}: is the server running?", kind="connection")
-        return Retryable(f"{where} cannot be reached: {error.strerror or error}", kind="connection")
+        origin, proxy = self._address.origin, self._proxy
+        where = origin if proxy is None else f"the proxy {proxy.host}:{proxy.port}"
+        return connection_error(error, origin, where, reached=self._reached)
 
     # -- what is sent -------------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.http.client import Client
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.http.tls import tls_context
+from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.bodies import request_body
 from pytest_crucible.backends.openai.failures import reply_or_error, status_within
 from pytest_crucible.backends.openai.limits import ReportedLimits, read_headers
@@ -39,9 +38,13 @@ class OpenAIBackend:
         self.system = settings.system or ""
         self._settings = settings
         self._where = settings.address.origin
-        secure = settings.address.scheme == "https"
-        tls = tls_context(verify=settings.verify, ca_file=settings.ca_file) if secure else None
-        self._client = Client(settings.address, settings.headers, tls)
+        self._client = TRANSPORTS[settings.transport](
+            settings.address,
+            settings.headers,
+            verify=settings.verify,
+            ca_file=settings.ca_file,
+            client=settings.client,
+        )
         self._headers: Mapping[str, str] = {}
 
     @property

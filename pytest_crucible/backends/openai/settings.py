@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from pytest_crucible.backends.http.address import Address, parse_address
+from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
@@ -33,6 +34,8 @@ OPTIONS = (
     "extra_body",
     "verify",
     "ca_file",
+    "transport",
+    "client",
 )
 MODES = ("chat", "completions")
 DEFAULT_KEY = "OPENAI_API_KEY"
@@ -64,6 +67,10 @@ class Settings:
     extra_body: Mapping[str, Any]
     verify: bool
     ca_file: Path | None
+    transport: str
+    """The HTTP client, a name in `backends.http.transports`."""
+    client: str
+    """The function that returns an httpx.AsyncClient, as "module:function"; empty for none."""
     headers: Mapping[str, str] = field(repr=False)
     key_from: str
     """The origin of the key, or why none is sent; shown if the server refuses it."""
@@ -106,6 +113,8 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
         extra_body=options.get("extra_body", {}),
         verify=options.get("verify", True),
         ca_file=None if ca_file is None else root / Path(ca_file).expanduser(),
+        transport=options.get("transport", "httpx" if "client" in options else "default"),
+        client=options.get("client", ""),
         headers={"content-type": "application/json", "accept-encoding": "identity", **authorization, **headers},
         key_from="the header 'authorization'" if "authorization" in headers else key_from,
         secrets=tuple(sorted({*([key] if key else []), *headers.values(), *secrets_in(options, environment)})),
@@ -139,6 +148,12 @@ def _check_options(adapter: Adapter) -> Mapping[str, Any]:
             )
     if options.get("mode", "chat") not in MODES:
         raise SpecError(f"{adapter_name} has mode = {options['mode']!r}; expected {' or '.join(map(repr, MODES))}")
+    if options.get("transport", "httpx") not in TRANSPORTS:
+        raise SpecError(
+            f"{adapter_name} has transport = {options['transport']!r}; expected {' or '.join(map(repr, TRANSPORTS))}"
+        )
+    if "client" in options and options.get("transport") == "default":
+        raise SpecError(f'{adapter_name} has a client, which is for transport = "httpx": remove transport = "default"')
     if options.get("mode") == "completions" and "system" in options:
         raise SpecError(
             f"{adapter_name} has a system prompt and mode = 'completions', which sends a single text: remove one of them"

@@ -1,0 +1,142 @@
+"""An HTTP client on httpx (extra `httpx`): HTTP/2, SOCKS proxies, redirects, and clients with authentication of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+
+import httpx
+
+from pytest_crucible.backends.http.address import Address
+from pytest_crucible.backends.http.client import IDLE_S
+from pytest_crucible.backends.http.connection import MAX_BODY, Response, Watch
+from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
+from pytest_crucible.records.errors import BackendError, Refused, Retryable
+
+MOST_REDIRECTS = 5
+
+
+def build_client(tls: ssl.SSLContext) -> httpx.AsyncClient:
+    """Return a client without limits of its own: the session limits requests, and their time."""
+    return httpx.AsyncClient(
+        http2=True,
+        verify=tls,
+        timeout=httpx.Timeout(None, connect=CONNECT_S),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_S),
+    )
+
+
+class HttpxClient:
+    """Sends requests with the same headers to one server. It may be used from several loops, one after the other."""
+
+    def __init__(self, address: Address, headers: Mapping[str, str], build: Callable[[], httpx.AsyncClient]) -> None:
+        """`build` is called once for each loop that requests are sent from."""
+        self._address = address
+        self._headers = dict(headers)
+        self._build = build
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: AsyncGenerator[httpx.AsyncClient, None] | None = None
+        self._reached = False
+
+    async def post(self, path: str, body: bytes, watch: Watch | None = None) -> Response:
+        """Send a POST request and return the response, whatever its status. `watch` receives the body as it arrives.
+
+        Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
+        """
+        if self._loop is not asyncio.get_running_loop():
+            self._client = await self._enter_loop()
+        url = self._address.origin + self._address.target(path)
+        request = self._client.build_request("POST", url, content=body, headers=self._headers)
+        head_came, started = False, time.perf_counter()
+        try:
+            response = await self._send(request)
+            self._reached = head_came = True
+            return await self._read(response, started, watch)
+        except httpx.HTTPError as error:
+            raise self._error(error, head_came) from None
+
+    async def close(self) -> None:
+        """Close the connections of the running loop."""
+        if self._ending is not None and self._loop is asyncio.get_running_loop():
+            ending, self._ending, self._loop = self._ending, None, None
+            await ending.aclose()
+
+    async def _enter_loop(self) -> httpx.AsyncClient:
+        client = self._build()
+        if not isinstance(client, httpx.AsyncClient):
+            raise Refused(
+                f"the function `client` of this adapter returned a {type(client).__name__}: expected an httpx.AsyncClient"
+            )
+        self._loop, self._ending = asyncio.get_running_loop(), _close_with_loop(client)
+        return await anext(self._ending)
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and follow redirects on the same host: any other one would receive the adapter's headers."""
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+            if response.next_request is None:
+                return response
+            await response.aclose()
+            following = response.next_request
+            if following.url.host != request.url.host or following.method != request.method:
+                raise Refused(
+                    f"{self._address.origin} redirects ({response.status_code}) to {following.url.copy_with(query=None)}: "
+                    "write that as base_url if it is right"
+                )
+            request = following
+        raise Refused(f"{self._address.origin} redirects more than {MOST_REDIRECTS} times: check base_url")
+
+    async def _read(self, response: httpx.Response, started: float, watch: Watch | None) -> Response:
+        pieces, size = [], 0
+        try:
+            async for piece in response.aiter_bytes():
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_BODY:
+                    message = f"{self._address.origin} sent a response of more than {MAX_BODY // 2**20} MiB"
+                    raise BackendError(f"{message}; the rest was not read", kind="garbage")
+                if watch is not None:
+                    watch(piece)
+        finally:
+            await response.aclose()
+        # The body is decompressed here, so the header no longer describes it.
+        headers = {name.lower(): value for name, value in response.headers.items() if name != "content-encoding"}
+        return Response(response.status_code, headers, b"".join(pieces), started, time.perf_counter() - started)
+
+    def _error(self, error: httpx.HTTPError, head_came: bool) -> BackendError:
+        where = self._address.origin
+        # The deepest one says what happened; those above it that all attempts failed.
+        cause = next((cause for cause in reversed([*_causes(error)]) if isinstance(cause, OSError)), None)
+        if isinstance(error, httpx.ProxyError):
+            return Refused(f"the proxy on the way to {where} refuses the connection ({error})")
+        if isinstance(error, httpx.ConnectTimeout):
+            return connection_error(TimeoutError(), where, where, reached=self._reached)
+        if isinstance(error, httpx.ConnectError):
+            return connection_error(cause or OSError(str(error)), where, where, reached=self._reached)
+        if isinstance(error, httpx.TimeoutException):
+            return Retryable(f"{where} did not answer in time", kind="timeout")
+        if isinstance(error, httpx.DecodingError):
+            return Retryable(f"{where} sent a body that cannot be decompressed ({error})", kind="garbage")
+        if head_came:
+            return Retryable(f"{where} broke off its response ({error})", kind="half")
+        if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+            return Retryable(f"{where} closed the connection before it answered ({error})", kind="connection")
+        return Refused(f"no request can be sent to {where} ({type(error).__name__}: {error})")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else (error.__cause__ or error.__context__,)
+    for cause in inner:
+        if cause is not None:
+            yield cause
+            yield from _causes(cause)
+
+
+async def _close_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[httpx.AsyncClient, None]:
+    """Close the client when its loop ends: a loop closes its async generators first."""
+    try:
+        yield client
+    finally:
+        await client.aclose()

@@ -1,0 +1,58 @@
+"""The HTTP clients that an adapter can choose, by the name that its `transport` gives."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pytest_crucible.backends.http.address import Address
+from pytest_crucible.backends.http.client import Client
+from pytest_crucible.backends.http.connection import Response, Watch
+from pytest_crucible.backends.http.tls import tls_context
+from pytest_crucible.records.errors import SpecError
+
+
+class HttpClient(Protocol):
+    """Sends requests with the same headers to one server. Failures are the errors of `pytest_crucible.records.errors`."""
+
+    def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]: ...
+
+    async def close(self) -> None: ...
+
+
+def open_default(
+    address: Address, headers: Mapping[str, str], *, verify: bool, ca_file: Path | None, client: str
+) -> HttpClient:
+    """Return this package's own client."""
+    tls = tls_context(verify=verify, ca_file=ca_file) if address.scheme == "https" else None
+    return Client(address, headers, tls)
+
+
+def open_httpx(
+    address: Address, headers: Mapping[str, str], *, verify: bool, ca_file: Path | None, client: str
+) -> HttpClient:
+    """Return a client on httpx, or on the `httpx.AsyncClient` that the function `client` ("module:function") returns."""
+    try:
+        from pytest_crucible.backends.http.httpx_client import HttpxClient, build_client
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            'transport = "httpx" needs httpx, which is not installed: pip install "pytest-crucible[httpx]"'
+        ) from error
+    tls = tls_context(verify=verify, ca_file=ca_file)
+    return HttpxClient(address, headers, _load_function(client) if client else lambda: build_client(tls))
+
+
+TRANSPORTS: Mapping[str, Callable[..., HttpClient]] = {"default": open_default, "httpx": open_httpx}
+
+
+def _load_function(reference: str) -> Callable[[], Any]:
+    module, _, name = reference.partition(":")
+    try:
+        function: Callable[[], Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpecError(f'client = {reference!r} cannot be imported ({error}): expected "module:function"') from error
+    if not callable(function):
+        raise SpecError(f"client = {reference!r} is not a function: expected one that returns an httpx.AsyncClient")
+    return function

@@ -1,0 +1,307 @@
+"""The client on httpx against real servers: HTTP/2, SOCKS, redirects, clients of the user's own, and its failures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from openai_server import CERTIFICATE, OpenAIServer
+
+from pytest_crucible.backends.http.address import parse_address
+from pytest_crucible.backends.http.transports import TRANSPORTS
+from pytest_crucible.backends.openai.backend import open_openai
+from pytest_crucible.records import Adapter, Request
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
+
+Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+
+def httpx_client(url: str, *, verify: bool = True, ca_file: Path | None = None, client: str = ""):
+    headers = {"content-type": "application/json", "x-team": "blue"}
+    return TRANSPORTS["httpx"](parse_address(url), headers, verify=verify, ca_file=ca_file, client=client)
+
+
+def posted(url: str, **settings):
+    return asyncio.run(httpx_client(url, **settings).post("/completions", b"{}"))
+
+
+@contextlib.asynccontextmanager
+async def served(handle: Handle, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """The URL of a server that handles its connections so."""
+    handlers: set[asyncio.Task[None] | None] = set()
+
+    async def and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.add(asyncio.current_task())
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await handle(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(and_close, "127.0.0.1", 0, ssl=tls)
+    async with server:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        await asyncio.gather(*filter(None, handlers))
+
+
+def answered(*responses: bytes, **settings):
+    """What a client makes of a server that sends these responses, one a request."""
+    requests: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(2))
+        writer.write(responses[len(requests) - 1])
+        await writer.drain()
+
+    async def run():
+        async with served(handle) as url:
+            client = httpx_client(url, **settings)
+            try:
+                return await client.post("/completions", b"{}"), requests
+            finally:
+                await client.close()
+
+    return asyncio.run(run())
+
+
+def test_a_whole_backend_works_over_it(server: OpenAIServer):
+    server.behave("m", answers={"2 + 2": "4"})
+    options = {"base_url": server.url, "model": "m", "transport": "httpx", "stream": True}
+    backend = open_openai(Adapter(name="v2", backend="openai", options=options), Path())
+
+    async def run() -> str:
+        replies = await asyncio.gather(
+            *(backend.generate(Request(input="2 + 2", sample="a", epoch=0)) for _ in range(20))
+        )
+        await backend.close()
+        return {reply.text for reply in replies}
+
+    assert asyncio.run(run()) == {"4"}
+    # Again, on another loop.
+    assert asyncio.run(run()) == {"4"}
+
+
+def test_the_body_is_watched_as_it_arrives(server: OpenAIServer):
+    pieces: list[bytes] = []
+
+    response = asyncio.run(
+        httpx_client(server.url).post("/completions", b'{"model": "m", "prompt": "1"}', pieces.append)
+    )
+
+    assert b"".join(pieces) == response.body
+    assert json.loads(response.body)["choices"]
+    assert 0 < response.seconds < 60
+
+
+def test_headers_are_sent_and_compressed_bodies_are_read():
+    import gzip
+
+    body = gzip.compress(b'{"a": 1}')
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    response, requests = answered(head + body)
+
+    assert response.body == b'{"a": 1}'
+    assert "content-encoding" not in response.headers
+    assert b"x-team: blue" in requests[0]
+
+
+def test_redirects_on_the_same_host_are_followed_with_the_body():
+    response, requests = answered(
+        b"HTTP/1.1 307 Go\r\nlocation: /v2/here\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", OK
+    )
+
+    assert response.status == 200
+    assert requests[1].startswith(b"POST /v2/here ")
+    assert requests[1].endswith(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("status", "location"), [(307, "http://localhost.example/v1"), (301, "/v2"), (303, "http://elsewhere.example/")]
+)
+def test_other_redirects_are_refused_because_the_headers_hold_keys(status, location):
+    with pytest.raises(Refused, match=rf"redirects \({status}\) to .*: write that as base_url"):
+        answered(f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
+
+
+def test_a_circle_of_redirects_ends():
+    circle = b"HTTP/1.1 308 Go\r\nlocation: /v1/completions\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    with pytest.raises(Refused, match="redirects more than 5 times"):
+        answered(*[circle] * 9)
+
+
+@pytest.mark.parametrize(
+    ("response", "kind", "sentence"),
+    [
+        (b"", "connection", "closed the connection before it answered"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", "half", "broke off its response"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "connection", "closed the connection"),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+            "garbage",
+            "cannot be decompressed",
+        ),
+    ],
+    ids=["nothing", "half", "another protocol", "not gzip"],
+)
+def test_a_bad_response_can_be_tried_again(response, kind, sentence):
+    with pytest.raises(Retryable, match=sentence) as caught:
+        answered(response)
+    assert caught.value.kind == kind
+
+
+def test_where_nothing_listens_the_sentence_is_that_of_the_default_client():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+        sentences = []
+        for transport in ("default", "httpx"):
+            client = TRANSPORTS[transport](parse_address(url), {}, verify=True, ca_file=None, client="")
+            with pytest.raises(Retryable, match="nothing listens at") as caught:
+                asyncio.run(client.post("/completions", b"{}"))
+            sentences.append(str(caught.value))
+    assert sentences[0] == sentences[1]
+
+
+def test_certificates_are_verified_as_the_adapter_says():
+    with OpenAIServer.start(tls=True) as secure:
+        assert posted(secure.url, ca_file=CERTIFICATE).status
+        assert posted(secure.url, verify=False).status
+        with pytest.raises(Refused, match=r"cannot be verified .*: give ca_file"):
+            posted(secure.url)
+
+
+def test_http_2_is_spoken_where_the_server_offers_it():
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(CERTIFICATE)
+    tls.set_alpn_protocols(["h2", "http/1.1"])
+    versions: list[str] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        connection.initiate_connection()
+        versions.append(writer.get_extra_info("ssl_object").selected_alpn_protocol())
+        while True:
+            writer.write(connection.data_to_send())
+            for event in connection.receive_data(await reader.read(65536)):
+                if isinstance(event, h2.events.StreamEnded):
+                    connection.send_headers(event.stream_id, [(":status", "200")])
+                    connection.send_data(event.stream_id, b'{"answered": 2}', end_stream=True)
+            writer.write(connection.data_to_send())
+            if reader.at_eof():
+                return
+
+    async def run():
+        async with served(handle, tls) as url:
+            client = httpx_client(url, ca_file=CERTIFICATE)
+            responses = await asyncio.gather(*(client.post("/completions", b"{}") for _ in range(5)))
+            await client.close()
+            return responses
+
+    assert {response.body for response in asyncio.run(run())} == {b'{"answered": 2}'}
+    assert set(versions) == {"h2"}
+
+
+def test_a_socks_proxy_of_the_environment_is_used(server: OpenAIServer, monkeypatch):
+    asked: list[int] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """SOCKS5 without authentication, to an IPv4 address (RFC 1928)."""
+        _, methods = await reader.readexactly(2)
+        await reader.readexactly(methods)
+        writer.write(b"\x05\x00")
+        _, _, _, kind = await reader.readexactly(4)
+        assert kind == 1
+        host, port = socket.inet_ntoa(await reader.readexactly(4)), int.from_bytes(await reader.readexactly(2))
+        asked.append(port)
+        there, away = await asyncio.open_connection(host, port)
+        writer.write(b"\x05\x00\x00\x01" + bytes(6))
+        await asyncio.gather(pipe(reader, away), pipe(there, writer))
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def run():
+        async with served(handle) as proxy:
+            monkeypatch.setenv("ALL_PROXY", proxy.replace("http://", "socks5://").removesuffix("/v1"))
+            client = httpx_client(server.url)
+            try:
+                return await client.post("/completions", b'{"model": "m", "prompt": "1"}')
+            finally:
+                await client.close()
+
+    assert asyncio.run(run()).status == 200
+    assert asked == [parse_address(server.url).port]
+
+
+@pytest.fixture
+def clients(tmp_path, monkeypatch):
+    """A module of the user's with functions that return clients."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_clients.py").write_text(
+        "import httpx\n"
+        "def signed():\n"
+        "    def sign(request):\n"
+        "        request.headers['authorization'] = 'Signed ' + request.method\n"
+        "        return request\n"
+        "    return httpx.AsyncClient(auth=sign)\n"
+        "def wrong():\n"
+        "    return 'no client'\n"
+        "NUMBER = 1\n"
+    )
+    yield
+    sys.modules.pop("my_clients", None)
+
+
+def test_a_client_of_ones_own_signs_its_requests(clients):
+    response, requests = answered(OK, client="my_clients:signed")
+
+    assert response.status == 200
+    assert b"authorization: Signed POST" in requests[0]
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        ("my_clients:missing", "cannot be imported"),
+        ("no_such_module:f", "cannot be imported"),
+        ("my_clients", 'expected "module:function"'),
+        ("my_clients:NUMBER", "is not a function"),
+    ],
+)
+def test_a_client_that_cannot_be_made_is_one_sentence(clients, reference, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        httpx_client("http://127.0.0.1:1/v1", client=reference)
+
+
+def test_a_function_that_returns_something_else_is_refused(clients):
+    with pytest.raises(BackendError, match=r"returned a str: expected an httpx\.AsyncClient"):
+        posted("http://127.0.0.1:1/v1", client="my_clients:wrong")
+
+
+def test_settings_are_checked():
+    for options, sentence in (
+        ({"transport": "carrier pigeon"}, "expected 'default' or 'httpx'"),
+        ({"transport": "default", "client": "a:b"}, "has a client, which is for transport"),
+    ):
+        adapter = Adapter(name="v2", backend="openai", options={"base_url": "http://h/v1", "model": "m", **options})
+        with pytest.raises(SpecError, match=sentence):
+            open_openai(adapter, Path())
+
+
+def test_the_client_is_not_imported_for_other_adapters():
+    import subprocess
+
+    program = "import sys; import pytest_crucible.backends.openai.backend; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
