@@ -15,6 +15,7 @@ from pytest_crucible.records import (
     Analysis,
     Arm,
     BoundedValue,
+    Claim,
     Comparison,
     Contrast,
     Estimate,
@@ -442,6 +443,19 @@ def test_a_drift_that_the_lost_could_undo_is_not_found(worst, best, p_adjusted):
 
     assert p_adjusted_of(one) == p_adjusted
     assert is_proven(one) is (p_adjusted is not None)
+
+
+def test_comparisons_and_claims_of_sections_are_one_family_and_each_gets_its_own_p():
+    small, large = Claim(subject="a", p_value=0.01, fails=True), Claim(subject="b", p_value=0.5, fails=True)
+    analyses = [
+        replace(analysis(regressed(p), nodeid=f"t.py::{p}"), sections={"own": SectionOutcome(claims=(claim,))})
+        for p, claim in ((0.02, large), (0.3, small))
+    ]
+
+    adjusted = adjust_p_values(analyses, family_size=4)
+
+    assert [one.comparisons[0].p_adjusted for one in adjusted] == pytest.approx([0.06, 0.6])
+    assert [one.sections["own"].claims[0].p_adjusted for one in adjusted] == pytest.approx([0.6, 0.04])
 
 
 def test_a_question_that_was_not_measured_counts():

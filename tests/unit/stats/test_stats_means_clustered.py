@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.means.augmented import augmented_welch_bound
 from pytest_crucible.stats.means.cluster_design import cluster_effect, kish_design_effect
-from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
 from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
 from pytest_crucible.stats.means.clustered_tests import clustered_paired_t, clustered_t
 from pytest_crucible.stats.means.point_mass import point_mass_interval
@@ -267,3 +267,17 @@ def test_the_correlation_of_clusters_is_one_at_most(arms):
 
     assert effect.icc is None or effect.icc <= 1 + 1e-12
     assert 1 - 1e-12 <= effect.size <= np.bincount(arms[1]).mean() + 1e-12
+
+
+@given(clustered_values())
+def test_the_larger_a_mean_the_smaller_is_the_p_value_of_greater(drawn):
+    mean = clustered_mean(*drawn)
+    assume(mean.se > 0)
+    greater, less, both = (
+        clustered_p_value(mean, mu=mean.estimate - mean.se, alternative=side)
+        for side in ("greater", "less", "two-sided")
+    )
+
+    assert greater < 0.5 < less
+    assert greater + less == pytest.approx(1)
+    assert both == pytest.approx(2 * greater)
