@@ -15,6 +15,7 @@ from pytest_crucible import records
 from pytest_crucible.records import Sample
 
 words = st.text(max_size=8)
+names = st.text(min_size=1, max_size=8).filter(str.strip)
 names = st.from_regex(r"[A-Za-z_][\w.\-]{0,10}", fullmatch=True)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | finite | words
@@ -44,7 +45,7 @@ def record(kind: type) -> st.SearchStrategy[Any]:
 
 def datasets(*, max_size: int = 30) -> st.SearchStrategy[list[Sample]]:
     """Samples with unique ids."""
-    ids = st.lists(words, min_size=1, max_size=max_size, unique=True)
+    ids = st.lists(names, min_size=1, max_size=max_size, unique=True)
     return ids.map(lambda many: [Sample(id=one, input=one) for one in many])
 
 

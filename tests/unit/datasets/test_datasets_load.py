@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import plain_values, record, words
+from strategies import names, plain_values, record
 
 from pytest_crucible import DatasetError, Sample
 from pytest_crucible.datasets import identify, load_file, load_rows
@@ -100,7 +100,7 @@ def test_an_input_of_none_is_an_input():
     assert load_rows([{"input": None}], name="sums")[0].input is None
 
 
-@given(st.lists(words, min_size=1, unique=True), plain_values)
+@given(st.lists(names, min_size=1, unique=True), plain_values)
 def test_what_was_written_is_read(tmp_path_factory, ids, value):
     path = tmp_path_factory.getbasetemp() / "written.jsonl"
     path.write_text("".join(f"{json.dumps({'id': one, 'input': value})}\n" for one in ids), encoding="utf-8")
