@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import group_option, json_option, store_option
+from pytest_crucible.commands.options import column_option, group_option, json_option, parse_columns, store_option
 from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import say_run, verbose_option
-from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
@@ -27,8 +27,9 @@ from pytest_crucible.store.runs import RunStore
 
 @click.command("compare", short_help="Compare two stored runs, arms of them, or files.")
 @click.argument("candidate")
-@click.argument("baseline")
+@click.argument("baseline", default="")
 @claim_options
+@column_option
 @group_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
@@ -37,6 +38,7 @@ from pytest_crucible.store.runs import RunStore
 def command(
     candidate: str,
     baseline: str,
+    columns: Sequence[str],
     group: str,
     store: str,
     alpha: float | None,
@@ -47,16 +49,17 @@ def command(
     """Compare CANDIDATE with BASELINE, sample by sample: the same methods and verdicts as in a session.
 
     Each is RUN or RUN:ARM, where RUN is a run's id, or its beginning, `latest` or `tag:NAME`; ARM is the run's candidate by
-    default. Or both are files of another harness, as `crucible import` reads them; then nothing is stored. Without --metric
+    default. Or both are files or directories of another harness, as `crucible import` reads them; then nothing is stored. One
+    file of several arms needs no BASELINE: its first arm is the candidate. Without --metric
     the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
     missed.
     """
     contrasts, directions = read_claims(**claimed)
-    if any(Path(name).is_file() or _is_path(name) for name in (candidate, baseline)):
-        run, notes = _files(candidate, baseline, contrasts, directions, alpha, group)
+    names = [candidate, baseline] if baseline else [candidate]
+    if any(Path(name).exists() or _is_path(name) for name in names):
+        run, notes = _files(names, contrasts, directions, alpha, Tabular(parse_columns(columns), group))
     else:
-        if group:
-            raise SpecError("--group applies to files: a stored run has the groups that its dataset has")
+        _check_runs(baseline, columns, group)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     say_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" for verdict in run.verdicts))
@@ -65,15 +68,29 @@ def command(
 Compared = tuple[Run, tuple[str, ...]]
 
 
+class Tabular(NamedTuple):
+    """What the user says about the columns and the groups of files."""
+
+    columns: Mapping[str, str]
+    group: str
+
+
+def _check_runs(baseline: str, columns: Sequence[str], group: str) -> None:
+    """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
+    if not baseline:
+        raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
+    if columns or group:
+        raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
+
+
 def _files(
-    candidate: str,
-    baseline: str,
+    names: Sequence[str],
     contrasts: tuple[Contrast, ...],
     directions: Mapping[str, Direction],
     alpha: float | None,
-    group: str,
+    tabular: Tabular,
 ) -> Compared:
-    run = next((name for name in (candidate, baseline) if not Path(name).is_file()), None)
+    run = next((name for name in names if not Path(name).exists()), None)
     if run is not None and _is_path(run):
         raise SpecError(
             f"{run!r} is neither a file nor a run: give the path of a log or of a table, or what `crucible runs` lists"
@@ -82,7 +99,11 @@ def _files(
         raise SpecError(
             f"{run!r} is not a file: compare files with files, or runs with runs (crucible import makes a run of a file)"
         )
-    files = [read(Path(name), group=group, readers=importers()) for name in (candidate, baseline)]
+    files = [
+        file
+        for name in names
+        for file in read_results(Path(name), columns=tabular.columns, group=tabular.group, readers=importers())
+    ]
     wishes = ImportOptions(
         contrasts=contrasts,
         declared=Declared().with_directions(directions),

@@ -12,9 +12,16 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import group_option, json_option, print_result, store_option
+from pytest_crucible.commands.options import (
+    column_option,
+    group_option,
+    json_option,
+    parse_columns,
+    print_result,
+    store_option,
+)
 from pytest_crucible.commands.plugins import importers
-from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
@@ -45,9 +52,7 @@ from pytest_crucible.store.runs import RunStore
 @click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm to evaluate.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
 @claim_options
-@click.option(
-    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="Role of a table's column; may be repeated."
-)
+@column_option
 @group_option
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
@@ -81,12 +86,14 @@ def command(
     a verdict is missed.
     """
     quality_targets = [parse_target(text) for text in targets]
-    roles = dict(_parse_column(text) for text in columns)
+    roles = parse_columns(columns)
     contrasts, directions = read_claims(**claimed)
     declared = Declared(
         lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges))
     ).with_directions(directions)
-    files_read = [read(path, harness, roles, group=group, readers=importers()) for path in files]
+    files_read = [
+        file for path in files for file in read_results(path, harness, roles, group=group, readers=importers())
+    ]
     wishes = ImportOptions(
         arms=arms,
         candidate=candidate,
@@ -116,13 +123,6 @@ def _read(files: Sequence[ImportedFile]) -> Iterator[str]:
             f"{results.arm} on {results.task} ({quantity(len(results.rows), 'result')})" for results in file.results
         )
         yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {arms}"
-
-
-def _parse_column(text: str) -> tuple[str, str]:
-    role, _, name = text.partition("=")
-    if not name:
-        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
-    return role, name
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:

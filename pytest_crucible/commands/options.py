@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
 from pytest_crucible.runs.pytest_configuration import session_store
@@ -21,6 +22,9 @@ store_option = click.option(
     show_default=f"crucible_store of pytest's configuration, else {DEFAULT_STORE}",
     metavar="WHERE",
     help="Run store: a path or a database URL (env: CRUCIBLE_STORE).",
+)
+column_option = click.option(
+    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="Role of a table's column; may be repeated."
 )
 group_option = click.option(
     "--group",
@@ -37,3 +41,15 @@ def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
         click.echo(json.dumps(to_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
     else:
         click.echo("\n".join(lines))
+
+
+def parse_columns(texts: Sequence[str]) -> dict[str, str]:
+    """Return role -> column of `--column ROLE=NAME`. Raises SpecError."""
+    return dict(map(_parse_column, texts))
+
+
+def _parse_column(text: str) -> tuple[str, str]:
+    role, _, name = text.partition("=")
+    if not name:
+        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
+    return role, name

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from pytest_crucible.records.errors import SpecError
 
 ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
-# Role -> usual column names. Only the user can name `metrics` and `metadata`, which are lists. In a long table `lost`
+# Role -> usual column names. Only the user can name `metrics`, `metadata` and `arms`, which are lists. In a long table `lost`
 # has the reason of an empty value.
 USUAL: Mapping[str, tuple[str, ...]] = {
     "sample": (
         *("sample", "sample_id", "id", "example_id", "case_id", "case", "question_id", "doc_id", "test_id"),
-        *("inputs", "input", "question", "prompt"),
+        *("item_id", "task_id", "inputs", "input", "user_input", "question", "prompt"),
     ),
     "arm": ARMS,
     "metric": ("metric", "metric_name"),
     "value": ("value", "score", "metric_value"),
-    "repeat": ("repeat", "epoch", "trial", "attempt"),
+    "repeat": ("repeat", "epoch", "trial", "attempt", "repetition_number", "completion_id"),
     "task": ("task", "eval_name", "experiment", "suite", "benchmark"),
     "group": ("group", "cluster", "sample_group"),
     "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
@@ -26,10 +26,11 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "lost": ("lost",),
     "metrics": (),
     "metadata": (),
+    "arms": (),
 }
 
 # Roles that several columns may have: `--column metrics=A,B`.
-LISTS = ("metrics", "metadata")
+LISTS = ("metrics", "metadata", "arms")
 
 
 def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -64,8 +64,10 @@ def read(
 
     `group` is a key of the samples' metadata, or a column: samples with one value of it are a group. Raises SpecError.
     """
+    if not harness and path.is_file():
+        promptfoo.refuse_other_outputs(path)
     source = open_source(path)
-    name = harness or _detect_harness(source, readers)
+    name = harness or detect_harness(source, readers)
     if name not in readers:
         near = difflib.get_close_matches(name, readers, n=1)
         hint = f"did you mean {near[0]!r}" if near else f"there are {', '.join(readers)}"
@@ -102,7 +104,8 @@ def read(
 _NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
 
 
-def _detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
+def detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
+    """Return the name of the first reader that recognises the content. Raises SpecError."""
     for name, reader in readers.items():
         # Keys and rows may have any type: a reader that cannot even look at the content did not write it.
         with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):

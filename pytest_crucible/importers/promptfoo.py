@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.results import ParsedFile, Results, Row, by_arm, number_repeats
@@ -101,3 +105,33 @@ def _reply(result: Mapping[str, Any]) -> Reply | None:
         latency_s=None if latency is None or response.get("cached") else latency / 1000,
         cost_usd=response.get("cost"),
     )
+
+
+_MARKED = re.compile(r"\[(PASS|FAIL|ERROR)\]")
+_HEAD = re.compile(r"\[[^\]]+\] ")
+
+
+def refuse_other_outputs(path: Path) -> None:
+    """Raise SpecError for promptfoo's CSV, YAML and HTML, which have no structure that scores could be read from."""
+    kind = _other_output(path)
+    if kind:
+        raise SpecError(
+            f"{path} is promptfoo's {kind}: export JSON with `promptfoo export eval latest -o results.json`, "
+            "or run `promptfoo eval -o results.json`"
+        )
+
+
+def _other_output(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".yaml", ".yml", ".html"):
+        return ""
+    # The head of the file shows it, and a report may be large.
+    with path.open(encoding="utf-8", errors="replace") as file:
+        text = file.read(100_000)
+    if suffix == ".html":
+        return "HTML" if "promptfoo" in text.lower() else ""
+    if suffix != ".csv":
+        return "YAML" if re.search(r"^evalId:", text, re.MULTILINE) else ""
+    head = next(csv.reader(io.StringIO(text)), [])
+    is_marked = _MARKED.search(text) is not None or "Grader Reason" in head
+    return "CSV" if is_marked and any(map(_HEAD.match, head)) else ""

@@ -62,6 +62,13 @@ class ImportedFile:
     results: Sequence[Results]
     notes: Sequence[str] = ()
     """A sentence for each thing that was left out."""
+    folder: str = ""
+    """The directory that the user named, where the file is one of its files."""
+
+    @property
+    def origin(self) -> str:
+        """The path that the user named."""
+        return self.folder or self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,10 @@ from pytest_crucible.records.errors import SpecError
 
 # What MLflow puts behind the name of a metric.
 _SUFFIX = re.compile(r"(/v\d+)?/(score|value)$")
+# Columns of a table that has one column for each arm.
+_ARM, _SCORE = "arm", "score"
+# The number of a completion in some tables, and an opaque id in others.
+_OPAQUE = "completion_id"
 # Task, arm, sample and repeat.
 Unit = tuple[str, str, str, int]
 
@@ -35,6 +39,10 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     rows = _rows(source)
     has = list(dict.fromkeys(name for _, row in rows for name in row))
     role = roles(has, columns)
+    if "arms" in role:
+        rows, role = _by_arm(rows, role)
+    if not all(map(_is_whole_number, _cells(rows, role.get("repeat", "")))) and role["repeat"] == _OPAQUE:
+        del role["repeat"]
     if "sample" not in role:
         raise SpecError(
             f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME"
@@ -53,6 +61,28 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         else (f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}",)
     )
     return ParsedFile(version="", results=list(_arms(units)), notes=guessed)
+
+
+def _by_arm(
+    rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str]
+) -> tuple[list[tuple[int, Mapping[str, Any]]], dict[str, str]]:
+    """Return a table with a column of scores for each arm as one with a row for each arm, and its roles."""
+    arms = role["arms"].split(",")
+    split: list[tuple[int, Mapping[str, Any]]] = [
+        (line, {**{name: value for name, value in row.items() if name not in arms}, _ARM: arm, _SCORE: row.get(arm)})
+        for arm in arms
+        for line, row in rows
+    ]
+    others = {name: column for name, column in role.items() if name not in ("arms", "metric", "value")}
+    return split, {**others, "arm": _ARM, "metrics": _SCORE}
+
+
+def _cells(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str) -> Iterator[str]:
+    return (str(row.get(column) or "") for _, row in rows)
+
+
+def _is_whole_number(cell: str) -> bool:
+    return not cell or re.fullmatch(r"\d+(\.0)?", cell) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +127,7 @@ class _Table:
             raise SpecError(
                 f"line {line} of {self.source.path} has no {self.role['sample']!r}: every row needs the id of its sample"
             )
-        if again and not re.fullmatch(r"\d+(\.0)?", again):
+        if not _is_whole_number(again):
             raise SpecError(
                 f"line {line} of {self.source.path} has repeat {again!r}: repeats are counted in whole numbers"
             )

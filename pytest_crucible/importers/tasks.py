@@ -41,26 +41,41 @@ def group_tasks(files: Sequence[ImportedFile], names: Sequence[str] = (), candid
 
 def _named_arms(files: Sequence[ImportedFile], names: Sequence[str]) -> Iterator[Results]:
     """Yield arms with the names that the user gives, or else their own: with the file's name where two files share one."""
-    if names and len(names) != len(files):
+    origins = _by_origin(files)
+    if names and len(names) != len(origins):
         raise SpecError(
-            f"{quantity(len(names), 'arm')} named for {quantity(len(files), 'file')}: give --arm once a file"
+            f"{quantity(len(names), 'arm')} named for {quantity(len(origins), 'file')}: give --arm once a file"
         )
-    for k, (file, label) in enumerate(zip(files, _labels(files), strict=True)):
-        several = len({arm.arm for arm in file.results}) > 1
-        others = {(arm.task, arm.arm) for other in files if other is not file for arm in other.results}
+    labels = _labels([origin for origin, _ in origins])
+    for k, ((origin, results_of), label) in enumerate(zip(origins, labels, strict=True)):
+        several = len({arm.arm for arm in results_of}) > 1
+        others = {(arm.task, arm.arm) for j, (_, other) in enumerate(origins) if j != k for arm in other}
         if names and several:
-            raise SpecError(f"{file.path} has several arms, which have names already: leave --arm out")
-        for results in file.results:
+            raise SpecError(f"{origin} has several arms, which have names already: leave --arm out")
+        for results in results_of:
             of_file = f"{label}/{results.arm}" if several else label
             name = of_file if (results.task, results.arm) in others else results.arm
             yield replace(results, arm=names[k] if names else name)
 
 
-def _labels(files: Sequence[ImportedFile]) -> list[str]:
-    """Return a label for each file: its stem, its name or its path, whichever is the shortest that is unique."""
-    paths = [Path(file.path) for file in files]
+def _by_origin(files: Sequence[ImportedFile]) -> list[tuple[str, list[Results]]]:
+    """Return the results of each path that the user named. A file that is named twice stays two."""
+    origins: list[tuple[str, list[Results]]] = []
+    for file in files:
+        is_same_folder = bool(origins) and bool(file.folder) and origins[-1][0] == file.folder
+        # The same directory named twice repeats its results.
+        if is_same_folder and not {of.identity for of in file.results} & {of.identity for of in origins[-1][1]}:
+            origins[-1][1].extend(file.results)
+        else:
+            origins.append((file.origin, list(file.results)))
+    return origins
+
+
+def _labels(origins: Sequence[str]) -> list[str]:
+    """Return a label for each path: its stem, its name or itself, whichever is the shortest that is unique."""
+    paths = [Path(origin) for origin in origins]
     stems, names = [path.stem for path in paths], [path.name for path in paths]
-    return next((labels for labels in (stems, names) if len(set(labels)) == len(labels)), [file.path for file in files])
+    return next((labels for labels in (stems, names) if len(set(labels)) == len(labels)), list(origins))
 
 
 def _task(name: str, arms: Sequence[Results]) -> Task:

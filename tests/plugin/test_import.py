@@ -62,6 +62,46 @@ def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
     assert set(there.iterdir()) == before
 
 
+@pytest.mark.parametrize("command", ["compare", "import"])
+def test_directories_of_results_are_compared(there, capsys, command):
+    _, run = told(capsys, command, "lm-eval-v2", "lm-eval-v1")
+    results = [str(next(there.glob(f"lm-eval-{arm}/results_*.json"))) for arm in ("v2", "v1")]
+    _, files = told(capsys, command, *results)
+
+    assert verdicts(run) == verdicts(files)
+    assert len(run["experiments"]) == 2
+
+
+def test_a_directory_may_have_several_logs_of_one_model(there, capsys):
+    for folder, name in (("new", "v2"), ("old", "v1")):
+        (there / folder).mkdir()
+        for log in (f"inspect-{name}.eval", f"inspect-clusters-{name}.eval"):
+            shutil.copy(there / log, there / folder)
+        (there / folder / "logs.json").write_text('[{"id": 1, "x": 2}]')
+        (there / folder / "config.json").write_text('{"log_level": "info"}')
+    _, run = told(capsys, "compare", "new", "old")
+
+    assert [one["nodeid"] for one in run["experiments"]] == ["imported::documents", "imported::sums"]
+
+
+def test_arms_of_one_name_in_two_directories_have_the_names_of_the_directories(there, capsys):
+    for folder, name in (("new", "v2"), ("old", "v1")):
+        (there / folder).mkdir()
+        log = json.loads((there / "inspect-v1.json").read_text())
+        (there / folder / "a.json").write_text(json.dumps({**log, "tags": [name]}))
+    _, run = told(capsys, "compare", "new", "old", "--metric", "match")
+
+    assert set(verdicts(run)) == {"match: new vs old"}
+
+
+def test_one_table_of_several_arms_is_compared(there, capsys):
+    rows = "".join(f"q{k},{int(k != 3)},{k % 2}\n" for k in range(20))
+    (there / "both.csv").write_text(f"q,v2,v1\n{rows}")
+    status, run = told(capsys, "compare", "both.csv", "--column", "arms=v2,v1", "--column", "sample=q")
+
+    assert (status, verdicts(run)["score: v2 vs v1"]["state"]) == (HELD, "met")
+
+
 def test_a_column_is_the_group_of_the_samples(there, capsys):
     for name, right in (("new", 10), ("old", 0)):
         rows = [f"q{k},page-{k // 10},{int(k < right)}" for k in range(60)]
@@ -227,6 +267,14 @@ def test_keys_in_replies_are_hidden(there, capsys):
             ("compare", "a.csv", "b.csv", "--metric", "acc"),
             "metric 'acc' cannot be compared: task 'results' of 'b' has",
         ),
+        (("compare", "a.csv"), "nothing was compared: 'a' has task 'results': compare results of the same tasks"),
+        (("compare", "latest"), "name a baseline after the candidate: only a file with several arms needs none"),
+        (("compare", "empty", "a.csv"), "empty has no file with results: give a directory of logs or of tables"),
+        (("compare", ".", "a.csv"), ". has two results of "),
+        (
+            ("compare", "latest", "latest", "--group", "x"),
+            "--column and --group apply to files: a stored run has its own",
+        ),
         (
             ("compare", "a.csv", "c.csv", "--metric", "size", "--margin", "0.1"),
             "nothing shows which direction of 'size' is better, which alternative='non-inferior' needs: write --metric",
@@ -248,6 +296,7 @@ def test_keys_in_replies_are_hidden(there, capsys):
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_stored(there, capsys, arguments, sentence):
+    (there / "empty").mkdir()
     for name, metric in (("a", "acc,size"), ("b", "f1"), ("c", "acc,size")):
         (there / f"{name}.csv").write_text(f"id,{metric}\n" + f"q1,1{',3' * metric.count(',')}\n" * 1)
     assert main(arguments) == USAGE

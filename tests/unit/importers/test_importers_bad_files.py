@@ -131,6 +131,28 @@ def test_a_wrong_question_is_one_sentence(name, options, sentence):
         read(FILES / name, **options)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        (
+            "r.csv",
+            'question,[openai:v2] {{question}},[openai:v1] {{question}}\n1 + 1,[PASS] 2,"[FAIL] (0.00) 3"\n',
+            "CSV",
+        ),
+        ("r.yaml", "evalId: eval-1\nresults:\n  version: 3\n", "YAML"),
+        ("r.html", "<!DOCTYPE html><html><head><title>Promptfoo report</title></head></html>", "HTML"),
+    ],
+)
+def test_other_outputs_of_promptfoo_are_one_sentence(tmp_path, name, content, kind):
+    path = tmp_path / name
+    path.write_text(content)
+
+    with pytest.raises(
+        SpecError, match=f"{name} is promptfoo's {kind}: export JSON with `promptfoo export eval latest -o"
+    ):
+        read(path)
+
+
 class TestArchives:
     def test_one_that_was_not_copied_whole(self, tmp_path):
         path = tmp_path / "cut.eval"

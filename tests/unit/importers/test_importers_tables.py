@@ -82,6 +82,35 @@ def test_columns_are_what_the_user_says(table):
     assert imported.results[0].arm == "x"
 
 
+@pytest.mark.parametrize("name", ["item_id", "task_id", "user_input", "example_id"])
+def test_usual_names_of_the_sample(table, name):
+    (results,) = table(f"{name},correct\na,1\nb,0\n").results
+
+    assert [row.sample for row in results.rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["repetition_number", "completion_id"])
+def test_usual_names_of_the_repeat(table, name):
+    (results,) = table(f"task_id,{name},correct\na,0,1\na,1,0\n").results
+
+    assert [(row.sample, row.epoch) for row in results.rows] == [("a", 0), ("a", 1)]
+
+
+def test_a_completion_id_that_is_not_a_number_is_not_a_repeat(table):
+    (results,) = table("id,completion_id,correct\na,cmpl-7f,1\nb,cmpl-90,0\n").results
+
+    assert [(row.sample, row.epoch) for row in results.rows] == [("a", 0), ("b", 0)]
+
+
+def test_a_table_may_have_a_column_for_each_arm(table):
+    new, old = table("id,new,old,page\na,1,0,p\nb,,1,q\n", arms="new,old", group="page").results
+
+    assert (new.arm, old.arm) == ("new", "old")
+    assert scores(new) == {("a", 0): {"score": 1.0}, ("b", 0): {}}
+    assert scores(old) == {("a", 0): {"score": 0.0}, ("b", 0): {"score": 1.0}}
+    assert [row.group for row in new.rows] == ["p", "q"]
+
+
 def test_an_empty_cell_is_lost_and_not_zero(table):
     imported = table("id,score,error\na,0.5,\nb,NaN,\nc,,server gone\n")
 

@@ -1,0 +1,79 @@
+"""Directories of results: the log directory of Inspect, the output of lm-evaluation-harness, a folder of tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_crucible.importers.formats import READERS, detect_harness, read
+from pytest_crucible.importers.results import ImportedFile, Reader
+from pytest_crucible.importers.source import open_source
+from pytest_crucible.records.errors import SpecError
+
+_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
+_SAMPLES = re.compile(r"samples_.+_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+
+
+def read_results(
+    path: Path,
+    harness: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    group: str = "",
+    readers: Mapping[str, Reader] = READERS,
+) -> list[ImportedFile]:
+    """Return the results of a file, or of all files of a directory; the other arguments are those of `read`.
+
+    Raises SpecError.
+    """
+    if not path.is_dir():
+        return [read(path, harness, columns, group=group, readers=readers)]
+    named = [(file, harness) for file in _files(path)] if harness else _recognised(_files(path), readers)
+    if not named:
+        raise SpecError(f"{path} has no file with results: give a directory of logs or of tables")
+    files = [read(file, name, columns, group=group, readers=readers) for file, name in named]
+    _check_unique(path, files)
+    return [replace(file, folder=str(path)) for file in files]
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files that may have results, without hidden ones and samples that a results file beside them reads."""
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in _ENDINGS and file.is_file()]
+    shown = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    return [file for file in shown if not _is_read_with_its_results(file)]
+
+
+def _is_read_with_its_results(file: Path) -> bool:
+    match = _SAMPLES.fullmatch(file.name)
+    return match is not None and file.with_name(f"results_{match['date']}.json").is_file()
+
+
+def _recognised(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:
+    """Return the files with their harness. Beside the logs of a harness, a list of anything is not a table of results."""
+    named = [(file, name) for file in files if (name := _harness(file, readers))]
+    logs = [(file, name) for file, name in named if name != "table"]
+    return logs or named
+
+
+def _harness(file: Path, readers: Mapping[str, Reader]) -> str:
+    """Return the name of the harness; empty for a file that is not results, such as a configuration."""
+    source = open_source(file)
+    try:
+        return detect_harness(source, readers)
+    except SpecError:
+        return ""
+
+
+def _check_unique(folder: Path, files: Sequence[ImportedFile]) -> None:
+    """Raise SpecError for two results of one arm on one task: a rerun, of which only the user knows which one counts."""
+    first: dict[tuple[str, str], str] = {}
+    for file in files:
+        for results in file.results:
+            earlier = first.setdefault((results.task, results.arm), file.path)
+            if earlier != file.path:
+                raise SpecError(
+                    f"{folder} has two results of {results.arm!r} on {results.task!r}: name one of the files, "
+                    f"{earlier} or {file.path}"
+                )
