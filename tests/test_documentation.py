@@ -391,7 +391,7 @@ FREE = {
 """Mappings whose keys are the user's, or that are described as a whole."""
 ELSEWHERE = ("experiments[].sections.training", "experiments[].sections.worst_samples")
 """Sections without anything to show of this run: nothing was trained, and the candidate is nowhere behind. They have tests."""
-LOST = (*get_args(LostReason), "unasked", "deselected")
+LOST = (*get_args(LostReason), "not_run", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 
 

@@ -43,7 +43,7 @@ def _adjust_outcome(
 
 
 def claim_verdicts(analysis: Analysis, withheld: str, *, alpha: float) -> Iterator[Verdict]:
-    """Yield a verdict for each claim that can fail the session, and a mistake for each section that raised.
+    """Yield a verdict for each claim that can fail the session, and an error in the suite for each section that raised.
 
     `withheld` is why no verdict may be given on this experiment, or empty.
     """
@@ -67,7 +67,7 @@ def claim_verdicts(analysis: Analysis, withheld: str, *, alpha: float) -> Iterat
                 state="undecided",
                 proven=False,
                 reason=f"the section {name!r} raised {outcome.error}",
-                mistake=True,
+                suite_error=True,
             )
 
 

@@ -59,7 +59,7 @@ def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha:
     sees = (
         ""
         if comparison.detectable is None
-        else f"; n={comparison.pairs:,} shows differences from {comparison.detectable:.3g}"
+        else f"; n={comparison.pairs:,} can detect differences of {comparison.detectable:.3g} or more"
     )
     needed = "" if comparison.needed is None else f"; about n={comparison.needed:,} would decide at this difference"
     if state == "undecided":

@@ -84,7 +84,7 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
         or _failure(analysis, result.target.metric, result.estimate.n)
         or caveat
         or target_reason(result, state, proven),
-        mistake=not result.estimate.n and _complete(analysis) and not nowhere,
+        suite_error=not result.estimate.n and _complete(analysis) and not nowhere,
     )
 
 
@@ -155,7 +155,7 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
         state="undecided",
         proven=False,
         reason=analysis.failed_metrics.get(metric) or f"no sample has a number for {metric!r} (scored: {scored})",
-        mistake=_complete(analysis),
+        suite_error=_complete(analysis),
     )
 
 
@@ -198,7 +198,7 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         or _failure(analysis, comparison.contrast.metric, comparison.pairs)
         or caveat
         or comparison_reason(comparison, state, proven, family.alpha),
-        mistake=not comparison.pairs and _complete(analysis) and not nowhere,
+        suite_error=not comparison.pairs and _complete(analysis) and not nowhere,
     )
 
 

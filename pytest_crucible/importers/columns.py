@@ -42,9 +42,7 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
             if column_name not in has:
                 near = difflib.get_close_matches(column_name, has, n=1)
                 hint = f"did you mean {near[0]!r}? " if near else ""
-                raise SpecError(
-                    f"there is no column {column_name!r} with anything in it: {hint}there are {', '.join(has)}"
-                )
+                raise SpecError(f"no column named {column_name!r} has values: {hint}there are {', '.join(has)}")
     # Reversed, so that of two columns that differ in case only the first wins.
     lower = {name.lower(): name for name in reversed(has)}
     usual = {

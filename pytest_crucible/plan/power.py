@@ -45,15 +45,15 @@ def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, family_si
     span = facts.high - facts.low
     if facts.kind in (None, "binary"):
         deviation, unit = math.sqrt(DISCORDANCE), "points"
-        prefix = "" if facts.kind == "binary" else "it is yes or no and "
-        assumption = f"{prefix}{DISCORDANCE * 100:g} % of answers change"
+        prefix = "" if facts.kind == "binary" else "the metric is binary and "
+        assumption = f"{prefix}the arms differ on {DISCORDANCE * 100:g} % of samples"
         detectable = stats.detectable_paired_proportions(n, DISCORDANCE, alpha=shared)
     elif math.isfinite(span):
         deviation, unit = DEVIATION * span, ""
-        assumption = f"differences spread by {deviation:.2g}"
+        assumption = f"differences have a standard deviation of {deviation:.2g}"
         detectable = _detectable(n, deviation, shared)
     else:
-        deviation, unit, assumption = math.nan, "spreads of the differences", ""
+        deviation, unit, assumption = math.nan, "standard deviations", ""
         detectable = _detectable(n, 1.0, shared)
     margin, needed = contrast.margin, None
     if margin is not None and facts.kind is not None and math.isfinite(deviation):

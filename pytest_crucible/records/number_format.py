@@ -81,10 +81,11 @@ def with_note(line: str, note: str) -> str:
 def quantity(n: float, noun: str) -> str:
     """Return a number of things, with its noun in the singular or plural.
 
-    >>> quantity(1, "pair"), quantity(4, "cluster"), quantity(2.5, "value")
-    ('1 pair', '4 clusters', '2.5 values')
+    >>> quantity(1, "pair"), quantity(4, "cluster"), quantity(2.5, "value"), quantity(3, "reply")
+    ('1 pair', '4 clusters', '2.5 values', '3 replies')
     """
-    return f"{n:,.12g} {noun}{'s' * (n != 1)}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("ply") else f"{noun}s"
+    return f"{n:,.12g} {noun if n == 1 else plural}"
 
 
 def points(value: float) -> str:

@@ -23,7 +23,7 @@ class Verdict:
     state: State
     proven: bool
     reason: str
-    mistake: bool = False
+    suite_error: bool = False
     """True when the suite is wrong rather than the model: a target that names what nothing scored. Always fails."""
 
 

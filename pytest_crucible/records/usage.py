@@ -120,7 +120,7 @@ class Usage:
     unpriced: int
     """Answered and cancelled requests whose cost is unknown."""
     latency: LatencySummary | None
-    """From sending a request to its answer, of those that were answered: without waiting for a turn, without failed attempts."""
+    """From sending a request to its answer, of those that were answered: without rate limit wait, without failed attempts."""
     first_token: LatencySummary | None
     waited: LatencySummary | None
     """Waiting time for a turn, over all turns: most may not have waited at all. None where none did."""

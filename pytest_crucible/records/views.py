@@ -162,4 +162,4 @@ class SectionOutcome:
     view: View | None = None
     """None until the claims are adjusted."""
     error: str = ""
-    """Exception of a section that raised: such a section is a mistake in the suite, and fails the session."""
+    """Exception of a section that raised: such a section is an error in the suite, and fails the session."""

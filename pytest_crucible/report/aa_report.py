@@ -44,7 +44,7 @@ def _conclusion(tests: Sequence[AATest]) -> str:
     wrong = sorted({test.metric for test in tests if test.holds is False})
     if wrong:
         return (
-            f"Comparisons of {', '.join(wrong)} cry wolf too often on these samples: declare the metric's kind and "
+            f"Comparisons of {', '.join(wrong)} raise too many false alarms on these samples: declare the metric's kind and "
             "bounds and the samples' groups, or ask more samples."
         )
     if all(test.holds is None for test in tests):

@@ -44,9 +44,9 @@ def annotation_lines(run: Run, environment: Mapping[str, str], *, undecided_fail
         return
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     for verdict in run.verdicts:
-        if verdict.state != "met" or verdict.mistake:
+        if verdict.state != "met" or verdict.suite_error:
             plan = analyses[verdict.nodeid].plan
-            fails = verdict.state == "missed" or verdict.mistake or undecided_fails
+            fails = verdict.state == "missed" or verdict.suite_error or undecided_fails
             message = _escape_message(f"{verdict.subject}: {printable(sentence(verdict, analyses[verdict.nodeid]))}")
             where = f"file={_property(plan.path)},line={plan.line + 1},title={_property(plan.nodeid)}"
             yield f"::{'error' if fails else 'warning'} {where}::{message}"

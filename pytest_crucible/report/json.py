@@ -145,6 +145,6 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "kind": verdict.kind,
         "state": verdict.state,
         "proven": verdict.proven,
-        "mistake": verdict.mistake,
+        "suite_error": verdict.suite_error,
         "reason": verdict.reason,
     }

@@ -52,7 +52,7 @@ def build_report(run: Run) -> Report:
         verdicts=verdict_tables(run),
         estimates=estimates(run.experiments),
         sections=joined_sections(run),
-        notes=(*_mistakes(run), *notes(run)),
+        notes=(*_suite_errors(run), *notes(run)),
         methods=statements,
         references=find_references(cited_keys(statements)),
         facts=dict(_facts(run)),
@@ -63,18 +63,18 @@ def headline(run: Run) -> str:
     """Return a line such as `3 verdicts: 1 missed, 1 undecided, 1 met`, marked when a script answered."""
     states = [verdict.state for verdict in run.verdicts]
     if not states:
-        return "nothing was judged"
-    mistakes = sum(verdict.mistake for verdict in run.verdicts)
+        return "no verdicts"
+    errors = sum(verdict.suite_error for verdict in run.verdicts)
     parts = [f"{states.count(state):,} {state}" for state in ("missed", "undecided", "met") if state in states]
     text = f"{quantity(len(states), 'verdict')}: {', '.join(parts)}"
-    if mistakes:
-        text += f"; {quantity(mistakes, 'mistake')} in the suite"
+    if errors:
+        text += f"; {quantity(errors, 'error')} in the suite"
     simulated = any(arm.simulated for analysis in run.experiments for arm in analysis.plan.arms)
-    return text + (" (simulated: a script answered)" if simulated else "")
+    return text + (" (simulated: scripted replies)" if simulated else "")
 
 
-def _mistakes(run: Run) -> Iterator[Note]:
-    """Yield a note for each mistaken target or comparison without a row in the tables."""
+def _suite_errors(run: Run) -> Iterator[Note]:
+    """Yield a note for each target or comparison in error that has no row in the tables."""
     # A subject that names nothing scored has no numbers, and so no row that could give the reason.
     scored = {
         (analysis.plan.nodeid, subject)
@@ -85,9 +85,9 @@ def _mistakes(run: Run) -> Iterator[Note]:
         )
     }
     for verdict in run.verdicts:
-        if verdict.mistake and verdict.kind != "claim" and (verdict.nodeid, verdict.subject) not in scored:
+        if verdict.suite_error and verdict.kind != "claim" and (verdict.nodeid, verdict.subject) not in scored:
             yield Note(
-                text=f"{experiment_name(verdict.nodeid)}: {verdict.subject}: mistake in the suite: {verdict.reason}"
+                text=f"{experiment_name(verdict.nodeid)}: {verdict.subject}: error in the suite: {verdict.reason}"
             )
 
 

@@ -12,18 +12,18 @@ FEWEST_GROUPS = 5
 
 
 def announcement(
-    plan: Plan, foresight: Sequence[DetectableEffect], unasked: Sequence[str] = (), *, replayed: bool = False
+    plan: Plan, foresight: Sequence[DetectableEffect], not_queried: Sequence[str] = (), *, replayed: bool = False
 ) -> str:
-    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy: can show differences from 8.9 points ...`"""
+    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy: can detect differences of ...`"""
     name = plan.nodeid.partition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
     parts = [f"crucible: {name}: {arms}, {_size(plan)}"]
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     parts += [_shows(effect, plan.groups) for effect in first]
-    if unasked:
-        parts.append(f"{', '.join(unasked)} not asked: the test compares nothing (@pytest.mark.ab_compare)")
+    if not_queried:
+        parts.append(f"{', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
-        parts.append("nobody is asked: replies come from the reply cache")
+        parts.append("no model is called: replies come from the reply cache")
     return "; ".join(parts)
 
 
@@ -34,7 +34,7 @@ def _size(plan: Plan) -> str:
     if plan.groups is not None:
         samples += f" in {plan.groups:,} groups"
     if plan.epochs > 1:
-        samples += f" x {plan.epochs} epochs"
+        samples += f" x {plan.epochs} repeats"
     arm_count = sum(arm.stored_run is None for arm in plan.arms)
     total = plan.selected * plan.epochs * arm_count
     return f"{samples} x {arm_count} arms = {total:,} replies" if arm_count > 1 else samples
@@ -44,7 +44,9 @@ def _shows(effect: DetectableEffect, groups: int | None) -> str:
     if groups is not None and groups < FEWEST_GROUPS:
         return f"{effect.contrast.expression}: {groups} groups are too few to compare by, {FEWEST_GROUPS} at least"
     what = (
-        "too few to show a difference" if effect.detectable is None else f"can show differences from {_amount(effect)}"
+        "too few to detect a difference"
+        if effect.detectable is None
+        else f"can detect differences of {_amount(effect)} or more"
     )
     assumed = f", if {effect.assumption}" if effect.assumption else ""
     line = f"{effect.contrast.expression}: {what} (80 % power{assumed})"

@@ -10,7 +10,7 @@ def sentence(verdict: Verdict, analysis: Analysis) -> str:
     """`missed: 0.347 [0.322, 0.373] n=1,319; the one-sided bound 0.369 rules it out`."""
     numbers = {"target": _target, "comparison": _comparison, "claim": _claim}[verdict.kind](verdict, analysis)
     simulated = " (simulated)" if any(arm.simulated for arm in analysis.plan.arms) else ""
-    state = "mistake in the suite" if verdict.mistake else verdict.state
+    state = "error in the suite" if verdict.suite_error else verdict.state
     return f"{state}{simulated}: {'; '.join(part for part in (numbers, verdict.reason) if part)}"
 
 
@@ -22,7 +22,7 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | None]:
-    """The numbers that a verdict rests on: estimate, low, high, n, lost, and the p of a comparison. Empty for a mistake."""
+    """Return estimate, low, high, n and lost of a verdict, and the p of a comparison; empty for an error in the suite."""
     if verdict.kind == "target":
         result = _target_result(verdict, analysis)
         if result is None:

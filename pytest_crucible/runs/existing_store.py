@@ -26,7 +26,7 @@ def existing_store(where: str) -> Iterator[RunStore]:
 def _missing(where: Path) -> str:
     """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
     here = Path.cwd()
-    problem = f"there is no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
+    problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
     above = next((folder / where for folder in here.parents if (folder / where).is_file()), None)
     if above is None or where.is_absolute():
         return f"{problem}: run a suite first, or name another one with --store"

@@ -1,4 +1,4 @@
-"""ArmOutcomes that are not new: those of an earlier run, and replies from the reply cache."""
+"""Replies that this run did not request: those reused from an earlier run, and those from the reply cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldAnswers:
-    """Origins of the answers of each arm, by its name."""
+    """Origins of the reused and cached replies of each arm, by its name."""
 
     plan: Plan
     reused: Mapping[str, ReusedAnswers]
@@ -19,7 +19,7 @@ class OldAnswers:
 
 
 def compute(inputs: SectionInputs) -> OldAnswers | None:
-    """Return the answers that are not new; None where all are."""
+    """Return the replies that were not requested by this run; None if there are none."""
     reused, cached = inputs.stored.reused_answers(), inputs.stored.cached_replies()
     return OldAnswers(plan=inputs.plan, reused=reused, cached=cached) if reused or cached else None
 
@@ -30,9 +30,9 @@ def claims(answers: OldAnswers) -> Sequence[Claim]:
 
 
 def view(answers: OldAnswers, claims: Sequence[Claim]) -> View:
-    """Return a note for each arm with answers that are not new."""
+    """Return a note for each arm with reused or cached replies."""
     return View(
-        title="ArmOutcomes that are not new",
+        title="Reused replies",
         notes=tuple(note for arm in answers.plan.arms for note in _notes(answers, arm)),
         document={"reused": answers.reused, "cached": answers.cached},
     )
@@ -40,13 +40,13 @@ def view(answers: OldAnswers, claims: Sequence[Claim]) -> View:
 
 def _notes(answers: OldAnswers, arm: Arm) -> Iterator[Note]:
     reused, cached = answers.reused.get(arm.name), answers.cached.get(arm.name)
-    # an arm named as a stored run says so by its name
+    # The name of a stored run's arm already names its run.
     if reused is not None and arm.stored_run is None:
         total = answers.plan.selected * answers.plan.epochs
-        how = "; --crucible-fresh asks anew" if arm.role == "baseline" else ""
-        yield Note(text=f"{reused.answers:,} of {total:,} answers of {arm.name} are those of run {reused.run}{how}")
+        how = "; --crucible-fresh calls the model again" if arm.role == "baseline" else ""
+        yield Note(text=f"{arm.name}: {reused.answers:,} of {total:,} replies reused from run {reused.run}{how}")
     if cached is not None:
         yield Note(
-            text=f"{cached.replies:,} of {cached.requests:,} replies of {arm.name} are from the reply cache (since "
-            f"{cached.since[:10]}), with the latency and cost of then; --crucible-cache=refresh asks anew"
+            text=f"{arm.name}: {cached.replies:,} of {cached.requests:,} replies from the reply cache (since "
+            f"{cached.since[:10]}), with their original latency and cost; --crucible-cache=refresh calls the model again"
         )

@@ -91,7 +91,7 @@ def _sentence(drift: Drift, claim: Claim) -> str:
             f"{drift.arm} has drifted since run {drift.run}: {numbers}, {p_equals(claim.p_adjusted)}; "
             "the server changed, not the adapter"
         )
-    return f"{drift.arm}, asked anew, is not proven to have drifted since run {drift.run}: {numbers}"
+    return f"no drift of {drift.arm} since run {drift.run} is proven: {numbers}"
 
 
 def _document(drift: Drift, claim: Claim) -> dict[str, object]:

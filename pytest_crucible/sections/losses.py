@@ -7,29 +7,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records import ArmOutcomes, Claim, Note, Plan, Statement, View
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.sections.inputs import SectionInputs
 
-_REASONS = {
-    "error": "by error",
-    "scorer": "by a scorer",
-    "member": "of a member's scores",
-    "budget": "by the budget",
-    "deadline": "by the deadline",
+_LABELS = {
+    "scorer": "scorer error",
+    "member": "ensemble member",
     "uncached": "not in the reply cache",
-    "unasked": "not asked",
-    "assertion": "by assertion",
-    "timeout": "by timeout",
-    "truncated": "by truncation",
-    "filtered": "by a content filter",
+    "not_run": "not run",
+    "truncated": "truncation",
+    "filtered": "content filter",
 }
+# These reasons lose the score of one metric; the reply is there.
+_OF_SCORES = frozenset({"scorer", "member"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
     """Counts by the arm's name."""
 
+    repeats: int = 1
+    """Replies a sample: with more than one, replies are counted rather than samples."""
     lost: Mapping[str, Mapping[str, int]]
-    """Arm -> reason -> count, samples that were never asked among them."""
+    """Arm -> reason -> count, samples that were not run among them."""
     failures: Mapping[str, Mapping[str, int]]
     """Arm -> kind of failure -> count. Failures are the candidate's doing, and count as worst scores."""
     first: Mapping[str, Mapping[str, str]]
@@ -40,6 +40,7 @@ def compute(inputs: SectionInputs) -> Losses:
     """Return what was lost and what failed, in every arm."""
     arms = list(zip(inputs.plan.arms, inputs.answers, strict=True))
     return Losses(
+        repeats=inputs.plan.epochs,
         lost={arm.name: _lost(inputs.plan, answers, inputs.samples) for arm, answers in arms},
         failures={arm.name: _failures(answers) for arm, answers in arms},
         first={arm.name: _first_messages(answers) for arm, answers in arms},
@@ -63,16 +64,25 @@ def view(losses: Losses, claims: Sequence[Claim]) -> View:
 
 
 def _notes(losses: Losses) -> Iterator[Note]:
+    unit = "sample" if losses.repeats == 1 else "reply"
     for arm, reasons in losses.lost.items():
         if reasons:
+            scores = {reason: count for reason, count in reasons.items() if reason in _OF_SCORES}
+            units = {reason: count for reason, count in reasons.items() if reason not in _OF_SCORES}
+            parts = (_counts(units, unit, "lost"), _counts(scores, "score", "lost"))
             details = tuple(f"first: {message}" for message in losses.first[arm].values())
-            yield Note(text=f"{arm} lost {_counts(reasons)}", details=details)
+            yield Note(text=f"{arm}: {', '.join(part for part in parts if part)}", details=details)
         if losses.failures[arm]:
-            yield Note(text=f"{arm} failed {_counts(losses.failures[arm])}")
+            yield Note(text=f"{arm}: {_counts(losses.failures[arm], unit, 'failed')}")
 
 
-def _counts(reasons: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {_REASONS.get(reason, reason)}" for reason, count in sorted(reasons.items()))
+def _counts(reasons: Mapping[str, int], unit: str, state: str) -> str:
+    """Return `2 samples lost (error)` or `3 samples failed (2 assertion, 1 timeout)`; empty without reasons."""
+    if not reasons:
+        return ""
+    labels = [(_LABELS.get(reason, reason), count) for reason, count in sorted(reasons.items())]
+    listed = labels[0][0] if len(labels) == 1 else ", ".join(f"{count:,} {label}" for label, count in labels)
+    return f"{quantity(sum(reasons.values()), unit)} {state} ({listed})"
 
 
 def _lost(plan: Plan, answers: ArmOutcomes, samples: int) -> dict[str, int]:
@@ -80,7 +90,7 @@ def _lost(plan: Plan, answers: ArmOutcomes, samples: int) -> dict[str, int]:
     lost_replies = sum(lost.metric is None for lost in answers.lost)
     missing = samples * plan.epochs - len(answers.positions) - lost_replies
     if missing:
-        counts["deselected" if plan.selected < plan.planned else "unasked"] += missing
+        counts["deselected" if plan.selected < plan.planned else "not_run"] += missing
     return dict(counts)
 
 

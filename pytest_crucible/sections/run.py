@@ -43,7 +43,7 @@ def add_views(sections: Mapping[str, Section], analysis: Analysis) -> Analysis:
 
 
 # A section that raises must not cost the session its verdicts, nor may it pass unseen: its claims could have failed the
-# session. So the exception becomes an outcome, which the gate turns into a mistake in the suite.
+# session. So the exception becomes an outcome, which the gate turns into an error in the suite.
 
 
 def _compute(section: Section, inputs: SectionInputs) -> Iterator[SectionOutcome]:

@@ -10,7 +10,7 @@ from pytest_crucible.records.number_format import dollars, number, quantity, sec
 from pytest_crucible.records.serialize import to_plain
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
-HEADS = ("asked", "requests", "tokens in", "out", "cost", "latency p50", "p95", "answers/s")
+HEADS = ("arm", "requests", "tokens in", "out", "cost", "latency p50", "p95", "replies/s")
 _NOTE = (
     "seconds; percentiles linear between order statistics (type 7) of answered requests, {level} intervals from order "
     "statistics; cancelled requests are left out"
@@ -83,7 +83,7 @@ def _remarks(usage: Usage) -> Iterator[str]:
     if usage.cancelled:
         yield f"{usage.cancelled:,} cancelled (in no percentile)"
     if usage.waited is not None:
-        yield f"waited for a turn: p50 {seconds(usage.waited.at(0.5))}, p95 {seconds(usage.waited.at(0.95))}"
+        yield f"rate limit wait: p50 {seconds(usage.waited.at(0.5))}, p95 {seconds(usage.waited.at(0.95))}"
     if usage.unpriced and usage.cost_usd is not None:
         yield f"cost of {quantity(usage.unpriced, 'request')} unknown"
 
@@ -92,7 +92,7 @@ def _unknown_amounts(usage: Usage) -> Iterator[str]:
     if usage.unpriced and usage.cost_usd is None:
         yield f"cost of {quantity(usage.unpriced, 'request')} unknown"
     if usage.uncounted:
-        yield f"tokens of {quantity(usage.uncounted, 'answer')} unknown"
+        yield f"tokens of {quantity(usage.uncounted, 'reply')} unknown"
     if usage.cached:
         yield f"{usage.cached:,} read from the cache"
 
@@ -116,9 +116,9 @@ def _percentile_table(usages: Sequence[Usage], level: float) -> Table:
 
 def _summaries(usage: Usage) -> Sequence[tuple[str, LatencySummary | None]]:
     return (
-        ("answering", usage.latency),
-        ("the first token", usage.first_token),
-        ("waiting for a turn", usage.waited),
+        ("reply", usage.latency),
+        ("first token", usage.first_token),
+        ("rate limit wait", usage.waited),
     )
 
 

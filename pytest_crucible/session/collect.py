@@ -211,9 +211,9 @@ class ExperimentCollection:
         family_size = sum(len(plan.contrasts) for plan in plans)
         for plan in plans:
             foresight = detectable_effects(plan, alpha=self._settings.alpha, family_size=family_size)
-            unasked = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
+            not_queried = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
             replayed = self._settings.cache == "only"
-            self.lines[plan.nodeid] = announcement(plan, foresight, unasked, replayed=replayed)
+            self.lines[plan.nodeid] = announcement(plan, foresight, not_queried, replayed=replayed)
         sample_id = self._settings.sample
         if sample_id is not None and not any(
             experiment.position(sample_id) is not None for experiment in self.experiments.values()

@@ -39,7 +39,7 @@ class TrainingProgress:
         self._began = self._shown_at = time.perf_counter()
         self._has_line = False
         self._description = (
-            f"{recipe.adapter} by {recipe.name}: LoRA of rank {recipe.spec.rank}, seed {recipe.spec.seed}, "
+            f"{recipe.adapter} with {recipe.name}: LoRA of rank {recipe.spec.rank}, seed {recipe.spec.seed}, "
             f"{recipe.base.words}"
         )
 

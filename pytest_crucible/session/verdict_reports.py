@@ -62,6 +62,6 @@ def _properties(verdict: Verdict, analysis: Analysis, text: str) -> list[tuple[s
 
 
 def _outcome(verdict: Verdict, undecided_fails: bool) -> str:
-    if verdict.state == "undecided" and not (undecided_fails or verdict.mistake):
+    if verdict.state == "undecided" and not (undecided_fails or verdict.suite_error):
         return "skipped"
     return "passed" if verdict.state == "met" else "failed"

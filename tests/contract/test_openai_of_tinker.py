@@ -82,7 +82,7 @@ def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"model": "gpt-4"}, "there is no model 'gpt-4'.*; check that this server has a model 'gpt-4'"),
+        ({"model": "gpt-4"}, "unknown model 'gpt-4'.*; check that this server has a model 'gpt-4'"),
         ({"stream": True}, "does not accept 'stream'.*stream is not supported by this server: leave it out"),
         ({"parameters": {"temperature": -1.0}}, "does not accept 'temperature'"),
         ({"extra_body": {"echo": True}}, "does not accept 'echo'"),

@@ -128,7 +128,7 @@ def test_the_sdk_raises_what_failed_with_its_sentence(tinker, service):
 
     with pytest.raises(tinker.RequestFailedError, match="leaves no room in a context of 128"):
         got(sampler.sample(tinker.ModelInput.from_ints([70] * 200), 1, tinker.SamplingParams(max_tokens=2)))
-    with pytest.raises(tinker.NotFoundError, match="there is no checkpoint"):
+    with pytest.raises(tinker.NotFoundError, match="unknown checkpoint"):
         got(service.create_sampling_client(model_path="tinker://none/sampler_weights/x"))
     with pytest.raises(tinker.BadRequestError, match="is not here; this server has crucible/tiny"):
         got(service.create_lora_training_client(base_model="Qwen/Qwen3-8B"))

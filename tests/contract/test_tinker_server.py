@@ -290,7 +290,7 @@ def test_checkpoints_are_listed_changed_and_deleted(http_client, model):
     assert saved["path"] not in {one["tinker_path"] for one in http_client.get("/checkpoints?limit=500")["checkpoints"]}
     assert http_client.refused("/weights_info", tinker_path=saved["path"]) == (
         404,
-        f"there is no checkpoint {saved['path']}",
+        f"unknown checkpoint {saved['path']}",
     )
 
 
@@ -389,7 +389,7 @@ def test_a_training_checkpoint_can_be_sampled_from_and_overwriting_it_is_seen(se
         (
             {"model_path": "tinker://none/sampler_weights/x"},
             404,
-            "there is no checkpoint tinker://none/sampler_weights/x",
+            "unknown checkpoint tinker://none/sampler_weights/x",
         ),
         ({"base_model": "gpt"}, 400, "base model 'gpt' is not here"),
     ],
@@ -620,10 +620,10 @@ def test_a_copy_of_a_sampler_hears_of_its_own_requests_only(http_client, sampler
 @pytest.mark.parametrize(
     ("path", "body", "status", "sentence"),
     [
-        ("/join_sampling_session", {"sampling_session_id": "none"}, 404, "there is no sampling session 'none'"),
+        ("/join_sampling_session", {"sampling_session_id": "none"}, 404, "unknown sampling session 'none'"),
         ("/join_sampling_session", {}, 400, "sampling_session_id is missing"),
         ("/retrieve_futures", {}, 400, "target is missing"),
-        ("/retrieve_futures", {"target": {"sampling_session_id": "none"}}, 404, "there is no sampling session 'none'"),
+        ("/retrieve_futures", {"target": {"sampling_session_id": "none"}}, 404, "unknown sampling session 'none'"),
         ("/retrieve_futures", {"target": 3}, 400, "target must be an object"),
     ],
 )

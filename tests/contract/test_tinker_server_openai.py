@@ -63,8 +63,8 @@ def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session
 @pytest.mark.parametrize(
     ("body", "status", "sentence"),
     [
-        ({"prompt": "a", "model": "gpt-4"}, 404, "there is no model 'gpt-4'"),
-        ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "there is no checkpoint"),
+        ({"prompt": "a", "model": "gpt-4"}, 404, "unknown model 'gpt-4'"),
+        ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "unknown checkpoint"),
         ({"prompt": "a", "stream": True}, 400, "stream is not supported by this server: leave it out"),
         (
             {"prompt": "a", "response_format": {"type": "json_object"}},

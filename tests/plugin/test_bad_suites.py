@@ -185,7 +185,7 @@ def test_a_target_that_nothing_scores_fails_the_session(suite):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "FAILED test_sums.py::test_sums::rigth >= 0.5 - mistake in the suite: no sample has a number for 'rigth' "
+            "FAILED test_sums.py::test_sums::rigth >= 0.5 - error in the suite: no sample has a number for 'rigth' "
             "(scored: right)"
         ]
     )

@@ -93,7 +93,7 @@ def test_a_metric_that_scores_nothing_fails(suite, metric, said):
     result = suite.run(V2)
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines([said, "FAILED *broken >= 0.5 - mistake in the suite: *"])
+    result.stdout.fnmatch_lines([said, "FAILED *broken >= 0.5 - error in the suite: *"])
 
 
 def test_a_missing_await_is_told_and_not_scored(suite):

@@ -54,8 +54,8 @@ def test_a_rerun_asks_nothing_and_finds_the_same(drawn, run):
     assert estimates(drawn) == before  # the latency, too
     result.stdout.fnmatch_lines(
         [
-            "test_draws: 20 of 20 replies of v2 are from the reply cache (since 20??-??-??), with the latency and cost of "
-            "then; --crucible-cache=refresh asks anew"
+            "test_draws: v2: 20 of 20 replies from the reply cache (since 20??-??-??), with their original latency and cost"
+            "; --crucible-cache=refresh calls the model again"
         ]
     )
 
@@ -124,7 +124,7 @@ def test_lost_samples_are_asked_again_and_only_they(drawn, monkeypatch):
     result = drawn.run(V2)
 
     assert (first, asked(drawn)) == ({"v2": 20}, {"v2": 2})
-    result.stdout.fnmatch_lines(["test_draws: 18 of 20 replies of v2 are from the reply cache*"])
+    result.stdout.fnmatch_lines(["test_draws: v2: 18 of 20 replies from the reply cache*"])
 
 
 def test_a_run_on_workers_is_remembered_by_a_plain_one(drawn):
@@ -231,7 +231,7 @@ def test_joined_tests_are_replayed(drawn, run):
 
     assert (first, asked(drawn)) == ({"v2": 10}, {})
     assert estimates(drawn) == before
-    result.stdout.fnmatch_lines(["test_joined: 10 of 10 replies of v2 are from the reply cache*"])
+    result.stdout.fnmatch_lines(["test_joined: v2: 10 of 10 replies from the reply cache*"])
 
 
 # -- baselines, resumed runs, and asking anew ---------------------------------------------------------------------
@@ -294,8 +294,8 @@ def test_a_resumed_run_takes_the_rest_from_the_cache(paid):
     assert asked(paid) == {}
     result.stdout.fnmatch_lines(
         [
-            "test_draws: 5 of 20 answers of v2 are those of run *",
-            "test_draws: 15 of 15 replies of v2 are from the reply cache*",
+            "test_draws: v2: 5 of 20 replies reused from run *",
+            "test_draws: v2: 15 of 15 replies from the reply cache*",
         ]
     )
 

@@ -34,7 +34,7 @@ def test_a_rerun_asks_no_member_and_finds_the_same(trio):
 
     assert asked(trio) == {}
     assert estimates(trio) == before
-    result.stdout.fnmatch_lines(["test_draws: 60 of 60 replies of trio are from the reply cache*"])
+    result.stdout.fnmatch_lines(["test_draws: trio: 60 of 60 replies from the reply cache*"])
 
 
 def test_a_member_keeps_its_replies_for_itself(trio):
@@ -67,6 +67,6 @@ def test_a_member_that_is_missing_is_told_and_not_outvoted(trio):
     result.stdout.fnmatch_lines(
         [
             "*12 of 20 replies cannot be replayed: the first that is not in the reply cache is that of 'trio' to sample 'q08'; *",
-            "test_draws: trio lost 12 not in the reply cache",
+            "test_draws: trio: 12 samples lost (not in the reply cache)",
         ]
     )

@@ -83,7 +83,7 @@ def test_a_rerun_finds_what_it_was_answered_in_the_time_that_it_took(paid, name,
     result = paid.run(f"--crucible-adapter={name}", f"--crucible-cache={cache}", f"--crucible-json={name}.json")
 
     assert estimates(paid, name) == before
-    result.stdout.fnmatch_lines([f"test_replies: 20 of 20 replies of {name} are from the reply cache*"])
+    result.stdout.fnmatch_lines([f"test_replies: {name}: 20 of 20 replies from the reply cache*"])
 
 
 def test_an_adapter_that_was_trained_elsewhere_is_replayed_here_without_training(paid):

@@ -41,13 +41,13 @@ def test_a_run_is_replayed_without_a_key(paid, run):
     assert result.ret == 0
     assert estimates(paid) == before
     assert (asked(paid), opened(paid)) == ({}, [])
-    result.stdout.fnmatch_lines(["*test_draws: 20 of 20 replies of v2 are from the reply cache*"])
+    result.stdout.fnmatch_lines(["*test_draws: v2: 20 of 20 replies from the reply cache*"])
 
 
 def test_it_says_that_nobody_is_asked(paid):
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["crucible: test_draws: v2, *; nobody is asked: replies come from the reply cache"])
+    result.stdout.fnmatch_lines(["crucible: test_draws: v2, *; no model is called: replies come from the reply cache"])
 
 
 def test_a_committed_store_is_replayed_where_it_has_never_been(paid):
@@ -69,7 +69,7 @@ def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers)
         [
             "*3 of 20 replies cannot be replayed: the first that is not in the reply cache is that of 'v2' to sample 'q17'; "
             "run once without --crucible-cache=only",
-            "test_draws: v2 lost 3 not in the reply cache",
+            "test_draws: v2: 3 samples lost (not in the reply cache)",
         ],
         consecutive=False,
     )

@@ -94,7 +94,7 @@ def test_groups_that_are_too_few_are_said_to_be(suite, crucible):
     ("arguments", "sentence"),
     [
         (["nonsense"], "has no run that begins with 'nonsense'"),
-        (["--store=elsewhere.db"], "there is no run store at 'elsewhere.db' in "),
+        (["--store=elsewhere.db"], "no run store at 'elsewhere.db' in "),
         (["--replicates=0"], "replicates must be at least 1, not 0"),
         (["--alpha=2"], "alpha must lie between 0 and 1, not 2"),
     ],

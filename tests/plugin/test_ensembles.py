@@ -191,7 +191,7 @@ def test_members_that_lack_answers_are_told_before_the_run(suite):
             "*member 'v2' of adapter 'trio' lacks answers to 5 of 20 samples (first: q15): there the others answer without it*",
             "*member 'poor' of adapter 'trio' lacks answers to 10 of 20 samples (first: q10): there the others answer without it*",
             "*adapter 'trio' lacks answers to 5 of 20 samples (first: q15): they will be lost*",
-            "*test_sums: trio lost 5 by error, 5 of a member's scores",
+            "*test_sums: trio: 5 samples lost (error), 5 scores lost (ensemble member)",
             "    first: 1 of the 3 members of 'trio' answered, and at least 2 must (v2: v2.jsonl has no answer to sample 'q15')",
         ]
     )

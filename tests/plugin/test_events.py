@@ -244,7 +244,7 @@ def test_what_it_took_stands_below_the_verdicts(asked, run):
     result.stdout.fnmatch_lines(
         [
             "exact_match: large vs small *",
-            "asked  requests  tokens in  out  latency p50 * p95  answers/s",
+            "arm    requests  tokens in  out  latency p50 * p95  replies/s",
             "large        20        140   60 *",
             "small        20        140   60 *",
         ]

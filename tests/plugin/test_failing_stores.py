@@ -135,7 +135,7 @@ def goes_on(suite, *arguments) -> None:
     assert list(suite.path.rglob("*.unsaved/*.jsonl"))
     result = suite.run("--crucible-adapter=scripted", "--crucible-resume", *arguments)
     assert result.ret == 0
-    result.stdout.fnmatch_lines([f"test_sums: {len(answered)} of 20 answers of scripted are those of run *"])
+    result.stdout.fnmatch_lines([f"test_sums: scripted: {len(answered)} of 20 replies reused from run *"])
     assert sorted(suite.calls()) == [f"q{k:02}" for k in range(20)]
     assert not list(suite.path.rglob("*.unsaved/*"))
 

@@ -152,7 +152,7 @@ def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
 
     (verdict,) = verdicts(run).values()
     assert (status, verdict["state"]) == (HELD, "undecided")
-    assert of_arms(run["experiments"][0], "lost")[1]["unasked"] == 2
+    assert of_arms(run["experiments"][0], "lost")[1]["not_run"] == 2
     assert "the run of cut.json ended as 'cancelled'" in run["notes"]
 
 

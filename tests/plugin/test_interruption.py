@@ -103,7 +103,7 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     assert "undecided" in out
     assert "sampling was interrupted; continue with --crucible-resume" in out
     if not workers:  # a controller may not have heard yet how many of its workers' samples were not asked
-        assert f"test_sums: scripted lost {MANY - stored(slow)} not asked" in out
+        assert f"test_sums: scripted: {MANY - stored(slow)} samples lost (not run)" in out
     kept = stored(slow)
     assert 5 < kept < MANY
     slow.forget_calls()
@@ -111,8 +111,8 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     result = slow.run("--crucible-adapter=scripted", "--crucible-resume")
     assert result.ret == 0
     assert len(slow.calls()) == MANY - kept
-    (told,) = [line for line in result.stdout.lines if "answers of scripted" in line]
-    assert re.fullmatch(rf"test_sums: {kept} of {MANY} answers of scripted are those of run [0-9a-f]{{12}}", told)
+    (told,) = [line for line in result.stdout.lines if "replies reused from run" in line]
+    assert re.fullmatch(rf"test_sums: scripted: {kept} of {MANY} replies reused from run [0-9a-f]{{12}}", told)
 
 
 def test_without_resume_a_cut_run_is_asked_anew(slow):

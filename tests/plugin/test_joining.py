@@ -51,7 +51,7 @@ def test_without_a_comparison_there_are_no_arms(suite):
     result.assert_outcomes(passed=16 + 1, xfailed=4)
     result.stdout.fnmatch_lines(
         [
-            "crucible: test_sums: v2, 20 samples; v1 not asked: the test compares nothing (@pytest.mark.ab_compare)",
+            "crucible: test_sums: v2, 20 samples; v1 not queried: the test compares nothing (@pytest.mark.ab_compare)",
             "right >= 0.70 *0.800 *20 *0 *met",
         ]
     )
@@ -95,7 +95,7 @@ def test_a_lost_connection_stays_a_failure_and_is_lost(suite):
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=15 + 1, xfailed=4, failed=1)
-    result.stdout.fnmatch_lines(["right >= 0.70 *0.789 * 19 * 1 *met", "test_sums: v2 lost 1 by error"])
+    result.stdout.fnmatch_lines(["right >= 0.70 *0.789 * 19 * 1 *met", "test_sums: v2: 1 sample lost (error)"])
 
 
 def test_a_part_of_the_samples_decides_nothing(suite, run):
@@ -110,8 +110,8 @@ def test_a_part_of_the_samples_decides_nothing(suite, run):
             "crucible: test_sums: v2 vs v1, 10 of 20 samples x 2 arms = 20 replies; *",
             "right >= 0.70 *10 *10 *undecided",
             "    only 10 of 20 samples were selected",
-            "test_sums: v2 lost 10 deselected",
-            "test_sums: v1 lost 10 deselected",
+            "test_sums: v2: 10 samples lost (deselected)",
+            "test_sums: v1: 10 samples lost (deselected)",
         ]
     )
 

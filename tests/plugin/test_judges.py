@@ -69,7 +69,7 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
             "right >= 0.5*0.7*9*1*met*",
             "better >= 0.2*0.5*10*0*met*",
             "judge:critic        31 *",
-            "test_sums: v2 lost 1 by a scorer",
+            "test_sums: v2: 1 score lost (scorer error)",
             "test_sums: judge of better, v2: same verdict in both orders 0.800 *, 2 moved with the first place, "
             "0 with *p = 0.500*n=10",
             "test_sums: judge of right, v2: as people 0.778 *, kappa 0.357 *, n=9",

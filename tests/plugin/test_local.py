@@ -67,7 +67,7 @@ def test_a_checkpoint_is_compared_with_its_base(local, run):
     result = run("--crucible-adapter=v2", "--compare=bare", "--crucible-json=run.json")
 
     result.stdout.fnmatch_lines(
-        ["crucible: test_replies: v2 vs bare, 20 samples x 2 epochs x 2 arms = 80 replies*", "length: v2 vs bare *"]
+        ["crucible: test_replies: v2 vs bare, 20 samples x 2 repeats x 2 arms = 80 replies*", "length: v2 vs bare *"]
     )
     result.stdout.no_fnmatch_line("*simulated*")
     assert len(said(local, "v2")) == len(said(local, "bare")) == 40
@@ -177,7 +177,7 @@ def test_a_prompt_that_is_too_long_is_a_failure_of_the_adapter(local):
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["exact_match >= 0.1  0.000 * 20 * 0 *missed*", "test_sums: v2 failed 20 by truncation"]
+        ["exact_match >= 0.1  0.000 * 20 * 0 *missed*", "test_sums: v2: 20 samples failed (truncation)"]
     )
 
 

@@ -78,8 +78,8 @@ def test_cut_and_filtered_answers_are_failures_of_their_own(served, server, run)
     result.stdout.fnmatch_lines(
         [
             "exact_match >= 0.70 * 0.000 * 20 * missed*",
-            "test_sums: good failed 20 by a content filter",
-            "test_sums: lazy failed 20 by truncation",
+            "test_sums: good: 20 samples failed (content filter)",
+            "test_sums: lazy: 20 samples failed (truncation)",
         ],
     )
 

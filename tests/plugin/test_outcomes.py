@@ -43,8 +43,8 @@ def test_failures_are_worst_scores_skips_do_not_apply_and_errors_are_lost(suite,
                 # 20 samples: 15 right, 3 of the candidate's own failures, 1 skipped, 1 lost
                 "exact_match >= 0.5 * 0.833 * 18 * 1 *met*",
                 "passed >= 0.5 * 0.833 * 18 * 1 *met*",
-                f"test_{name}: candidate lost 1 by error",
-                f"test_{name}: candidate failed 2 by assertion, 1 by truncation",
+                f"test_{name}: candidate: 1 sample lost (error)",
+                f"test_{name}: candidate: 3 samples failed (2 assertion, 1 truncation)",
             ]
         )
 
@@ -68,7 +68,9 @@ def test_a_sample_beyond_its_deadline_is_a_failure(suite, kind, wait):
     result = suite.run("-v")
 
     assert result.duration < 8
-    result.stdout.fnmatch_lines(["test_sums: candidate failed 1 by timeout", "exact_match * mean * 0.950 * 20 *"])
+    result.stdout.fnmatch_lines(
+        ["test_sums: candidate: 1 sample failed (timeout)", "exact_match * mean * 0.950 * 20 *"]
+    )
 
 
 def test_a_missing_return_is_found_out(suite):

@@ -94,7 +94,7 @@ def test_two_adapters_are_trained_and_compared(recipes):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "crucible: training v2 by recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
+            "crucible: training v2 with recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
             "crucible: trained v2: 80 steps in * s, loss * to * (reduced by * %)",
             "crucible: training v1 by *",
             "crucible: trained v1: 2 steps *",
@@ -263,8 +263,8 @@ def test_collecting_trains_nothing_and_says_what_would_be(recipes):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "crucible: would train v2 by recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
-            "crucible: would train v1 by recipes:train_v1: *",
+            "crucible: would train v2 with recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
+            "crucible: would train v1 with recipes:train_v1: *",
             "crucible: test_words: v2 vs v1, 20 samples x 2 arms = 40 replies*",
         ]
     )

@@ -39,7 +39,9 @@ def test_too_few_repeats_are_lost_one_by_one(suite):
     result = suite.run("--crucible-adapter=v2", "--crucible-json=run.json")
 
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["crucible: test_sums: v2, 20 samples x 3 epochs", "test_sums: v2 lost 2 by error"])
+    result.stdout.fnmatch_lines(
+        ["crucible: test_sums: v2, 20 samples x 3 repeats", "test_sums: v2: 2 replies lost (error)"]
+    )
 
 
 def test_a_missing_answer_is_lost_and_named_in_a_warning(suite, run):
@@ -52,7 +54,7 @@ def test_a_missing_answer_is_lost_and_named_in_a_warning(suite, run):
             "*CrucibleWarning: adapter 'v2' lacks answers to 3 of 20 samples (first: q00): they will be lost",
             "exact_match >= 0.70 *17 *3 *",
             "exact_match: v2 vs v1 *17 *3 *",
-            "test_sums: v2 lost 3 by error",
+            "test_sums: v2: 3 samples lost (error)",
         ]
     )
 

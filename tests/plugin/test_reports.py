@@ -144,7 +144,7 @@ def test_json_holds_what_the_contract_names(suite):
     assert [one["bounds"]["method"] for one in experiment["comparisons"]] == ["tango"]
     assert document["run"]["family_size"] == 1
     assert [set(one) for one in experiment["verdicts"]] == [
-        {"subject", "kind", "state", "proven", "mistake", "reason"}
+        {"subject", "kind", "state", "proven", "suite_error", "reason"}
     ] * 2
     assert [(one["kind"], one["state"]) for one in experiment["verdicts"]] == [
         ("target", "missed"),

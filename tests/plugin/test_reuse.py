@@ -58,9 +58,10 @@ def test_a_measured_baseline_is_asked_nothing_and_says_so(measured, workers):
     result = measured.run(*workers, *BOTH)
 
     assert asked(measured) == {"answer": 20, "base": 0}
-    (line,) = [line for line in result.stdout.lines if "answers of base" in line]
+    (line,) = [line for line in result.stdout.lines if "replies reused from run" in line]
     assert re.fullmatch(
-        r"test_lengths: 20 of 20 answers of base are those of run [0-9a-f]{12}; --crucible-fresh asks anew", line
+        r"test_lengths: base: 20 of 20 replies reused from run [0-9a-f]{12}; --crucible-fresh calls the model again",
+        line,
     )
     result.stdout.fnmatch_lines(["longer: scripted vs base *+1.000 *20 *0 *met, proven (simulated)"])
 
@@ -79,8 +80,8 @@ def test_what_a_measured_baseline_has_lost_is_asked_again(suite):
     result.stdout.fnmatch_lines(
         [
             "longer: scripted vs base *19 *1 *met, proven (simulated)",
-            "test_lengths: base lost 1 by error",
-            "test_lengths: 19 of 20 answers of base are those of run *; --crucible-fresh asks anew",
+            "test_lengths: base: 1 sample lost (error)",
+            "test_lengths: base: 19 of 20 replies reused from run *; --crucible-fresh calls the model again",
         ]
     )
 
@@ -174,7 +175,7 @@ def test_a_stored_run_is_a_baseline_by_its_id(measured):
     assert asked(measured) == {"answer": 20, "base": 0}
     # It is asked nothing, and its name says whose answers these are.
     result.stdout.fnmatch_lines([f"crucible: test_lengths: scripted vs run:{first}, 20 samples; longer: *"])
-    result.stdout.no_fnmatch_line("* are those of run *")
+    result.stdout.no_fnmatch_line("* reused from run *")
 
 
 def test_a_stored_run_with_other_questions_is_refused(measured):

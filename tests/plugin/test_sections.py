@@ -126,7 +126,7 @@ def test_a_section_that_raises_is_a_mistake_and_costs_no_other_verdict(flipping,
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["FAILED *flips* - mistake in the suite: the section 'flips' raised ZeroDivisionError: *"]
+        ["FAILED *flips* - error in the suite: the section 'flips' raised ZeroDivisionError: *"]
     )
     result.stdout.fnmatch_lines(["exact_match >= 0.70 * met*"])
 

@@ -139,7 +139,7 @@ def test_the_clients_are_the_sdks_own_on_a_service_of_this_machine(tinker, suite
     result.stdout.fnmatch_lines(
         [
             "*the local Tinker server did not make an adapter to train: *'rnk'*",
-            "*the local Tinker server did not open a model to sample from: there is no checkpoint tinker://none/*",
+            "*the local Tinker server did not open a model to sample from: unknown checkpoint tinker://none/*",
         ]
     )
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
@@ -385,12 +385,12 @@ def test_a_server_that_is_killed_costs_the_samples_that_were_left_and_no_time(ti
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({**MODEL, "model_path": "tinker://r/weights/n"}, "*there is no checkpoint tinker://r/weights/n"),
+        ({**MODEL, "model_path": "tinker://r/weights/n"}, "*unknown checkpoint tinker://r/weights/n"),
         ({"backend": "tinker"}, '*it needs model_path = "tinker://..." or base_model = *'),
         ({**MODEL, "rank": 4}, "adapter 'base' has 'rank', which backend 'tinker' does not know: *"),
         ({"backend": "tinker", "model_path": "v2"}, "adapter 'base' has model_path 'v2': write tinker://RUN/*"),
         ({**MODEL, "base_model": "Qwen/Qwen3-8B"}, "the local Tinker server did not open a model*is not here*"),
-        ({"backend": "tinker", "model_path": "tinker://r/sampler_weights/n"}, "*there is no checkpoint tinker://r/*"),
+        ({"backend": "tinker", "model_path": "tinker://r/sampler_weights/n"}, "*unknown checkpoint tinker://r/*"),
     ],
     ids=["both, but none there", "neither", "unknown", "no path", "no such model", "no such checkpoint"],
 )
@@ -402,7 +402,7 @@ def test_an_adapter_that_cannot_be_meant_is_refused(tinker, suite, table, senten
 
 def test_a_checkpoint_is_named_by_its_path(tinker, suite):
     suite.refuses(
-        suite.run_apart("--crucible-adapter=tinker://r/sampler_weights/n"), "*there is no checkpoint tinker://r/*"
+        suite.run_apart("--crucible-adapter=tinker://r/sampler_weights/n"), "*unknown checkpoint tinker://r/*"
     )
 
 

@@ -238,7 +238,7 @@ def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_senten
     refused(
         f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {path} was trained on '*tiny-*'", base_model="Qwen/Qwen3-8B"
     )
-    refused("*there is no checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
+    refused("*unknown checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
     about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))
     refused(f"Tinker did not open a model to sample from: {path} belongs to another base model; this server has *")
     about.write_text(said.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))

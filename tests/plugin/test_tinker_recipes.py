@@ -102,7 +102,7 @@ def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
         [
-            "crucible: training remote by recipes:train_v2: LoRA of rank 4, seed 0, base * on the local Tinker server",
+            "crucible: training remote with recipes:train_v2: LoRA of rank 4, seed 0, base * on the local Tinker server",
             "crucible: trained remote: 60 steps in *",
             "loss_reduction >= 0.5 * [[]one training[]] *",
         ]

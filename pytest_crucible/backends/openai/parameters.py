@@ -24,12 +24,12 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     >>> check_parameters({"temprature": 0.7})
     Traceback (most recent call last):
         ...
-    ValueError: there is no parameter 'temprature': did you mean 'temperature'?
+    ValueError: unknown parameter 'temprature': did you mean 'temperature'?
     """
     for name, value in parameters.items():
         if name not in PARAMETERS:
             hint = suggest(name, PARAMETERS) or ": parameters of this server alone go into extra_body of the adapter"
-            raise ValueError(f"there is no parameter {name!r}{hint}")
+            raise ValueError(f"unknown parameter {name!r}{hint}")
         if value is not None and (expected := _expectation(name, value)):
             raise ValueError(f"{name} must be {expected}, not {value!r}")
 

@@ -135,7 +135,7 @@ class Archive:
         """Return the checkpoint at a path. Raises MissingCheckpoint if it does not exist or has expired."""
         checkpoint = self._read(path)
         if checkpoint is None:
-            raise MissingCheckpoint(f"there is no checkpoint {path}")
+            raise MissingCheckpoint(f"unknown checkpoint {path}")
         if self._is_expired(checkpoint.info):
             self.delete(path)
             until = format_time(checkpoint.info.expires or 0.0)
@@ -162,7 +162,7 @@ class Archive:
         """Delete a checkpoint. Raises MissingCheckpoint if it does not exist."""
         directory = self._directory(path)
         if not directory.exists():
-            raise MissingCheckpoint(f"there is no checkpoint {path}")
+            raise MissingCheckpoint(f"unknown checkpoint {path}")
         self._remove(directory)
 
     def _read(self, path: CheckpointPath) -> Checkpoint | None:

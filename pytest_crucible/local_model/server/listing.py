@@ -30,7 +30,7 @@ def training_run(service: Service, request: Request) -> Response:
     run_id = request.parameters["run"]
     saved = service.archive.all(run_id)
     if not saved and run_id not in service.runs:
-        raise not_found(f"there is no training run {run_id!r}")
+        raise not_found(f"unknown training run {run_id!r}")
     return json_response(_run(service, run_id, saved))
 
 
@@ -39,7 +39,7 @@ def checkpoints_of_run(service: Service, request: Request) -> Response:
     run_id = request.parameters["run"]
     saved = service.archive.all(run_id)
     if not saved and run_id not in service.runs:
-        raise not_found(f"there is no training run {run_id!r}")
+        raise not_found(f"unknown training run {run_id!r}")
     return json_response({"checkpoints": [_checkpoint(checkpoint) for checkpoint in saved], "cursor": None})
 
 

@@ -215,9 +215,7 @@ def _weights(service: Service, model: str) -> Weights:
     for checkpoint in service.archive.all():
         if (checkpoint.path.kind, checkpoint.path.name) == (SAMPLER, name):
             return service.weights_at(str(checkpoint.path))
-    raise not_found(
-        f"there is no model {model!r}; expected {BASE_MODEL}, a tinker:// path, or a name of sampler weights"
-    )
+    raise not_found(f"unknown model {model!r}; expected {BASE_MODEL}, a tinker:// path, or a name of sampler weights")
 
 
 def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> Json:

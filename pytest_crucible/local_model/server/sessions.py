@@ -137,7 +137,7 @@ def cancel(service: Service, request: Request) -> Response:
 def _find_session(service: Service, request: Request) -> Session:
     session = service.sessions.get(request.parameters["session"])
     if session is None:
-        raise not_found(f"there is no session {request.parameters['session']!r}")
+        raise not_found(f"unknown session {request.parameters['session']!r}")
     return session
 
 

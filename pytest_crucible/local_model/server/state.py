@@ -126,7 +126,7 @@ class Service:
         """Return an open session: 404 for an unknown one, 410 for a finished one."""
         session = self.sessions.get(session_id)
         if session is None:
-            raise not_found(f"there is no session {session_id!r}")
+            raise not_found(f"unknown session {session_id!r}")
         if session.finished:
             raise Refusal(HTTPStatus.GONE, f"session {session_id} is finished")
         session.last_seen = self.clock()
@@ -136,7 +136,7 @@ class Service:
         """Return a training run; 404 for an unknown one."""
         run = self.runs.get(model_id)
         if run is None:
-            raise not_found(f"there is no model {model_id!r}")
+            raise not_found(f"unknown model {model_id!r}")
         run.last_request = self.clock()
         self.session(run.session)
         return run
@@ -145,7 +145,7 @@ class Service:
         """Return a sampling session; 404 for an unknown one."""
         sampling = self.samplings.get(sampling_session_id)
         if sampling is None:
-            raise not_found(f"there is no sampling session {sampling_session_id!r}")
+            raise not_found(f"unknown sampling session {sampling_session_id!r}")
         self.session(sampling.session)
         return sampling
 

@@ -129,8 +129,8 @@ class Explorer {
       if (turn !== this.search) return [];
       this.count.textContent = `searching: sample ${(start + 1).toLocaleString("en")} of ${this.order.length.toLocaleString("en")}`;
       there.forEach((k, at) => {
-        const [asked, expected, said] = texts[at];
-        const whole = [asked, expected, ...said.flat().map((one) => one[1])];
+        const [input, expected, said] = texts[at];
+        const whole = [input, expected, ...said.flat().map((one) => one[1])];
         if (wanted.has(k) && whole.some((text) => text.toLowerCase().includes(words))) found.add(k);
       });
     }
@@ -194,14 +194,14 @@ class Explorer {
     const opened = button.ariaExpanded === "true";
     button.ariaExpanded = String(!opened);
     if (opened) return row.querySelector(".sides")?.remove();
-    const [asked, expected, said] = await this.exchange(k);
-    const sides = made("div", { className: "sides" }, this.side("asked", [asked], expected));
+    const [input, expected, said] = await this.exchange(k);
+    const sides = made("div", { className: "sides" }, this.side("input", [input], expected));
     this.data.arms.forEach((arm, a) => sides.append(this.side(arm, said[a].map(told), "")));
     if (button.ariaExpanded === "true") row.append(sides);
   }
 
   side(name, texts, expected) {
-    const shown = texts.length ? texts : ["(not asked)"];
+    const shown = texts.length ? texts : ["(no reply)"];
     const one = made("section", {}, made("h5", { textContent: name }), ...shown.map((text) => made("pre", { dir: "auto", textContent: text })));
     if (expected) one.append(made("h5", { textContent: "expected" }), made("pre", { dir: "auto", textContent: expected }));
     return one;
@@ -231,6 +231,6 @@ function told([became, text, detail, seconds, tokens]) {
 
 for (const place of document.querySelectorAll(".explorer")) {
   const open = () => new Explorer(place, place.dataset.scene).open().catch((error) => { place.textContent = `The samples cannot be read: ${error}`; });
-  const folded = place.closest("details:not([open])");  // what nobody looks at is not unpacked
+  const folded = place.closest("details:not([open])");  // archives inside a closed section are not unpacked
   if (folded) folded.addEventListener("toggle", open, { once: true }); else open();
 }

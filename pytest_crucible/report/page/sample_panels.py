@@ -22,11 +22,11 @@ A_REPLY = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One sample in words: why it is here, what was asked, and each arm's first answer."""
+    """One sample: the reason it is shown, its input, and the first reply of each arm."""
 
     sample: str
     why: str
-    asked: str
+    input: str
     expected: str
     said: tuple[tuple[str, str], ...]
     """Arm, and what it said or what became of it."""
@@ -54,7 +54,7 @@ def _panel(chapter: Chapter, position: int, why: str) -> Told:
     return Told(
         sample=printable(chapter.columns.ids[position], 200),
         why=why,
-        asked=_short(text_of(exchange.input)),
+        input=_short(text_of(exchange.input)),
         expected=_short(text_of(exchange.expected)),
         said=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
     )
@@ -62,7 +62,7 @@ def _panel(chapter: Chapter, position: int, why: str) -> Told:
 
 def _answers(exchange: Exchange) -> Sequence[str]:
     return [
-        _short(text_of(fold_reasoning(arm[0].text) or f"({arm[0].state}: {arm[0].detail})")) if arm else "(not asked)"
+        _short(text_of(fold_reasoning(arm[0].text) or f"({arm[0].state}: {arm[0].detail})")) if arm else "(no reply)"
         for arm in exchange.replies
     ]
 

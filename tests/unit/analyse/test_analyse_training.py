@@ -66,7 +66,7 @@ def test_a_number_of_the_training_decides(text, state, value, decide):
     analysis, (verdict,) = verdicts(plan(text, decide=decide), strict=decide == "bound")
 
     [one] = analysis.targets
-    assert (verdict.state, verdict.proven, verdict.mistake) == (state, False, False)
+    assert (verdict.state, verdict.proven, verdict.suite_error) == (state, False, False)
     assert one.estimate.value == pytest.approx(value)
     assert (one.estimate.n, one.estimate.interval, one.estimate.statistic) == (1, None, "training")
     assert verdict.reason == "another seed may give another number"
@@ -82,7 +82,7 @@ def test_whole_numbers_stay_whole(name):
 def test_without_a_known_training_it_is_open_and_says_why():
     analysis, (verdict,) = verdicts(plan("loss_reduction >= 0.95", arm=RECORDED))
 
-    assert (verdict.state, verdict.mistake) == ("undecided", False)
+    assert (verdict.state, verdict.suite_error) == ("undecided", False)
     assert analysis.targets[0].estimate.n == 0
     assert verdict.reason == (
         "nothing is known of a training of old (recorded): there is one where a recipe made the adapter, or lineage.json "

@@ -256,7 +256,7 @@ def test_a_target_says_why(text, seen, needed, strict, state, reason):
     one = verdict(target_result(text, evidence(seen), needed=needed), strict=strict)
 
     assert (one.state, one.reason) == (state, reason)
-    assert (one.nodeid, one.subject, one.kind, one.mistake) == ("t.py::t", text, "target", False)
+    assert (one.nodeid, one.subject, one.kind, one.suite_error) == ("t.py::t", text, "target", False)
 
 
 # -- comparisons --------------------------------------------------------------------------------------------------
@@ -509,7 +509,7 @@ def test_margins_do_not_pay_for_the_family():
         ("regression", -0.1, 0.01, "missed", "a regression is proven"),
         ("regression", 0.1, 0.01, "met", "an improvement is proven"),
         ("regression", 0.1, 0.4, "met",
-         "no difference is proven; n=100 shows differences from 0.124; about n=1,500 would decide at this difference"),
+         "no difference is proven; n=100 can detect differences of 0.124 or more; about n=1,500 would decide at this difference"),
         ("superior", 0.1, 0.4, "undecided", "no improvement is proven; about n=1,500 would decide at this difference"),
         ("superior", -0.1, 0.01, "missed", "a regression is proven"),
     ],
@@ -658,14 +658,14 @@ def test_an_interrupted_experiment_is_undecided():
 def test_a_target_on_what_nothing_scored_is_a_mistake_of_the_suite():
     one = verdict(targets=["acuracy >= 0.5"])
 
-    assert (one.state, one.mistake, one.kind, one.subject) == ("undecided", True, "target", "acuracy >= 0.5")
+    assert (one.state, one.suite_error, one.kind, one.subject) == ("undecided", True, "target", "acuracy >= 0.5")
     assert one.reason == "no sample has a number for 'acuracy' (scored: a)"
 
 
 def test_a_comparison_on_what_nothing_scored_is_a_mistake_of_the_suite():
     one = verdict(contrasts=[Contrast(metric="acuracy", baseline="v1")])
 
-    assert (one.mistake, one.kind, one.subject) == (True, "comparison", "acuracy: v2 vs v1")
+    assert (one.suite_error, one.kind, one.subject) == (True, "comparison", "acuracy: v2 vs v1")
 
 
 @pytest.mark.parametrize("facts", [{"selected": 1}, {"finished": False}], ids=["selected", "interrupted"])
@@ -673,7 +673,7 @@ def test_what_nothing_scored_yet_is_no_mistake(facts):
     """The samples that would have scored it may not have been asked."""
     one = verdict(targets=["a2 >= 0.5"], **facts)
 
-    assert (one.state, one.mistake) == ("undecided", False)
+    assert (one.state, one.suite_error) == ("undecided", False)
 
 
 def test_every_question_has_one_verdict():

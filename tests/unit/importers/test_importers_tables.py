@@ -175,7 +175,7 @@ def test_tasks_and_groups(table):
         ),
         ("id,said\n1,four\n", {}, "has no column of numbers beside id: name the scores with --column metrics=A,B"),
         ("id,score\n1,1\n1,0\n", {}, "line 3 of .* has sample '1' of 'results' again in repeat 0: name what tells"),
-        ("id,score\n1,1\n", {"sample": "idd"}, "there is no column 'idd' with anything in it: did you mean 'id'"),
+        ("id,score\n1,1\n", {"sample": "idd"}, "no column named 'idd' has values: did you mean 'id'"),
         ("id,score\n1,1\n", {"smple": "id"}, "--column smple=id: the roles are sample, arm"),
         ("id,repeat,score\n1,first,1\n", {}, "line 2 of .* has repeat 'first': repeats are counted in whole numbers"),
         ("id,score\na,1\n,1\n", {}, "line 3 of .* has no 'id': every row needs the id of its sample"),

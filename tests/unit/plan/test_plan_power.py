@@ -60,7 +60,7 @@ def test_a_share_is_foreseen_from_a_fifth_of_the_answers_changing():
 
     assert foresight.detectable == pytest.approx(0.0881, abs=5e-5)
     assert foresight.detectable == pytest.approx(connor(200, Z), rel=1e-6)
-    assert (foresight.unit, foresight.assumption) == ("points", "20 % of answers change")
+    assert (foresight.unit, foresight.assumption) == ("points", "the arms differ on 20 % of samples")
 
 
 def test_comparisons_that_share_alpha_see_less():
@@ -73,7 +73,7 @@ def test_a_metric_of_unknown_kind_is_taken_for_a_share():
     unknown = only(plan(MetricFacts(name="accuracy"), n=200))
 
     assert unknown.detectable == only(plan(BINARY, n=200)).detectable
-    assert unknown.assumption == "it is yes or no and 20 % of answers change"
+    assert unknown.assumption == "the metric is binary and the arms differ on 20 % of samples"
 
 
 def test_a_graded_score_is_foreseen_from_a_quarter_of_its_range():
@@ -81,7 +81,7 @@ def test_a_graded_score_is_foreseen_from_a_quarter_of_its_range():
     foresight = only(plan(GRADED, n=400))
 
     assert foresight.detectable == pytest.approx(0.351, abs=5e-4)
-    assert (foresight.unit, foresight.assumption) == ("", "differences spread by 2.5")
+    assert (foresight.unit, foresight.assumption) == ("", "differences have a standard deviation of 2.5")
 
 
 def test_a_score_without_a_range_is_foreseen_in_units_of_its_spread():
@@ -89,7 +89,7 @@ def test_a_score_without_a_range_is_foreseen_in_units_of_its_spread():
     foresight = only(plan(TOKENS, n=400))
 
     assert foresight.detectable == pytest.approx(0.140, abs=5e-4)
-    assert (foresight.unit, foresight.assumption) == ("spreads of the differences", "")
+    assert (foresight.unit, foresight.assumption) == ("standard deviations", "")
 
 
 def test_a_margin_says_how_many_samples_it_needs():

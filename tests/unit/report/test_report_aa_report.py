@@ -34,7 +34,7 @@ def test_a_comparison_that_cries_wolf_is_named_with_what_to_do():
     *_, row, _, conclusion = lines(GOOD, BAD)
 
     assert row.endswith("too many; 3 samples lack a score")
-    assert conclusion.startswith("Comparisons of latency_s cry wolf too often on these samples: declare")
+    assert conclusion.startswith("Comparisons of latency_s raise too many false alarms on these samples: declare")
 
 
 def test_what_could_not_be_tried_is_no_success():

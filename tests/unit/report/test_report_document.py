@@ -29,7 +29,7 @@ MORE = {
     "experiments.arms": "identity parameters simulated members",
     "experiments.estimates": "statistic inapplicable clusters unconditional",
     "experiments.comparisons": "alternative statistic level bounds needed effects note",
-    "experiments.verdicts": "mistake",
+    "experiments.verdicts": "suite_error",
 }
 """Keys beyond the contract: they may grow in number."""
 
@@ -147,10 +147,10 @@ def test_verdicts_stand_with_their_experiment(run, analysis, plan):
 
 def test_a_mistake_in_the_suite_is_marked(run):
     one = run()
-    mistaken = dataclasses.replace(one.verdicts[0], mistake=True)
+    mistaken = dataclasses.replace(one.verdicts[0], suite_error=True)
     whole = document(dataclasses.replace(one, verdicts=(mistaken, *one.verdicts[1:])))
 
-    assert [verdict["mistake"] for verdict in at(whole, "experiments.verdicts")] == [True, False, False]
+    assert [verdict["suite_error"] for verdict in at(whole, "experiments.verdicts")] == [True, False, False]
 
 
 def test_it_is_text_as_it_is_written(run, analysis, plan):

@@ -24,7 +24,7 @@ def test_the_ruling_comes_first_and_then_the_tables(run):
 def test_remarks_follow_and_all_else_is_folded(run):
     text = render_markdown(run())
 
-    assert "- test\\_sums: v2 lost 2 by error" in text or "- test_sums: v2 lost 2 by error" in text
+    assert "- test\\_sums: v2: 2 samples lost (error)" in text or "- test_sums: v2: 2 samples lost (error)" in text
     for title in ("All estimates", "Worst samples", "Methods", "Environment"):
         assert f"<details><summary>{title}</summary>" in text
     assert text.count("<details>") == text.count("</details>")
@@ -41,7 +41,7 @@ def test_what_was_not_judged_shows_its_estimates(run, analysis, plan):
         run(analysis(plan(targets=(), contrasts=()), targets=(), comparisons=()), verdicts=(), family_size=0)
     )
 
-    assert text.startswith("## nothing was judged\n")
+    assert text.startswith("## no verdicts\n")
     assert "0.810 [0.750, 0.858]" in text.partition("<details>")[0]
 
 
@@ -85,18 +85,18 @@ def test_code_and_plain_text_are_one_line():
 
 def test_a_mistake_in_the_suite_has_no_row_and_is_told_all_the_same(run):
     met, *others = run().verdicts
-    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", mistake=True)
+    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
     text = render_markdown(run(verdicts=(met, *others, mistaken)))
 
-    assert text.startswith("## ❌ 4 verdicts: 1 missed, 1 undecided, 2 met; 1 mistake in the suite\n")
-    assert "- test_sums: typo >= 1: mistake in the suite: no number" in text
+    assert text.startswith("## ❌ 4 verdicts: 1 missed, 1 undecided, 2 met; 1 error in the suite\n")
+    assert "- test_sums: typo >= 1: error in the suite: no number" in text
 
 
 def test_what_stands_below_a_remark_goes_with_it(run, analysis):
     text = render_markdown(run(analysis(first_lost={"v2": {"error": "the line is dead"}})))
 
-    assert "- test_sums: v2 lost 2 by error; first: the line is dead\n" in text
+    assert "- test_sums: v2: 2 samples lost (error); first: the line is dead\n" in text
 
 
 def test_what_is_too_long_for_a_comment_loses_its_longest_folded_parts_and_says_which(run, analysis):

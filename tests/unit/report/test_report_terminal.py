@@ -25,8 +25,8 @@ TABLES = [
     "exact: v2 vs v1  -0.035 [-0.087, +0.016]     198     2  0.180  missed, proven",
     "    a regression is proven",
     "",
-    "test_sums: v2 lost 2 by error",
-    "test_sums: v2 failed 3 by timeout, 1 by truncation",
+    "test_sums: v2: 2 samples lost (error)",
+    "test_sums: v2: 4 samples failed (3 timeout, 1 truncation)",
 ]
 
 
@@ -51,10 +51,10 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
 
 def test_a_quiet_summary_calls_a_mistake_in_the_suite_one(run):
     met, *_ = run().verdicts
-    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", mistake=True)
+    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
     assert lines(run(verdicts=(met, mistaken)), verbosity=-1) == [
-        "test_math.py::test_sums::typo >= 1: mistake in the suite: no number"
+        "test_math.py::test_sums::typo >= 1: error in the suite: no number"
     ]
 
 
@@ -184,14 +184,14 @@ def test_stored_answers_are_counted_and_named(run, analysis, plan):
     twice = plan(epochs=6)
     told = lines(run(analysis(twice, reused={"v1": ReusedAnswers(run="f00", answers=1150)})))
 
-    assert "test_sums: 1,150 of 1,200 answers of v1 are those of run f00; --crucible-fresh asks anew" in told
+    assert "test_sums: v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again" in told
 
 
 def test_answers_of_a_candidate_that_was_resumed_are_named(run, analysis):
     """--crucible-fresh would not ask these anew."""
     told = lines(run(analysis(reused={"v2": ReusedAnswers(run="f00", answers=12)})))
 
-    assert "test_sums: 12 of 200 answers of v2 are those of run f00" in told
+    assert "test_sums: v2: 12 of 200 replies reused from run f00" in told
 
 
 def test_replies_from_the_cache_are_counted_and_said_to_be_old(run, analysis):
@@ -199,8 +199,8 @@ def test_replies_from_the_cache_are_counted_and_said_to_be_old(run, analysis):
     told = lines(run(analysis(from_cache={"v1": cached})))
 
     assert (
-        "test_sums: 1,150 of 1,200 replies of v1 are from the reply cache (since 2026-07-01), with the latency and cost of "
-        "then; --crucible-cache=refresh asks anew"
+        "test_sums: v1: 1,150 of 1,200 replies from the reply cache (since 2026-07-01), with their original latency and cost"
+        "; --crucible-cache=refresh calls the model again"
     ) in told
 
 
@@ -214,14 +214,14 @@ def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
 @pytest.mark.parametrize(
     ("counts", "told"),
     [
-        ({"error": 3, "unasked": 1010}, "3 by error, 1,010 not asked"),
-        ({"scorer": 1}, "1 by a scorer"),
-        ({"deselected": 4}, "4 deselected"),
+        ({"error": 3, "not_run": 1010}, "1,013 samples lost (3 error, 1,010 not run)"),
+        ({"scorer": 1}, "1 score lost (scorer error)"),
+        ({"deselected": 4}, "4 samples lost (deselected)"),
     ],
-    ids=["unasked", "scorer", "deselected"],
+    ids=["not_run", "scorer", "deselected"],
 )
 def test_what_is_lost_is_told_by_its_reason(run, analysis, counts, told):
-    assert f"test_sums: v2 lost {told}" in lines(run(analysis(lost={"v2": counts, "v1": {}})))
+    assert f"test_sums: v2: {told}" in lines(run(analysis(lost={"v2": counts, "v1": {}})))
 
 
 def test_what_does_not_apply_is_counted(run, analysis, plan):
@@ -265,7 +265,10 @@ def test_what_was_said_of_the_first_lost_is_told(run, analysis):
 
     told = lines(run(broken))
 
-    assert told[told.index("test_sums: v2 lost 3 by a scorer") + 1] == "    first: metric 'm' raised KeyError: 'x'"
+    assert (
+        told[told.index("test_sums: v2: 3 scores lost (scorer error)") + 1]
+        == "    first: metric 'm' raised KeyError: 'x'"
+    )
 
 
 HOSTILE = [

@@ -37,10 +37,10 @@ def test_what_was_not_measured_is_told_with_its_reason(run):
 def test_a_mistake_in_the_suite_is_called_one(run):
     one = run()
     unscored = dataclasses.replace(
-        one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number", mistake=True
+        one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number", suite_error=True
     )
 
-    assert sentence(unscored, one.experiments[0]) == "mistake in the suite: no number"
+    assert sentence(unscored, one.experiments[0]) == "error in the suite: no number"
 
 
 def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
@@ -66,37 +66,37 @@ def foresight(
         (
             {},
             [foresight()],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 6.2 points "
-            "(80 % power, if 10 % of pairs differ)",
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 6.2 points "
+            "or more (80 % power, if 10 % of pairs differ)",
         ),
         (
             {},
             [foresight(needed=1396, alternative="non-inferior", margin=0.02)],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 6.2 points "
-            "(80 % power, if 10 % of pairs differ), margin 0.02 needs about n=1,396",
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 6.2 points "
+            "or more (80 % power, if 10 % of pairs differ), margin 0.02 needs about n=1,396",
         ),
         (
             {},
             [foresight(detectable=0.199, unit="sd"), foresight(baseline="v0")],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 0.2 sd "
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 0.2 sd or more "
             "(80 % power, if 10 % of pairs differ)",
         ),
         (
             {},
-            [foresight(detectable=0.199, unit="spreads of the differences", assumption="")],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can show differences from 0.2 "
-            "spreads of the differences (80 % power)",
+            [foresight(detectable=0.199, unit="standard deviations", assumption="")],
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 0.2 "
+            "standard deviations or more (80 % power)",
         ),
         (
             {},
             [foresight(detectable=None)],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: too few to show a difference "
+            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: too few to detect a difference "
             "(80 % power, if 10 % of pairs differ)",
         ),
         (
             {"selected": 50, "groups": 12, "epochs": 3},
             [],
-            "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 epochs x 2 arms = 300 replies",
+            "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 repeats x 2 arms = 300 replies",
         ),
     ],
     ids=["plain", "bits", "margin", "scores", "spreads", "nothing", "parts"],
@@ -118,7 +118,7 @@ def test_stored_answers_are_no_replies_to_ask_for(plan):
 
 def test_baselines_that_nothing_is_compared_with_are_named(plan):
     assert announcement(plan(arms=plan().arms[:1]), [], ["v1", "v0"]) == (
-        "crucible: test_sums: v2, 200 samples; v1, v0 not asked: the test compares nothing (@pytest.mark.ab_compare)"
+        "crucible: test_sums: v2, 200 samples; v1, v0 not queried: the test compares nothing (@pytest.mark.ab_compare)"
     )
 
 

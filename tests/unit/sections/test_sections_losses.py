@@ -10,7 +10,7 @@ from pytest_crucible.sections import losses
 def test_losses_are_counted_by_reason_and_the_never_asked_among_them():
     inputs = inputs_of(arm(a=[True, "lost", True], b=["lost", "lost", 1.0]), arm(a=[True, True, True]), n=5)
 
-    assert losses.compute(inputs).lost == {"v2": {"error": 1, "scorer": 1, "unasked": 2}, "v1": {"unasked": 2}}
+    assert losses.compute(inputs).lost == {"v2": {"error": 1, "scorer": 1, "not_run": 2}, "v1": {"not_run": 2}}
 
 
 def test_what_was_not_selected_is_said_to_be_deselected():

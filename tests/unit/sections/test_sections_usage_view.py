@@ -67,8 +67,8 @@ def changed(**facts) -> Usage:
 
 def test_an_arm_is_one_line(with_usage):
     assert (usage_lines(with_usage(PLAIN))) == [
-        "asked  requests  tokens in     out    cost  latency p50      p95  answers/s",
-        "v2        1,000    120,000  20,123  $0.041      0.344 s  0.934 s       38.5",
+        "arm  requests  tokens in     out    cost  latency p50      p95  replies/s",
+        "v2      1,000    120,000  20,123  $0.041      0.344 s  0.934 s       38.5",
     ]
 
 
@@ -79,11 +79,11 @@ def test_what_went_otherwise_than_it_should_stands_below(with_usage):
     )  # fmt: skip
 
     assert (usage_lines(with_usage(eventful, changed(arm="v1", cost_usd=None, unpriced=1000)))) == [
-        "asked  requests  tokens in     out       cost  latency p50      p95  answers/s",
-        "v2        1,018    120,000  20,123  >= $0.041      0.344 s  0.934 s       38.5",
+        "arm  requests  tokens in     out       cost  latency p50      p95  replies/s",
+        "v2      1,018    120,000  20,123  >= $0.041      0.344 s  0.934 s       38.5",
         "    10 failed (429 x 8, timeout x 2); 10 retried; 8 hedged, 5 won; 8 cancelled (in no percentile); "
-        "waited for a turn: p50 0 s, p95 0.100 s; cost of 8 requests unknown",
-        "v1        1,000    120,000  20,123    unknown      0.344 s  0.934 s       38.5",
+        "rate limit wait: p50 0 s, p95 0.100 s; cost of 8 requests unknown",
+        "v1      1,000    120,000  20,123    unknown      0.344 s  0.934 s       38.5",
     ]
 
 
@@ -91,8 +91,8 @@ def test_what_nobody_knows_has_no_column(with_usage):
     unknown = changed(input_tokens=None, output_tokens=None, cost_usd=None, unpriced=1000, uncounted=1000)
 
     assert (usage_lines(with_usage(unknown))) == [
-        "asked  requests  latency p50      p95  answers/s",
-        "v2        1,000      0.344 s  0.934 s       38.5",
+        "arm  requests  latency p50      p95  replies/s",
+        "v2      1,000      0.344 s  0.934 s       38.5",
     ]
 
 
@@ -117,7 +117,7 @@ def test_with_several_experiments_each_has_its_name(run, analysis, plan):
     others = bare(analysis, plan(nodeid="test_math.py::test_others"), usages=(PLAIN,))
 
     assert [line.split()[0] for line in usage_lines(run(bare(analysis, usages=(PLAIN,)), others, verdicts=()))] == [
-        "asked", "test_math.py::test_sums", "v2", "test_math.py::test_others", "v2",
+        "arm", "test_math.py::test_sums", "v2", "test_math.py::test_others", "v2",
     ]  # fmt: skip
 
 
@@ -125,10 +125,10 @@ def test_all_percentiles_stand_in_a_table_with_their_intervals(with_usage):
     told = changed(waited=spread(1000, 0.0, 0.1, 0.1, 0.2), first_token=spread(9, 0.1, 0.2, 0.2, 0.3, half=0.01))
 
     assert (percentile_lines(with_usage(told))) == [
-        "arm  time of                 n  p50                   p90                   p95                   p99",
-        "v2   answering           1,000  0.344 [0.324, 0.364]  0.770 [0.750, 0.790]  0.934 [0.914, 0.954]  1.340 [1.320, 1.360]",
-        "v2   the first token         9  0.100 [0.090, 0.110]  0.200 [0.190, 0.210]  0.200 [0.190, 0.210]  0.300 [0.290, 0.310]",
-        "v2   waiting for a turn  1,000  0.000                 0.100                 0.100                 0.200",
+        "arm  time of              n  p50                   p90                   p95                   p99",
+        "v2   reply            1,000  0.344 [0.324, 0.364]  0.770 [0.750, 0.790]  0.934 [0.914, 0.954]  1.340 [1.320, 1.360]",
+        "v2   first token          9  0.100 [0.090, 0.110]  0.200 [0.190, 0.210]  0.200 [0.190, 0.210]  0.300 [0.290, 0.310]",
+        "v2   rate limit wait  1,000  0.000                 0.100                 0.100                 0.200",
         "seconds; percentiles linear between order statistics (type 7) of answered requests, 95 % intervals from order "
         "statistics; cancelled requests are left out",
         "",
@@ -139,7 +139,7 @@ def test_what_is_not_known_is_said_below_them(with_usage):
     told = changed(cost_usd=None, unpriced=1000, uncounted=1, cached=12)
 
     assert (percentile_lines(with_usage(told)))[-1] == (
-        "test_sums: v2: cost of 1,000 requests unknown; tokens of 1 answer unknown; 12 read from the cache"
+        "test_sums: v2: cost of 1,000 requests unknown; tokens of 1 reply unknown; 12 read from the cache"
     )
 
 
@@ -147,7 +147,7 @@ def test_what_is_not_known_is_said_below_them(with_usage):
 def test_quiet_shows_nothing_and_verbose_shows_percentiles(with_usage, verbosity, shown):
     text = "\n".join(line.text for line in summary(with_usage(PLAIN), verbosity=verbosity, width=120))
 
-    assert ("asked  requests" in text, "time of" in text) == shown
+    assert ("arm  requests" in text, "time of" in text) == shown
 
 
 def test_the_json_has_it_with_its_arm(with_usage):

@@ -122,7 +122,7 @@ def test_a_stream_is_asked_to_tell_its_usage(sent):
             "the messages begin with another one: remove one of them",
         ),
         ([{"role": "user", "content": {1, 2}}], {}, "not JSON serializable"),
-        ("a", {"parameters": {"temprature": 1}}, "there is no parameter 'temprature': did you mean 'temperature'?"),
+        ("a", {"parameters": {"temprature": 1}}, "unknown parameter 'temprature': did you mean 'temperature'?"),
         ("a", {"parameters": {"zzz": 1}}, "parameters of this server alone go into extra_body"),
         ("a", {"parameters": {"temperature": "hot"}}, "temperature must be a number, not 'hot'"),
         ("a", {"parameters": {"temperature": float("nan")}}, "temperature must be a number, not nan"),

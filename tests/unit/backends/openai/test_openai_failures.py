@@ -50,7 +50,7 @@ def test_what_passes_can_be_asked_again(status):
             "refuses: status 403, not in your country; the key is that of OPENAI_API_KEY",
         ),
         (404, told("the model does not exist"), "the model does not exist; check that this server has a model 'm'"),
-        (404, told("there is no checkpoint M"), "there is no checkpoint M; check that this server has a model 'm'"),
+        (404, told("unknown checkpoint M"), "unknown checkpoint M; check that this server has a model 'm'"),
         (404, b"<html>Not Found</html>", f"refuses: status 404; check that '{URL}' is this server's base URL"),
         (405, {"detail": "Method Not Allowed"}, "Method Not Allowed; check that "),
         (501, told("not supported"), "refuses: status 501, not supported"),

@@ -122,9 +122,9 @@ def test_what_is_deleted_is_missing(archive):
     write(archive)
     archive.delete(PATH)
 
-    with pytest.raises(MissingCheckpoint, match="there is no checkpoint tinker://S:train:0/sampler_weights/step20"):
+    with pytest.raises(MissingCheckpoint, match="unknown checkpoint tinker://S:train:0/sampler_weights/step20"):
         archive.find(PATH)
-    with pytest.raises(MissingCheckpoint, match="there is no checkpoint"):
+    with pytest.raises(MissingCheckpoint, match="unknown checkpoint"):
         archive.delete(PATH)
 
 
