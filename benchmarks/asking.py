@@ -24,7 +24,7 @@ from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import Retryable
 
 REQUESTS, REPEATS = 4_000, 5
-REQUEST = Request(input="2 + 2", sample="a", epoch=0, arm="v2")
+REQUEST = Request(input="2 + 2", sample="a", repeat=0, arm="v2")
 REPLY = Reply(text="4", input_tokens=60, output_tokens=40, latency_s=0.1)
 
 

@@ -81,7 +81,7 @@ async def _ask(server: OpenAIServer, law: str, hedge: Mapping[str, Any] | None) 
                 slower = LATENCY_S * (1 + number / QUESTIONS)
                 await asyncio.to_thread(server.behave, latency_s=slower, seed=5, **LAWS[law])
             started = time.perf_counter()
-            await backend.generate(Request(input=f"question {number}", sample=str(number), epoch=0))
+            await backend.generate(Request(input=f"question {number}", sample=str(number), repeat=0))
             took.append(time.perf_counter() - started)
 
     try:

@@ -160,7 +160,7 @@ async def ask(url: str, run: str, workers: int, seconds: float) -> int:
         while time.monotonic() < end:
             count += 1
             try:
-                await asked.generate(Request(input=f"{run} {number} {count}", sample="a", epoch=0, arm="v2"))
+                await asked.generate(Request(input=f"{run} {number} {count}", sample="a", repeat=0, arm="v2"))
             except BackendError:
                 lost += 1
 

@@ -101,7 +101,7 @@ def plan() -> Plan:
         planned=SAMPLES,
         selected=SAMPLES,
         groups=None,
-        epochs=1,
+        repeats=1,
         arms=(
             Arm(name="v2", role="candidate", adapter="v2", identity="v2"),
             Arm(name="v1", role="baseline", adapter="v1", identity="v1"),

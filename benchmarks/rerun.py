@@ -70,7 +70,7 @@ def _copying(store: RunStore) -> float:
     for number in range(REPEATS):
         target = store.add_arm(1, 10 + number, f"copy-{number}", f"copy-{number}")
         before = time.process_time()
-        done = copy_outcomes(store, 1, target, source_run="first", epochs=1)
+        done = copy_outcomes(store, 1, target, source_run="first", repeats=1)
         seconds.append(time.process_time() - before)
         assert len(done) == SAMPLES
     store.close()

@@ -89,7 +89,7 @@ def _ask(wrap: Callable[..., Instant], others: list[Emit]) -> tuple[float, float
 
 
 async def _requests(backend: Instant) -> float:
-    requests = [Request(input="?", sample=f"sample-{k}", epoch=0, experiment=EXPERIMENT, arm="v2") for k in range(99)]
+    requests = [Request(input="?", sample=f"sample-{k}", repeat=0, experiment=EXPERIMENT, arm="v2") for k in range(99)]
     began = time.thread_time()
     for k in range(REQUESTS):
         await backend.generate(requests[k % 99])

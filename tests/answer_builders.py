@@ -23,13 +23,13 @@ def arm(labels: tuple[str, ...] = (), failures: dict[int, str] | None = None, **
         ]
         scores[name] = ScoreColumns(
             positions=kept,
-            epochs=[0] * len(kept),
+            repeats=[0] * len(kept),
             values=[None if values[k] is None else float(values[k]) for k in kept],
             is_bool=[isinstance(values[k], bool) for k in kept],
         )
     return ArmOutcomes(
         positions=replied,
-        epochs=[0] * len(replied),
+        repeats=[0] * len(replied),
         failures=[(failures or {}).get(k) for k in replied],
         skipped=[False] * len(replied),
         scores=scores,
@@ -44,7 +44,7 @@ def analysis_inputs(
     n = n or max(len(one.positions) + sum(gone.metric is None for gone in one.lost) for one in arms)
     plan = Plan(
         nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=selected or n,
-        groups=None, epochs=1, metrics=tuple(metrics), targets=tuple(map(parse_target, targets)),
+        groups=None, repeats=1, metrics=tuple(metrics), targets=tuple(map(parse_target, targets)),
         contrasts=tuple(contrasts), open_metrics=True,
         arms=tuple(
             Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)

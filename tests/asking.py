@@ -21,7 +21,7 @@ def adapter(name: str = "v2", **asking: Any) -> Adapter:
 
 
 def request(sample: str = "a", arm: str = "v2") -> Request:
-    return Request(input="2 + 2", sample=sample, epoch=0, experiment="test_sums.py::test_sums", arm=arm)
+    return Request(input="2 + 2", sample=sample, repeat=0, experiment="test_sums.py::test_sums", arm=arm)
 
 
 @dataclass

@@ -44,7 +44,7 @@ def estimate(metric: str, arm: str, value: float, low: float, high: float, **fac
 def make_plan(**facts) -> Plan:
     given = {
         "nodeid": NODEID, "path": "test_math.py", "line": 3, "dataset": "sums", "dataset_sha256": "ab" * 32,
-        "planned": 200, "selected": 200, "groups": None, "epochs": 1, "open_metrics": False,
+        "planned": 200, "selected": 200, "groups": None, "repeats": 1, "open_metrics": False,
         "arms": (
             Arm(name="v2", role="candidate", adapter="v2", identity="two", parameters={"temperature": 0.0}),
             Arm(name="v1", role="baseline", adapter="v1", identity="one"),

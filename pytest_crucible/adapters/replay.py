@@ -62,14 +62,14 @@ def replay_backend(
 def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sample]) -> None:
     """Raise Refused when the cache lacked replies, with their number and the first sample in the dataset's order."""
     tallies = {arm: tally for (nodeid, arm), tally in caching.tallies.items() if nodeid == plan.nodeid}
-    missing = {(sample, epoch, arm) for arm, tally in tallies.items() for sample, epoch in tally.missing}
+    missing = {(sample, repeat, arm) for arm, tally in tallies.items() for sample, repeat in tally.missing}
     if not missing:
         return
     # The first in the dataset's order is the same in every run, whatever order requests were sent in.
     place = {sample.id: position for position, sample in enumerate(samples)}
-    sample, epoch, arm = min(missing, key=lambda unit: (place[unit[0]], *unit))
-    repeat = f" (repeat {epoch + 1})" if plan.epochs > 1 else ""
-    total = plan.selected * plan.epochs * len(tallies)
+    sample, number, arm = min(missing, key=lambda unit: (place[unit[0]], *unit))
+    repeat = f" (repeat {number + 1})" if plan.repeats > 1 else ""
+    total = plan.selected * plan.repeats * len(tallies)
     raise Refused(
         f"{len(missing):,} of {total:,} replies cannot be replayed: the first that is not in the reply cache is that of "
         f"{arm!r} to sample {sample!r}{repeat}; run once without --crucible-cache=only"

@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
-from pytest_crucible.analyse.scores import Floats, repeats, scores
+from pytest_crucible.analyse.scores import Floats, scores, scores_by_repeat
 from pytest_crucible.analyse.statistics import Clusters, numeric
 from pytest_crucible.records import AATest, MetricFacts
 
@@ -27,11 +27,11 @@ def aa_tests(given: AnalysisInputs, *, alpha: float, replicates: int, seed: int)
 
 def _deals(given: AnalysisInputs, facts: MetricFacts) -> Iterator[tuple[str, Floats]]:
     """Yield the scores that can be dealt to two arms: repeats of one arm, and the sample means of two."""
-    size = {"samples": len(given.groups), "epochs": given.plan.epochs}
+    size = {"samples": len(given.groups), "repeats": given.plan.repeats}
     arms = [pair for pair in zip(given.plan.arms, given.answers, strict=True) if facts.name in pair[1].scores]
-    if given.plan.epochs > 1:
+    if given.plan.repeats > 1:
         for arm, answers in arms:
-            yield f"{arm.name}, {given.plan.epochs} repeats", repeats(facts, answers, **size)
+            yield f"{arm.name}, {given.plan.repeats} repeats", scores_by_repeat(facts, answers, **size)
     for (arm, ours), (other, theirs) in combinations(arms, 2):
         # Stacked like two repeats, so that dealing swaps the arms within a sample and keeps the pairing.
         columns = [scores(facts, answers, **size).values for answers in (ours, theirs)]

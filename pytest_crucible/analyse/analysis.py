@@ -105,7 +105,7 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
         for name, entry in facts.items()
         if entry.kind != "text" and (name in observed or entry in plan.metrics)
     }
-    size = {"samples": len(given.groups), "epochs": plan.epochs}
+    size = {"samples": len(given.groups), "repeats": plan.repeats}
     return ScoreTable(
         facts=facts,
         scores={name: tuple(scores(entry, arm, **size) for arm in arms) for name, entry in numeric.items()},

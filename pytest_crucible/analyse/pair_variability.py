@@ -13,7 +13,7 @@ from pytest_crucible.records import Kind, PairVariability
 
 def pair_variabilities(given: AnalysisInputs) -> Iterator[PairVariability]:
     """Return the variability of candidate and each baseline, on every numeric metric that both have on two samples or more."""
-    size = {"samples": len(given.groups), "epochs": given.plan.epochs}
+    size = {"samples": len(given.groups), "repeats": given.plan.repeats}
     for name, facts in metric_facts(given).items():
         arms = [scores(facts, arm, **size) if name in arm.scores else None for arm in given.answers]
         for arm, theirs in zip(given.plan.arms[1:], arms[1:], strict=True):
@@ -28,10 +28,10 @@ def pair_variabilities(given: AnalysisInputs) -> Iterator[PairVariability]:
                     baseline=arm.name,
                     pairs=len(differences),
                     deviation=float(differences.std(ddof=1)),
-                    discordance=_discordance(facts.kind, differences, given.plan.epochs),
+                    discordance=_discordance(facts.kind, differences, given.plan.repeats),
                 )
 
 
-def _discordance(kind: Kind | None, differences: Floats, epochs: int) -> float | None:
+def _discordance(kind: Kind | None, differences: Floats, repeats: int) -> float | None:
     """Return the discordance of a yes-or-no metric with one repeat; the mean of several repeats is a score."""
-    return float(np.mean(differences != 0)) if kind == "binary" and epochs == 1 else None
+    return float(np.mean(differences != 0)) if kind == "binary" and repeats == 1 else None

@@ -11,39 +11,39 @@ from pytest_crucible.records import ArmOutcomes, ScoreColumns
 Item = TypeVar("Item")
 
 
-def realign(answers: ArmOutcomes, places: Mapping[int, int], *, epochs: int) -> ArmOutcomes:
+def realign(answers: ArmOutcomes, places: Mapping[int, int], *, repeats: int) -> ArmOutcomes:
     """Return the answers with position k moved to `places[k]`, without positions that have no place and later repeats."""
-    indices = _kept_indices(answers.positions, answers.epochs, places, epochs)
+    indices = _kept_indices(answers.positions, answers.repeats, places, repeats)
     return replace(
         answers,
         positions=[places[position] for position in _at(answers.positions, indices)],
-        epochs=_at(answers.epochs, indices),
+        repeats=_at(answers.repeats, indices),
         failures=_at(answers.failures, indices),
         skipped=_at(answers.skipped, indices),
-        scores={name: _column(column, places, epochs) for name, column in answers.scores.items()},
+        scores={name: _column(column, places, repeats) for name, column in answers.scores.items()},
         lost=[
             replace(loss, unit=loss.unit._replace(position=places[loss.unit.position]))
             for loss in answers.lost
-            if loss.unit.position in places and loss.unit.repeat < epochs
+            if loss.unit.position in places and loss.unit.repeat < repeats
         ],
     )
 
 
-def _column(column: ScoreColumns, places: Mapping[int, int], epochs: int) -> ScoreColumns:
-    indices = _kept_indices(column.positions, column.epochs, places, epochs)
+def _column(column: ScoreColumns, places: Mapping[int, int], repeats: int) -> ScoreColumns:
+    indices = _kept_indices(column.positions, column.repeats, places, repeats)
     return ScoreColumns(
         positions=[places[position] for position in _at(column.positions, indices)],
-        epochs=_at(column.epochs, indices),
+        repeats=_at(column.repeats, indices),
         values=_at(column.values, indices),
         is_bool=_at(column.is_bool, indices),
     )
 
 
 def _kept_indices(
-    positions: Sequence[int], of_epochs: Sequence[int], places: Mapping[int, int], epochs: int
+    positions: Sequence[int], of_repeats: Sequence[int], places: Mapping[int, int], repeats: int
 ) -> list[int]:
-    units = enumerate(zip(positions, of_epochs, strict=True))
-    return [k for k, (position, epoch) in units if position in places and epoch < epochs]
+    units = enumerate(zip(positions, of_repeats, strict=True))
+    return [k for k, (position, repeat) in units if position in places and repeat < repeats]
 
 
 def _at(column: Sequence[Item], indices: Sequence[int]) -> list[Item]:

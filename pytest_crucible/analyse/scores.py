@@ -60,28 +60,28 @@ def _seen_kind(arm: ArmOutcomes, facts: MetricFacts) -> Kind:
     return "unbounded" if numbers else "binary"
 
 
-def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, epochs: int) -> Scores:
-    """Sample means of one metric in one arm, with what was lost. Repeats are as `repeats` has them."""
-    values, scored, lost, applies = _fill_failures(facts, arm, samples, epochs)
-    return _means(values, scored, lost, facts, (samples, epochs), applies)
+def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Scores:
+    """Sample means of one metric in one arm, with what was lost. Repeats are as in `scores_by_repeat`."""
+    values, scored, lost, applies = _fill_failures(facts, arm, samples, repeats)
+    return _means(values, scored, lost, facts, (samples, repeats), applies)
 
 
-def repeats(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, epochs: int) -> Floats:
+def scores_by_repeat(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Floats:
     """Return every single score, samples x repeats; NaN for missing ones.
 
     A failed unit that was not scored gets the worst value that exists. One that was scored, perhaps with "does not
     apply", before it failed keeps that.
     """
-    values, *_ = _fill_failures(facts, arm, samples, epochs)
-    return values.reshape(samples, epochs)
+    values, *_ = _fill_failures(facts, arm, samples, repeats)
+    return values.reshape(samples, repeats)
 
 
 def _fill_failures(
-    facts: MetricFacts, arm: ArmOutcomes, samples: int, epochs: int
+    facts: MetricFacts, arm: ArmOutcomes, samples: int, repeats: int
 ) -> tuple[Floats, Flags, Flags, Flags]:
     """Value of each unit, whether it was scored, whether it is lost, whether the metric may apply to it."""
-    values, applies = _units(arm.scores.get(facts.name), samples * epochs, epochs)
-    status = _status(arm, samples * epochs, epochs)
+    values, applies = _units(arm.scores.get(facts.name), samples * repeats, repeats)
+    status = _status(arm, samples * repeats, repeats)
     scored = ~np.isnan(values)
     worst = facts.low if facts.direction == "higher" else facts.high
     fails = (status == _FAILED) & ~scored & applies & (not facts.of_ensemble)
@@ -89,7 +89,7 @@ def _fill_failures(
         values[fails] = worst
         scored |= fails
         fails = np.zeros_like(fails)
-    broken = _broken_units(facts.name, arm, samples * epochs, epochs)
+    broken = _broken_units(facts.name, arm, samples * repeats, repeats)
     lost = ((status == 0) & ~scored) | fails | (broken & ~scored)
     return values, scored, lost, applies
 
@@ -109,11 +109,11 @@ def _means(
     return Scores(means, low, high, missing > 0, (counted + missing) == 0)
 
 
-def _units(column: ScoreColumns | None, size: int, epochs: int) -> tuple[Floats, Flags]:
+def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats, Flags]:
     """Value a unit (NaN: none) and whether the metric may apply to it."""
     values, applies = np.full(size, np.nan), np.ones(size, dtype=bool)
     if column is not None:
-        units = _index(column.positions, column.epochs, epochs)
+        units = _index(column.positions, column.repeats, repeats)
         # None becomes NaN
         numbers = np.array(column.values, dtype=np.float64)
         values[units] = numbers
@@ -121,24 +121,24 @@ def _units(column: ScoreColumns | None, size: int, epochs: int) -> tuple[Floats,
     return values, applies
 
 
-def _status(arm: ArmOutcomes, size: int, epochs: int) -> npt.NDArray[np.int8]:
+def _status(arm: ArmOutcomes, size: int, repeats: int) -> npt.NDArray[np.int8]:
     status = np.zeros(size, dtype=np.int8)
-    units = _index(arm.positions, arm.epochs, epochs)
+    units = _index(arm.positions, arm.repeats, repeats)
     failed = np.array([failure is not None for failure in arm.failures], dtype=bool)
     skipped = np.array(arm.skipped, dtype=bool)
     status[units] = np.where(skipped, _SKIPPED, np.where(failed, _FAILED, _OK))
     return status
 
 
-def _broken_units(metric: str, arm: ArmOutcomes, size: int, epochs: int) -> Flags:
+def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Flags:
     """Return the units whose scorer raised, or whose member gave no reply."""
     broken = np.zeros(size, dtype=bool)
     ours = [(loss.unit.position, loss.unit.repeat) for loss in arm.lost if loss.metric == metric]
     if ours:
-        positions, unit_epochs = zip(*ours, strict=True)
-        broken[_index(positions, unit_epochs, epochs)] = True
+        positions, unit_repeats = zip(*ours, strict=True)
+        broken[_index(positions, unit_repeats, repeats)] = True
     return broken
 
 
-def _index(positions: Iterable[int], unit_epochs: Iterable[int], epochs: int) -> npt.NDArray[np.int64]:
-    return np.array(positions, dtype=np.int64) * epochs + np.array(unit_epochs, dtype=np.int64)
+def _index(positions: Iterable[int], unit_repeats: Iterable[int], repeats: int) -> npt.NDArray[np.int64]:
+    return np.array(positions, dtype=np.int64) * repeats + np.array(unit_repeats, dtype=np.int64)

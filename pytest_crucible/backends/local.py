@@ -85,7 +85,7 @@ class LocalBackend:
 
 def reply_seed(seed: int, request: Request) -> int:
     """Return a seed for each sample and repeat, the same for all adapters, so that arms do not differ by chance alone."""
-    parts = json.dumps([seed, request.sample, request.epoch]).encode()
+    parts = json.dumps([seed, request.sample, request.repeat]).encode()
     return int.from_bytes(hashlib.blake2b(parts, digest_size=7).digest(), "little")
 
 

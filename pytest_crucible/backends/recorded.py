@@ -37,12 +37,12 @@ class RecordedBackend:
         replies = self._replies.get(request.sample)
         if replies is None:
             raise BackendError(f"{self._name} has no answer to sample {request.sample!r}")
-        if request.epoch >= len(replies):
+        if request.repeat >= len(replies):
             raise BackendError(
-                f"{self._name} has {len(replies)} of the {request.epoch + 1} answers to sample "
+                f"{self._name} has {len(replies)} of the {request.repeat + 1} answers to sample "
                 f"{request.sample!r} that were asked for"
             )
-        return replies[request.epoch]
+        return replies[request.repeat]
 
 
 def load_recorded(path: Path) -> RecordedBackend:

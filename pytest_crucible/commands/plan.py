@@ -107,7 +107,7 @@ def _per_sample(analysis: Analysis) -> PerSample:
     usage: Usages | None = analysis.sections["usage"].result if "usage" in analysis.sections else None
     queried = [arm_usage for arm_usage in usage.usages if arm_usage.answered] if usage else []
     # One sample is queried in every arm and every repeat.
-    replies = len(analysis.plan.arms) * analysis.plan.epochs
+    replies = len(analysis.plan.arms) * analysis.plan.repeats
     answered = sum(arm_usage.answered for arm_usage in queried)
     tokens = [
         (arm_usage.input_tokens or 0) + (arm_usage.output_tokens or 0)

@@ -29,7 +29,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         arm=document.get("identifier") or (document.get("hyperparameters") or {}).get("model") or source.path.stem,
         rows=rows,
         facts=_facts(measured for case in cases for measured in case.get("metricsData") or ()),
-        epochs=max((row.epoch for row in rows), default=0) + 1,
+        repeats=max((row.repeat for row in rows), default=0) + 1,
     )
     return ParsedFile(version="", results=[results])
 

@@ -127,8 +127,8 @@ def _check_types(results: Results) -> None:
     for row in results.rows:
         if not isinstance(row.metadata, Mapping):
             raise TypeError(f"{row.metadata!r:.40} is not the metadata of a sample")
-        if not isinstance(row.epoch, int) or row.epoch < 0:
-            raise TypeError(f"{row.epoch!r:.40} is not the number of a repeat")
+        if not isinstance(row.repeat, int) or row.repeat < 0:
+            raise TypeError(f"{row.repeat!r:.40} is not the number of a repeat")
         for value in row.scores.values():
             if value is not None and not (isinstance(value, str) or math.isfinite(value)):
                 raise TypeError(f"{value!r:.40} is not a score")
@@ -137,7 +137,7 @@ def _check_types(results: Results) -> None:
 def _check(path: Path, results: Sequence[Results]) -> None:
     """Raise SpecError for a file without scores, with two rows of one sample in one repeat, or with incomplete groups."""
     for arm in results:
-        counts = Counter((row.sample, row.epoch) for row in arm.rows)
+        counts = Counter((row.sample, row.repeat) for row in arm.rows)
         twice = [sample for (sample, _), count in counts.items() if count > 1]
         if twice:
             raise SpecError(

@@ -40,19 +40,19 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     rows: dict[tuple[str, int], Row] = {}
     for record in source.document:
         row = _row(record, states)
-        earlier = rows.get((row.sample, row.epoch), row)
+        earlier = rows.get((row.sample, row.repeat), row)
         if earlier is not row and set(earlier.scores) & set(row.scores):
             raise SpecError(f"{source.path} has instance {row.sample!r} twice in trial {row.epoch}: ids must be unique")
         # Perturbed twins of an instance give further metrics of the same sample; its question is the original.
         original = row if not _perturbation(record) else earlier
-        rows[row.sample, row.epoch] = replace(original, scores={**earlier.scores, **row.scores})
+        rows[row.sample, row.repeat] = replace(original, scores={**earlier.scores, **row.scores})
     spec = _beside(source.path, "run_spec.json")
     results = Results(
         task=_task(spec.get("name") or "helm"),
         arm=spec["adapter_spec"]["model"] if spec else source.path.resolve().parent.name,
         rows=list(rows.values()),
         facts=_facts(name for row in rows.values() for name in row.scores),
-        epochs=max((epoch for _, epoch in rows), default=0) + 1,
+        repeats=max((repeat for _, repeat in rows), default=0) + 1,
     )
     return ParsedFile(version="", results=[results])
 
@@ -87,7 +87,7 @@ def _row(record: Record, states: Mapping[Unit, Record]) -> Row:
         if not _BOOKKEEPING.fullmatch(stat["name"]["name"]):
             scores[stat["name"]["name"] + suffix] = stat["mean"] if stat["count"] else None
     state = states.get((record["instance_id"], record["train_trial_index"], perturbation), {})
-    return Row(sample=record["instance_id"], epoch=record["train_trial_index"], scores=scores, **_asked(state))
+    return Row(sample=record["instance_id"], repeat=record["train_trial_index"], scores=scores, **_asked(state))
 
 
 def _facts(names: Iterable[str]) -> dict[str, MetricFacts]:

@@ -50,7 +50,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         rows=rows,
         facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in _graded_metrics(lean) | _accuracies(spec)},
         planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
-        epochs=max([config.get("epochs") or 1, *(row.epoch + 1 for row in rows)]),
+        repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)]),
         finished=status == "success",
     )
     ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)
@@ -105,7 +105,7 @@ def _row(sample: Mapping[str, Any], cluster: str) -> Row:
     metadata = sample.get("metadata") or {}
     return Row(
         sample=str(sample["id"]),
-        epoch=sample.get("epoch", 1) - 1,
+        repeat=sample.get("epoch", 1) - 1,
         scores={name: value for name, value in scores.items() if value is not None},
         lost={name: "the scorer gave no value" for name, value in scores.items() if value is None},
         error=why,

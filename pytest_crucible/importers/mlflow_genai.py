@@ -34,7 +34,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         arm=source.path.stem,
         rows=rows,
         facts=_facts(records, metrics),
-        epochs=max(row.epoch for row in rows) + 1,
+        repeats=max(row.repeat for row in rows) + 1,
     )
     notes = [f"{source.path.name}: the values of {name!r} are no single number or word, left out" for name in left_out]
     return ParsedFile(version="", results=[results], notes=notes)

@@ -36,7 +36,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         task=spec.get("eval_name") or spec["base_eval"],
         arm=arm,
         rows=sample_rows,
-        epochs=max(row.epoch for row in sample_rows) + 1,
+        repeats=max(row.repeat for row in sample_rows) + 1,
         finished=is_whole,
     )
     notes = () if is_whole else (f"{source.path.name} has no final report: its run was cut short",)
@@ -70,12 +70,12 @@ class _Sample:
     def rows(self, name: str) -> Iterator[Row]:
         if not self.scores:
             yield Row(sample=name, error=self.error or "no event scores it", input=self.prompt)
-        for epoch in range(max(map(len, self.scores.values()), default=0)):
+        for repeat in range(max(map(len, self.scores.values()), default=0)):
             yield Row(
                 sample=name,
-                epoch=epoch,
-                scores={metric: values[epoch] for metric, values in self.scores.items() if epoch < len(values)},
-                reply=Reply(text=self.replies[epoch]) if epoch < len(self.replies) else None,
+                repeat=repeat,
+                scores={metric: values[repeat] for metric, values in self.scores.items() if repeat < len(values)},
+                reply=Reply(text=self.replies[repeat]) if repeat < len(self.replies) else None,
                 input=self.prompt,
                 expected=self.expected,
             )

@@ -59,7 +59,7 @@ def _results(task: str, arm: str, rows: Sequence[Row]) -> Results:
     # Named scores are those of assertions, of which more is better.
     facts = {name: MetricFacts(name=name) for name in named}
     facts["score"] = MetricFacts(name="score", low=0.0, high=1.0)
-    return Results(task=task, arm=arm, rows=rows, facts=facts, epochs=max(row.epoch for row in rows) + 1)
+    return Results(task=task, arm=arm, rows=rows, facts=facts, repeats=max(row.repeat for row in rows) + 1)
 
 
 def _arm(result: Mapping[str, Any], prompts: int) -> str:

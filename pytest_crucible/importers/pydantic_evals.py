@@ -36,7 +36,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         arm=document["name"],
         rows=rows,
         facts=_facts(cases),
-        epochs=max((row.epoch for row in rows), default=0) + 1,
+        repeats=max((row.repeat for row in rows), default=0) + 1,
     )
     shadowed = {name for case in cases for name in case.get("metrics") or () if name not in measured}
     notes = [f"metric {name!r} of the task has the name of an evaluation, left out" for name in sorted(shadowed)]
@@ -91,7 +91,7 @@ def _sample(case: Case) -> dict[str, Any]:
     metadata = case.get("metadata")
     return {
         "sample": source or case["name"],
-        "epoch": int(run[1]) - 1 if source and run else 0,
+        "repeat": int(run[1]) - 1 if source and run else 0,
         "input": case.get("inputs"),
         "expected": case.get("expected_output"),
         "metadata": metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": metadata},

@@ -16,7 +16,7 @@ class Row:
     """The result of one arm on one sample in one repeat."""
 
     sample: str
-    epoch: int = 0
+    repeat: int = 0
     """Counted from 0."""
     scores: Mapping[str, Value | None] = field(default_factory=dict)
     """None says that the metric does not apply."""
@@ -43,7 +43,7 @@ class Results:
     """The declarations of metrics that the file has."""
     planned: Sequence[str] = ()
     """The samples that the run planned, where the file lists them: one without a row was not reached."""
-    epochs: int = 1
+    repeats: int = 1
     finished: bool = True
     """False where the run was cut short."""
     identity: str = ""
@@ -95,7 +95,7 @@ def number_repeats(rows: Sequence[Row]) -> list[Row]:
     counts: Counter[str] = Counter()
     numbered = []
     for row in rows:
-        numbered.append(replace(row, epoch=counts[row.sample]))
+        numbered.append(replace(row, repeat=counts[row.sample]))
         counts[row.sample] += 1
     return numbered
 

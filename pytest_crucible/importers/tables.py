@@ -144,7 +144,7 @@ class _Table:
         scored = {name: value for name, value in values.items() if value is not None}
         return Row(
             sample=unit[2],
-            epoch=unit[3],
+            repeat=unit[3],
             scores={**scored, **dict.fromkeys(spared)},
             lost={name: error or "the table has no value" for name in values if name not in {*scored, *spared}},
             error=error if not scored else "",
@@ -188,9 +188,9 @@ def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
     first = min(unit[3] for unit in units)
     arms: dict[tuple[str, str], list[Row]] = {}
     for (task, arm, _, _), row in units.items():
-        arms.setdefault((task, arm), []).append(replace(row, epoch=row.epoch - first))
+        arms.setdefault((task, arm), []).append(replace(row, repeat=row.repeat - first))
     for (task, arm), rows in arms.items():
-        yield Results(task=task, arm=arm, rows=rows, epochs=max(row.epoch for row in rows) + 1)
+        yield Results(task=task, arm=arm, rows=rows, repeats=max(row.repeat for row in rows) + 1)
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:

@@ -31,14 +31,14 @@ def _short_identity(identity: str) -> str:
     return identity[:12] if re.fullmatch("[0-9a-f]{16,}", identity) else identity
 
 
-def interleave_units(samples: int, arms: Sequence[int], epochs: int, *, seed: int) -> Iterator[Unit]:
+def interleave_units(samples: int, arms: Sequence[int], repeats: int, *, seed: int) -> Iterator[Unit]:
     """Yield the units of the original samples: all arms of a sample side by side, in an order drawn for each sample.
 
     So a slow hour of the server hits both arms. Lazy: a million samples never sit in memory as tasks.
     """
     draw = random.Random(seed)
-    units = [(arm, epoch) for epoch in range(epochs) for arm in arms]
+    units = [(arm, repeat) for repeat in range(repeats) for arm in arms]
     for position in range(samples):
         draw.shuffle(units)
-        for arm, epoch in units:
-            yield Unit(position, 0, arm, epoch)
+        for arm, repeat in units:
+            yield Unit(position, 0, arm, repeat)

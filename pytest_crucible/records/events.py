@@ -27,7 +27,7 @@ class Event:
     experiment: str = ""
     arm: str = ""
     sample: str = ""
-    epoch: int = 0
+    repeat: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -42,7 +42,7 @@ class Event:
             experiment=request.experiment,
             arm=request.arm,
             sample=request.sample,
-            epoch=request.epoch,
+            repeat=request.repeat,
             facts={"member": request.member, **(facts or {})} if request.member else facts or {},
         )
 

@@ -29,7 +29,7 @@ class Request:
 
     input: Any
     sample: str
-    epoch: int
+    repeat: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
     experiment: str = ""
     arm: str = ""
@@ -156,7 +156,7 @@ class ScoreColumns:
     """All values of one metric in one arm, as parallel columns. A value of None does not apply."""
 
     positions: Sequence[int]
-    epochs: Sequence[int]
+    repeats: Sequence[int]
     values: Sequence[float | None]
     is_bool: Sequence[bool]
 
@@ -166,7 +166,7 @@ class ArmOutcomes:
     """Everything that is stored of one arm, as parallel columns over its units that are not lost."""
 
     positions: Sequence[int]
-    epochs: Sequence[int]
+    repeats: Sequence[int]
     failures: Sequence[Failure | None]
     skipped: Sequence[bool]
     scores: Mapping[str, ScoreColumns]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.training import TrainingResult
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation, Role
 
@@ -199,7 +200,7 @@ class Plan:
     """Below `planned` when -k, -m or --lf removed samples: then no verdict can be given."""
     groups: int | None
     """Number of clusters, or None when no sample carries a group."""
-    epochs: int
+    repeats: int = field(metadata={FORMER_NAME: "epochs"})
     arms: tuple[Arm, ...]
     metrics: tuple[MetricFacts, ...]
     targets: tuple[Target, ...]

@@ -12,6 +12,8 @@ from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 Record = TypeVar("Record")
+# Key in a field's metadata: the name under which earlier versions stored the field.
+FORMER_NAME = "former_name"
 _AS_THEY_ARE = frozenset({str, int, bool, types.NoneType})
 
 
@@ -101,8 +103,16 @@ def _builder(kind: Any) -> Builder:
 
 
 def _record(kind: Any, plain: Any) -> Any:
-    builders = _field_builders(kind)
-    return kind(**{name: builders[name](item) for name, item in plain.items() if name in builders})
+    builders, renamed = _field_builders(kind), _renamed_fields(kind)
+    named = {renamed.get(name, name): item for name, item in plain.items()}
+    return kind(**{name: builders[name](item) for name, item in named.items() if name in builders})
+
+
+@cache
+def _renamed_fields(kind: Any) -> dict[str, str]:
+    """Return former name -> name, of the fields that earlier versions stored under another name."""
+    fields = dataclasses.fields(kind)
+    return {field.metadata[FORMER_NAME]: field.name for field in fields if FORMER_NAME in field.metadata}
 
 
 def _optional(build: Builder) -> Builder:

@@ -77,4 +77,4 @@ def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
 
 
 def _has_repeats(run: Run) -> bool:
-    return any(analysis.plan.epochs > 1 for analysis in run.experiments)
+    return any(analysis.plan.repeats > 1 for analysis in run.experiments)

@@ -33,10 +33,10 @@ def _size(plan: Plan) -> str:
         samples = f"{plan.selected:,} of {plan.planned:,} samples"
     if plan.groups is not None:
         samples += f" in {plan.groups:,} groups"
-    if plan.epochs > 1:
-        samples += f" x {plan.epochs} repeats"
+    if plan.repeats > 1:
+        samples += f" x {plan.repeats} repeats"
     arm_count = sum(arm.stored_run is None for arm in plan.arms)
-    total = plan.selected * plan.epochs * arm_count
+    total = plan.selected * plan.repeats * arm_count
     return f"{samples} x {arm_count} arms = {total:,} replies" if arm_count > 1 else samples
 
 

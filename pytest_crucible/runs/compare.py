@@ -116,9 +116,9 @@ def _table(
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     answers = (
         realign(
-            load_outcomes(store, ours_entry[0], numbers[0]), {k: k for k in range(plan.planned)}, epochs=plan.epochs
+            load_outcomes(store, ours_entry[0], numbers[0]), {k: k for k in range(plan.planned)}, repeats=plan.repeats
         ),
-        realign(load_outcomes(store, theirs_entry[0], numbers[1]), places, epochs=plan.epochs),
+        realign(load_outcomes(store, theirs_entry[0], numbers[1]), places, repeats=plan.repeats),
     )
     kinds = store.known_kinds(plan, ours_entry[0] + 1)
     groups = group_names(store, plan.dataset_sha256)
@@ -158,7 +158,7 @@ def _plan(
             dataclasses.replace(baseline, role="baseline", name=names[1]),
         ),
         # Repeats are paired, so those that only one run has are left out.
-        epochs=min(ours_plan.epochs, theirs_plan.epochs),
+        repeats=min(ours_plan.repeats, theirs_plan.repeats),
         targets=(),
         contrasts=(),
     )

@@ -93,7 +93,7 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
     for number, (arm, results) in enumerate(zip(adopted.plan.arms, adopted.task.arms, strict=True)):
         entered = store.add_arm(key, number, arm.name, "")
         for row in results.rows:
-            if row.sample in positions and row.epoch < adopted.plan.epochs:
+            if row.sample in positions and row.repeat < adopted.plan.repeats:
                 writer.add(*_writer_arguments(row, number, positions[row.sample], entered, kinds))
     if all(arm.finished for arm in adopted.task.arms):
         store.finish_experiment(key)
@@ -103,7 +103,7 @@ def _writer_arguments(
     row: Row, number: int, position: int, arm: int, facts: Mapping[str, MetricFacts]
 ) -> tuple[Outcome, int, list[Observation], list[Lost]]:
     """Return a row as the arguments of the writer: outcome, arm, observations and lost scores."""
-    unit = Unit(position, 0, number, row.epoch)
+    unit = Unit(position, 0, number, row.repeat)
     if row.error:
         outcome = Outcome(unit, lost="error", detail=row.error)
         return outcome, arm, [], [Lost(unit, None, "error", row.error)]

@@ -63,7 +63,7 @@ class ImportedTask:
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
         plan = _plan(task, path, identify(task.name, samples), facts, targets, contrasts_of_task)
         return cls(
-            task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, plan.epochs), *assumptions)
+            task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, plan.repeats), *assumptions)
         )
 
 
@@ -87,7 +87,7 @@ def _plan(
         selected=n,
         groups=group_count(dataset),
         # Repeats are paired between arms; `_repeats` notes those that are left out.
-        epochs=min(results.epochs for results in task.arms),
+        repeats=min(results.repeats for results in task.arms),
         arms=arms,
         metrics=facts,
         targets=targets,
@@ -150,10 +150,10 @@ def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFac
     return [without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible]
 
 
-def _repeats(task: Task, epochs: int) -> Iterator[str]:
+def _repeats(task: Task, repeats: int) -> Iterator[str]:
     for arm in task.arms:
-        if arm.epochs > epochs:
-            yield f"task {task.name!r}: {arm.arm!r} has {arm.epochs} repeats and another arm {epochs}: the others are left out"
+        if arm.repeats > repeats:
+            yield f"task {task.name!r}: {arm.arm!r} has {arm.repeats} repeats and another arm {repeats}: the others are left out"
 
 
 def _sha(value: Any) -> str:

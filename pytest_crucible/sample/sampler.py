@@ -19,14 +19,14 @@ from pytest_crucible.records.serialize import canonical
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_asked", "_backend", "_calls", "_epoch", "_experiment", "_sample", "_system")
+    __slots__ = ("_arm", "_asked", "_backend", "_calls", "_experiment", "_repeat", "_sample", "_system")
 
     def __init__(
         self,
         backend: Backend,
         arm: Arm,
         sample: str,
-        epoch: int,
+        repeat: int,
         experiment: str = "",
         calls: list[ModelCall] | None = None,
     ) -> None:
@@ -36,7 +36,7 @@ class Sampler:
         self._system = system_prompt(backend)
         self._arm = arm
         self._sample = sample
-        self._epoch = epoch
+        self._repeat = repeat
         self._experiment = experiment
         self._asked: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
@@ -56,7 +56,7 @@ class Sampler:
         request = Request(
             input=input,
             sample=self._sample,
-            epoch=self._epoch,
+            repeat=self._repeat,
             parameters=merged,
             experiment=self._experiment,
             arm=self._arm.name,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.scores import Floats, repeats
+from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.metrics.ensemble_members import member_metric
 from pytest_crucible.records import Arm, ArmOutcomes, Claim, Diversity, MemberPair, Note, Proportion, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
@@ -44,7 +44,7 @@ def view(diversities: Sequence[Diversity], claims: Sequence[Claim]) -> View:
 
 def _diversities(inputs: SectionInputs, arm: Arm, answers: ArmOutcomes) -> Iterator[Diversity]:
     def correct(name: str) -> Floats:
-        scores = repeats(inputs.facts[name], answers, samples=inputs.samples, epochs=inputs.plan.epochs)
+        scores = scores_by_repeat(inputs.facts[name], answers, samples=inputs.samples, repeats=inputs.plan.repeats)
         return scores if inputs.facts[name].direction == "higher" else 1 - scores
 
     for metric, facts in inputs.facts.items():

@@ -65,7 +65,7 @@ def _drifts(inputs: SectionInputs) -> Iterator[Drift]:
 def _comparisons(inputs: SectionInputs, number: int, earlier: ArmOutcomes) -> Iterator[Comparison]:
     """Yield today's answers against the earlier ones, on each metric on which the arm is a baseline."""
     arm, today = inputs.plan.arms[number], inputs.answers[number]
-    size = {"samples": inputs.samples, "epochs": inputs.plan.epochs}
+    size = {"samples": inputs.samples, "repeats": inputs.plan.repeats}
     contrasts = [contrast for contrast in inputs.plan.contrasts if contrast.baseline == arm.name]
     metrics = dict.fromkeys(name for contrast in contrasts for name in contrast.metrics)
     for name in metrics:

@@ -40,7 +40,7 @@ def compute(inputs: SectionInputs) -> Losses:
     """Return what was lost and what failed, in every arm."""
     arms = list(zip(inputs.plan.arms, inputs.answers, strict=True))
     return Losses(
-        repeats=inputs.plan.epochs,
+        repeats=inputs.plan.repeats,
         lost={arm.name: _lost(inputs.plan, answers, inputs.samples) for arm, answers in arms},
         failures={arm.name: _failures(answers) for arm, answers in arms},
         first={arm.name: _first_messages(answers) for arm, answers in arms},
@@ -88,7 +88,7 @@ def _counts(reasons: Mapping[str, int], unit: str, state: str) -> str:
 def _lost(plan: Plan, answers: ArmOutcomes, samples: int) -> dict[str, int]:
     counts = Counter(str(lost.reason) for lost in answers.lost)
     lost_replies = sum(lost.metric is None for lost in answers.lost)
-    missing = samples * plan.epochs - len(answers.positions) - lost_replies
+    missing = samples * plan.repeats - len(answers.positions) - lost_replies
     if missing:
         counts["deselected" if plan.selected < plan.planned else "not_run"] += missing
     return dict(counts)

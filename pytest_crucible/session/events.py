@@ -109,9 +109,9 @@ def with_sample_spans(emit: Emit | None, ask: Ask, plan: Plan, name: Callable[[i
 class SampleSpan:
     """Emits that a sample starts, and then that it stops."""
 
-    def __init__(self, emit: Emit, plan: Plan, arm: Arm, sample: str, epoch: int = 0) -> None:
+    def __init__(self, emit: Emit, plan: Plan, arm: Arm, sample: str, repeat: int = 0) -> None:
         self._emit = emit
-        self._event = partial(Event, experiment=plan.nodeid, arm=arm.name, sample=sample, epoch=epoch)
+        self._event = partial(Event, experiment=plan.nodeid, arm=arm.name, sample=sample, repeat=repeat)
         self._began = time.monotonic()
         facts = {"adapter": arm.adapter, "parameters": dict(arm.parameters)}
         emit(self._event(name="sample.start", at=time.time(), facts=facts))

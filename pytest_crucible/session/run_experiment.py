@@ -104,7 +104,7 @@ class ExperimentRunner:
             source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run)
         if source is None:
             return set()
-        return copy_outcomes(self.store, source[0], target, source_run=source[1], epochs=plan.epochs)
+        return copy_outcomes(self.store, source[0], target, source_run=source[1], repeats=plan.repeats)
 
     def _begin_spending(
         self, experiment: Experiment, done: list[set[tuple[int, int]]]
@@ -114,11 +114,11 @@ class ExperimentRunner:
         if self.spending is None or self.spending.account(nodeid) is None:
             return None
         samples = experiment.dataset.samples
-        settled = [{(samples[position].id, epoch) for position, epoch in units} for units in done]
+        settled = [{(samples[position].id, repeat) for position, repeat in units} for units in done]
         asking = [(number, arm.name) for number, arm in enumerate(plan.arms) if arm.stored_run is None]
         self.spending.begin(
             nodeid,
-            lambda sample, epoch: [name for number, name in asking if (sample, epoch) not in settled[number]],
+            lambda sample, repeat: [name for number, name in asking if (sample, repeat) not in settled[number]],
         )
         return partial(self.spending.release, nodeid)
 
@@ -131,7 +131,7 @@ class ExperimentRunner:
         open_arms = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
         planned = [0] * len(plan.arms)
         for number in open_arms:
-            planned[number] = plan.selected * plan.epochs - len(done[number])
+            planned[number] = plan.selected * plan.repeats - len(done[number])
         progress = Progress(total=sum(planned))
         samples = experiment.dataset.samples
         spanned = with_sample_spans(self.emit, call, plan, lambda position: samples[position].id)
@@ -189,7 +189,7 @@ def arm_fingerprint(plan: Plan, number: int) -> str:
 
 
 def _open_units(plan: Plan, arms: list[int], done: list[set[tuple[int, int]]], seed: int) -> Iterator[Unit]:
-    for unit in interleave_units(plan.selected, arms, plan.epochs, seed=seed):
+    for unit in interleave_units(plan.selected, arms, plan.repeats, seed=seed):
         if (unit.position, unit.repeat) not in done[unit.arm]:
             yield unit
 

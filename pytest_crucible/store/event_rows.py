@@ -41,7 +41,7 @@ def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Seen) -> 
         "experiment": event.experiment,
         "arm": event.arm,
         "sample": sanitize_text(hide(event.sample)),
-        "epoch": event.epoch,
+        "epoch": event.repeat,
         "name": event.name,
         "at": event.at,
         "seconds": event.seconds,

@@ -39,7 +39,7 @@ def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
         names = _metrics(connection, labels)
         return ArmOutcomes(
             positions=columns[0],
-            epochs=columns[1],
+            repeats=columns[1],
             failures=columns[2],
             skipped=columns[3],
             scores=scores,
@@ -139,17 +139,17 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
     return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
 
 
-def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, epochs: int) -> set[tuple[int, int]]:
+def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, repeats: int) -> set[tuple[int, int]]:
     """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
 
     Lost units are not copied: they are requested again.
     """
     with explain_errors(store.location), store.engine.begin() as connection:
         for table in (schema.replies, schema.observations, schema.lost):
-            connection.execute(_copy(table, source, target, epochs))
-        connection.execute(_copy_calls(source, target, epochs))
+            connection.execute(_copy(table, source, target, repeats))
+        connection.execute(_copy_calls(source, target, repeats))
         query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
-        done = {(position, epoch) for position, epoch in connection.execute(query)}
+        done = {(position, repeat) for position, repeat in connection.execute(query)}
         statement = update(schema.arms).where(schema.arms.c.id == target)
         connection.execute(statement.values(reused_from=source_run, reused_answers=len(done)))
     return done
@@ -189,7 +189,7 @@ def load_texts(store: RunStore, experiment: int, number: int, metric: str) -> di
         .where(table.c.metric == metric, table.c.label.is_not(None))
     )
     with explain_errors(store.location), store.engine.connect() as connection:
-        return {(position, epoch): label for position, epoch, label in connection.execute(query)}
+        return {(position, repeat): label for position, repeat, label in connection.execute(query)}
 
 
 def cached_replies(store: RunStore, experiment: int) -> dict[str, CachedReplies]:
@@ -208,17 +208,17 @@ def _moment(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 
 
-def _copy(table: Any, source: int, target: int, epochs: int) -> Any:
+def _copy(table: Any, source: int, target: int, repeats: int) -> Any:
     others = [column for column in table.c if column.name != "arm"]
     already = select(table.c.arm).where(table.c.arm == target).exists()
     rows: Select[Any] = select(literal(target).label("arm"), *others)
-    rows = rows.where(table.c.arm == source, table.c.epoch < epochs, ~already)
+    rows = rows.where(table.c.arm == source, table.c.epoch < repeats, ~already)
     if table is schema.lost:
         rows = rows.where(table.c.metric != "")
     return insert(table).from_select(["arm", *(column.name for column in others)], rows)
 
 
-def _copy_calls(source: int, target: int, epochs: int) -> Any:
+def _copy_calls(source: int, target: int, repeats: int) -> Any:
     """Return a statement that copies the calls of replies.
 
     Calls of a lost unit are left: the unit is run again, and its calls count from 1 then.
@@ -232,7 +232,7 @@ def _copy_calls(source: int, target: int, epochs: int) -> Any:
         replies.c.arm == table.c.arm, replies.c.position == table.c.position, replies.c.epoch == table.c.epoch
     )
     rows: Select[Any] = select(literal(target).label("arm"), *others, paid_by.label("paid_by"))
-    rows = rows.where(table.c.arm == source, table.c.epoch < epochs, select(replies.c.arm).where(answered).exists())
+    rows = rows.where(table.c.arm == source, table.c.epoch < repeats, select(replies.c.arm).where(answered).exists())
     already = select(table.c.arm).where(table.c.arm == target).correlate(None).exists()
     return insert(table).from_select(["arm", *(column.name for column in others), "paid_by"], rows.where(~already))
 
@@ -247,8 +247,8 @@ def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[st
     for metric in metrics:
         query = select(table.c.position, table.c.epoch, table.c.value, table.c.is_bool)
         rows = connection.execute(query.where(table.c.arm == arm, table.c.metric == metric, table.c.label.is_(None)))
-        positions, epochs, values, is_bool = _columns(rows, 4)
-        scores[metric] = ScoreColumns(positions=positions, epochs=epochs, values=values, is_bool=is_bool)
+        positions, repeats, values, is_bool = _columns(rows, 4)
+        scores[metric] = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=is_bool)
     return scores
 
 

@@ -90,7 +90,7 @@ class RunStore:
         table = schema.experiments
         key = int(self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
         self._insert_once(schema.variants, {"experiment": key, "number": 0, "prompt": 0, "twin": 0})
-        repeats = [{"experiment": key, "number": k, "round": 0, "epoch": k} for k in range(plan.epochs)]
+        repeats = [{"experiment": key, "number": k, "round": 0, "epoch": k} for k in range(plan.repeats)]
         self._insert_once(schema.repeats, repeats)
         return key
 

@@ -80,7 +80,7 @@ def _arm_replies(
     replies, lost = schema.replies, schema.lost
     replies_by_position: dict[int, list[ArmReply]] = {}
     columns = ("position", "epoch", "text", "failure", "skipped", "detail", "latency_s", "output_tokens")
-    for position, epoch, text, failure, skipped, detail, latency_s, tokens in _of_arm(
+    for position, repeat, text, failure, skipped, detail, latency_s, tokens in _of_arm(
         store,
         replies,
         experiment,
@@ -91,7 +91,7 @@ def _arm_replies(
         state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
         reason_and_detail = "; ".join(part for part in (failure, detail) if part)
         reply = ArmReply(
-            repeat=epoch,
+            repeat=repeat,
             state=state,
             text=text or "",
             detail=reason_and_detail,
@@ -100,12 +100,12 @@ def _arm_replies(
         )
         replies_by_position.setdefault(position, []).append(reply)
     whole = (lost.c.position.in_(positions), lost.c.metric == "")
-    for position, epoch, reason, detail in _of_arm(
+    for position, repeat, reason, detail in _of_arm(
         store, lost, experiment, number, (lost.c.position, lost.c.epoch, lost.c.reason, lost.c.detail), whole
     ):
         reason_and_detail = "; ".join(part for part in (reason, detail) if part)
         gone = ArmReply(
-            repeat=epoch, state="lost", text="", detail=reason_and_detail, latency_s=None, output_tokens=None
+            repeat=repeat, state="lost", text="", detail=reason_and_detail, latency_s=None, output_tokens=None
         )
         replies_by_position.setdefault(position, []).append(gone)
     return {

@@ -15,7 +15,9 @@ from pytest_crucible.store.runs import RunStore
 
 _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
-UNIT: Mapping[str, ColumnKind] = {**_PLACE, "sample": "text", "group": "text", "epoch": "integer"}
+# The store's tables keep the column name of the first format.
+_STORED_AS = {"repeat": "epoch"}
+UNIT: Mapping[str, ColumnKind] = {**_PLACE, "sample": "text", "group": "text", "repeat": "integer"}
 
 OBSERVATIONS: Mapping[str, ColumnKind] = {
     **UNIT,
@@ -43,7 +45,7 @@ REPLIES: Mapping[str, ColumnKind] = {
 EVENTS: Mapping[str, ColumnKind] = {
     **_PLACE,
     "sample": "text",
-    "epoch": "integer",
+    "repeat": "integer",
     "name": "text",
     "at": "number",
     "seconds": "number",
@@ -92,7 +94,9 @@ def replies(store: RunStore, run: str) -> ExportTable:
 def events(store: RunStore, run: str) -> ExportTable:
     """Return every stored event, in the order in which it was written."""
     table = schema.events
-    query = select(*(table.c[name] for name in EVENTS)).where(table.c.run == run).order_by(table.c.id)
+    query = (
+        select(*(table.c[_STORED_AS.get(name, name)] for name in EVENTS)).where(table.c.run == run).order_by(table.c.id)
+    )
     return ExportTable(columns=EVENTS, rows=_read(store, query))
 
 

@@ -35,7 +35,7 @@ def unit_attributes(event: Event) -> dict[str, str | int]:
         "crucible.experiment": event.experiment,
         "crucible.arm": event.arm,
         "crucible.sample": event.sample,
-        "crucible.epoch": event.epoch,
+        "crucible.repeat": event.repeat,
     }
 
 

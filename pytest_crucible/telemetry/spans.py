@@ -19,7 +19,7 @@ from pytest_crucible.telemetry.attributes import flatten, request_attributes, re
 
 Attached = tuple[Span, Token[context.Context]]
 Unit = tuple[str, str, str, int]
-"""Experiment, arm, sample, epoch."""
+"""Experiment, arm, sample, repeat."""
 _REQUEST: ContextVar[Attached | None] = ContextVar("crucible_request", default=None)
 _SAMPLE: ContextVar[Attached | None] = ContextVar("crucible_sample", default=None)
 """The open span of the current task. Start and stop are emitted by the same task, so no lookup is needed."""
@@ -154,7 +154,7 @@ def _detach(variable: ContextVar[Attached | None]) -> Span | None:
 
 
 def _unit(event: Event) -> Unit:
-    return event.experiment, event.arm, event.sample, event.epoch
+    return event.experiment, event.arm, event.sample, event.repeat
 
 
 def _nanoseconds(event: Event) -> int:

@@ -108,7 +108,7 @@ def backend(opener: Opener) -> Backend:
 
 
 def request_for(sample: str) -> Request:
-    return Request(input=sample, sample=sample, epoch=0, parameters={"temperature": 0.0})
+    return Request(input=sample, sample=sample, repeat=0, parameters={"temperature": 0.0})
 
 
 def test_it_is_a_backend(backend):

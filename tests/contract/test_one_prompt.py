@@ -36,7 +36,7 @@ PARAMETERS = {"max_tokens": 5, "temperature": 0.0, "stop": ["zzz"], "seed": 1}
 
 
 def request(given: Any, **parameters: Any) -> Request:
-    return Request(input=given, sample="q", epoch=0, parameters={**PARAMETERS, **parameters})
+    return Request(input=given, sample="q", repeat=0, parameters={**PARAMETERS, **parameters})
 
 
 def answered(backend: Any, asked: Request) -> Reply:

@@ -73,9 +73,9 @@ def opened(url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., OpenAIBac
 
 @pytest.fixture
 def ask(opened) -> Ask:
-    def ask(given: object = "2 + 2", *, sample: str = "a", epoch: int = 0, **said: object) -> Reply:
+    def ask(given: object = "2 + 2", *, sample: str = "a", repeat: int = 0, **said: object) -> Reply:
         parameters = {"max_tokens": 8, "seed": 1, "temperature": 1.0, **said.pop("parameters", {})}  # type: ignore[dict-item]
-        request = Request(input=given, sample=sample, epoch=epoch, parameters=parameters)
+        request = Request(input=given, sample=sample, repeat=repeat, parameters=parameters)
         return asyncio.run(opened(**said).generate(request))
 
     return ask
@@ -152,7 +152,7 @@ def test_several_at_one_time(opened):
 
     async def asked() -> list[Reply]:
         requests = [
-            Request(input=f"{k} + {k}", sample=str(k), epoch=0, parameters={"max_tokens": 4}) for k in range(12)
+            Request(input=f"{k} + {k}", sample=str(k), repeat=0, parameters={"max_tokens": 4}) for k in range(12)
         ]
         found = await asyncio.gather(*map(backend.generate, requests), return_exceptions=True)
         await backend.close()

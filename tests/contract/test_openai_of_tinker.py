@@ -33,9 +33,9 @@ def opened(server, monkeypatch) -> Callable[..., OpenAIBackend]:
 
 @pytest.fixture
 def ask(opened) -> Ask:
-    def ask(given: object = "claim 7", *, sample: str = "a", epoch: int = 0, **said: object) -> Reply:
+    def ask(given: object = "claim 7", *, sample: str = "a", repeat: int = 0, **said: object) -> Reply:
         parameters = {"max_tokens": 6, "seed": 1, **said.pop("parameters", {})}  # type: ignore[dict-item]
-        request = Request(input=given, sample=sample, epoch=epoch, parameters=parameters)
+        request = Request(input=given, sample=sample, repeat=repeat, parameters=parameters)
         return asyncio.run(opened(**said).generate(request))
 
     return ask
@@ -50,7 +50,7 @@ def test_chat_and_completions_of_one_prompt_are_one_reply(ask, tokenizer):
 
 
 def test_a_seed_gives_the_same_reply_and_each_sample_its_own(ask):
-    replies = [ask(sample=sample, epoch=epoch).text for sample, epoch in (("a", 0), ("a", 0), ("b", 0), ("a", 1))]
+    replies = [ask(sample=sample, repeat=repeat).text for sample, repeat in (("a", 0), ("a", 0), ("b", 0), ("a", 1))]
 
     assert replies[0] == replies[1]
     assert len(set(replies)) == 3
@@ -107,7 +107,7 @@ def test_many_at_one_time(opened):
 
     async def asked() -> list[Reply]:
         parameters = {"max_tokens": 4, "seed": 1}
-        requests = [Request(input=f"claim {k}", sample=str(k), epoch=0, parameters=parameters) for k in range(30)]
+        requests = [Request(input=f"claim {k}", sample=str(k), repeat=0, parameters=parameters) for k in range(30)]
         return await asyncio.gather(*map(backend.generate, requests))
 
     assert {reply.output_tokens for reply in asyncio.run(asked())} == {4}

@@ -60,7 +60,7 @@ PLAN = Plan(
     planned=4,
     selected=4,
     groups=2,
-    epochs=2,
+    repeats=2,
     arms=(
         Arm(name="v2", role="candidate", adapter="v2", identity="i2", parameters={"temperature": 0.5, "stop": ["\n"]}),
         Arm(name="v1", role="baseline", adapter="v1", identity="i1", simulated=True, stored_run="abc"),
@@ -106,9 +106,9 @@ def entered(store: RunStore, run: str = "run1", fingerprint: str = "same") -> tu
     return experiment, store.add_arm(experiment, 0, "v2", fingerprint)
 
 
-def answered(position: int, epoch: int = 0, text: str = "4") -> tuple[Outcome, list[Observation], list[Lost]]:
-    outcome = Outcome(Unit(position, 0, 0, epoch), reply=Reply(text=text, input_tokens=3, latency_s=0.25), started=1.5)
-    return outcome, [Observation(Unit(position, 0, 0, epoch), "exact", True)], []
+def answered(position: int, repeat: int = 0, text: str = "4") -> tuple[Outcome, list[Observation], list[Lost]]:
+    outcome = Outcome(Unit(position, 0, 0, repeat), reply=Reply(text=text, input_tokens=3, latency_s=0.25), started=1.5)
+    return outcome, [Observation(Unit(position, 0, 0, repeat), "exact", True)], []
 
 
 def write(store: RunStore, arm: int, *units: tuple[Outcome, list[Observation], list[Lost]]) -> None:
@@ -275,12 +275,12 @@ def test_all_that_a_unit_can_be_comes_back(store):
     )  # fmt: skip
 
     answers = load_outcomes(store, experiment, 0)
-    units = zip(answers.positions, answers.epochs, answers.failures, answers.skipped, strict=True)
+    units = zip(answers.positions, answers.repeats, answers.failures, answers.skipped, strict=True)
     assert sorted(units) == [
         (0, 0, None, False), (0, 1, None, False), (1, 0, "timeout", False), (1, 1, None, True), (3, 0, None, False),
     ]  # fmt: skip
     exact = answers.scores["exact"]
-    assert sorted(zip(exact.positions, exact.epochs, exact.values, exact.is_bool, strict=True)) == [
+    assert sorted(zip(exact.positions, exact.repeats, exact.values, exact.is_bool, strict=True)) == [
         (0, 0, 1.0, True),
         (0, 1, None, False),
     ]
@@ -432,8 +432,8 @@ def test_what_is_exported_is_what_was_stored(store):
         (*place, "q1", "b", 0, None, None, None, "503", "error"),
     ]
     assert list(replies.rows) == [
-        (*place, "q0", "a", epoch, {"question": 0}, 0, text, 3, None, 0.25, "stop", None, False, None, 1.5)
-        for epoch, text in ((0, "4"), (1, "5"))
+        (*place, "q0", "a", repeat, {"question": 0}, 0, text, 3, None, 0.25, "stop", None, False, None, 1.5)
+        for repeat, text in ((0, "4"), (1, "5"))
     ]
 
 
@@ -490,7 +490,7 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     )  # fmt: skip
     experiment, target = entered(store, "run1")
 
-    done = copy_outcomes(store, source, target, source_run="run0", epochs=2)
+    done = copy_outcomes(store, source, target, source_run="run0", repeats=2)
 
     assert done == {(0, 0), (0, 1), (1, 0), (3, 0)}
     answers = load_outcomes(store, experiment, 0)
@@ -502,13 +502,13 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     assert rows(store, schema.replies, source) == 4
 
 
-def test_copying_takes_only_the_planned_epochs(store):
+def test_copying_takes_only_the_planned_repeats(store):
     _, source = entered(store, "run0")
     write(store, source, answered(0), answered(0, 1), answered(0, 2))
     experiment, target = entered(store, "run1")
 
-    assert copy_outcomes(store, source, target, source_run="run0", epochs=2) == {(0, 0), (0, 1)}
-    assert sorted(load_outcomes(store, experiment, 0).scores["exact"].epochs) == [0, 1]
+    assert copy_outcomes(store, source, target, source_run="run0", repeats=2) == {(0, 0), (0, 1)}
+    assert sorted(load_outcomes(store, experiment, 0).scores["exact"].repeats) == [0, 1]
 
 
 def test_an_arm_that_was_asked_itself_reuses_nothing(store):
@@ -522,10 +522,10 @@ def test_copying_twice_changes_nothing(store):
     _, source = entered(store, "run0")
     write(store, source, answered(0))
     experiment, target = entered(store, "run1")
-    first = copy_outcomes(store, source, target, source_run="run0", epochs=2)
+    first = copy_outcomes(store, source, target, source_run="run0", repeats=2)
     write(store, source, answered(1))
 
-    assert copy_outcomes(store, source, target, source_run="run0", epochs=2) == first == {(0, 0)}
+    assert copy_outcomes(store, source, target, source_run="run0", repeats=2) == first == {(0, 0)}
     assert reused_answers(store, experiment) == {"v2": ReusedAnswers(run="run0", answers=1)}
 
 
@@ -748,7 +748,7 @@ def test_the_run_that_paid_is_copied_with_the_calls(store):
         experiment, arm = entered(store, f"run{number}")
         arms.append(arm)
         if number:
-            copy_outcomes(store, arms[number - 1], arm, source_run="run0", epochs=2)
+            copy_outcomes(store, arms[number - 1], arm, source_run="run0", repeats=2)
         write(store, arm, called(number, f"prompt {number}"))
 
     paid = [load_conversations(store, experiment, plan, position)[0].calls[0].paid_by for position in range(3)]
@@ -761,7 +761,7 @@ def test_the_calls_of_a_lost_unit_are_not_copied(store):
     lost = (Outcome(outcome.unit, lost="error", calls=outcome.calls, sample=outcome.sample), [], [])
     write(store, source, lost, called(1, "prompt"))
     _, target = entered(store, "run1")
-    copy_outcomes(store, source, target, source_run="run0", epochs=2)
+    copy_outcomes(store, source, target, source_run="run0", repeats=2)
 
     assert (rows(store, schema.calls, source), rows(store, schema.calls, target)) == (2, 1)
 

@@ -82,7 +82,7 @@ def backend(opened) -> TinkerBackend:
 
 
 def request(max_tokens: int = 4) -> Request:
-    return Request(input="claim", sample="q", epoch=0, parameters={"max_tokens": max_tokens, "stop": []})
+    return Request(input="claim", sample="q", repeat=0, parameters={"max_tokens": max_tokens, "stop": []})
 
 
 async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:

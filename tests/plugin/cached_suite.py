@@ -22,7 +22,7 @@ CONFTEST = """
             self.key = key
 
         async def generate(self, request):
-            note("calls.txt", f"{self.name} {request.sample} {request.epoch}")
+            note("calls.txt", f"{self.name} {request.sample} {request.repeat}")
             if request.sample in os.environ.get("FAILS", "").split():
                 raise crucible.BackendError(f"{self.name} is down")
             if request.sample == os.environ.get("REFUSES"):

@@ -178,8 +178,8 @@ def test_repeats_and_samples_that_ask_the_same_are_draws_of_their_own_and_stay_s
 
 
 def test_more_repeats_ask_only_what_is_new(drawn):
-    for epochs in (4, 6):
-        drawn.test(REPEATS.replace("epochs=4", f"epochs={epochs}"))
+    for repeats in (4, 6):
+        drawn.test(REPEATS.replace("epochs=4", f"epochs={repeats}"))
         drawn.run(V2)
 
     assert asked(drawn) == {"v2": 3 * 6 * 2}

@@ -18,7 +18,7 @@ REPEATED = """
 WAVERING = """
     def answer(request):
         number = int(request.sample[1:])
-        return str(2 * number) if (7 * number + request.epoch * 3) % 5 > 1 else "?"
+        return str(2 * number) if (7 * number + request.repeat * 3) % 5 > 1 else "?"
 """
 
 

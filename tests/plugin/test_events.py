@@ -17,7 +17,7 @@ LISTENER = """
 
     def pytest_crucible_event(event):
         with open("calls.txt", "a") as file:
-            told = [event.name, event.experiment, event.arm, event.sample, event.epoch, event.seconds, dict(event.facts)]
+            told = [event.name, event.experiment, event.arm, event.sample, event.repeat, event.seconds, dict(event.facts)]
             file.write(json.dumps([*told, os.environ.get("PYTEST_XDIST_WORKER", "")]) + chr(10))
 """
 SCRIPTS = """
@@ -68,7 +68,7 @@ def told(suite):
 
 
 def events(suite) -> list[dict[str, Any]]:
-    names = ("name", "experiment", "arm", "sample", "epoch", "seconds", "facts", "worker")
+    names = ("name", "experiment", "arm", "sample", "repeat", "seconds", "facts", "worker")
     return [dict(zip(names, json.loads(line), strict=True)) for line in suite.calls()]
 
 
@@ -92,7 +92,7 @@ def test_each_request_is_told_with_its_experiment_arm_and_sample(told, run):
     ]
     for name in ("request.start", "request.stop", "sample.start", "sample.stop"):
         found = [
-            (one["experiment"], one["arm"], one["sample"], one["epoch"]) for one in events(told) if one["name"] == name
+            (one["experiment"], one["arm"], one["sample"], one["repeat"]) for one in events(told) if one["name"] == name
         ]
         assert sorted(found) == sorted(places)
     for name in ("experiment.start", "experiment.stop"):
@@ -125,7 +125,7 @@ def test_what_is_told_is_stored_too_once(told, run):
     run(*ARMS)
 
     def place(one: dict[str, Any]) -> tuple[Any, ...]:
-        return one["name"], one["experiment"], one["arm"], one["sample"], one["epoch"], one["seconds"]
+        return one["name"], one["experiment"], one["arm"], one["sample"], one["repeat"], one["seconds"]
 
     kept = [one for one in events(told) if one["name"] in ("request.stop",)]
     assert sorted(map(place, stored(told))) == sorted(map(place, kept))

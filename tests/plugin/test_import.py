@@ -45,7 +45,7 @@ def test_what_a_session_has_measured_has_the_same_verdicts_when_it_is_imported(s
 
     assert (status, run["exit_status"]) == (DID_NOT_HOLD, 1)
     (ours,), (theirs,) = run["experiments"], session["experiments"]
-    for part in ("comparisons", "estimates", "verdicts", "epochs"):
+    for part in ("comparisons", "estimates", "verdicts", "repeats"):
         assert ours[part] == theirs[part]
     assert of_arms(ours, "lost") == of_arms(theirs, "lost")
 
@@ -129,7 +129,7 @@ def test_a_run_that_was_imported_is_a_run(there, capsys):
         ("inspect-v2.eval", "inspect", "0.3.285", 64),
         ("inspect-v1.json", "inspect", "0.3.285", 64),
     ]
-    assert run["experiments"][0]["epochs"] == 2
+    assert run["experiments"][0]["repeats"] == 2
     assert of_arms(run["experiments"][0], "lost")[0] == {"error": 2, "scorer": 2}
 
 

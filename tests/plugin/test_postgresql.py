@@ -60,7 +60,7 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
     assert (len(runs), len(answers)) == (2, 32)
     units = {(k, 0) for k in range(20)}
     assert [len(one.positions) for one in answers] == [20] * 32
-    assert all(set(zip(one.positions, one.epochs, strict=True)) == units for one in answers)
+    assert all(set(zip(one.positions, one.repeats, strict=True)) == units for one in answers)
     assert [len(one.scores["exact_match"].values) for one in answers] == [20] * 32
 
 

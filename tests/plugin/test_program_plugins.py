@@ -27,7 +27,7 @@ PLUGIN = """
         def read(self, source, columns):
             rows = [Row(sample=name, scores={{"accuracy": value}}) for name, value in source.document["scores"].items()]
             arm = source.document["model"]
-            return {found}(version="1.0", results=[Results(task="sums", arm=arm, rows=rows, facts={{}}, epochs=1)])
+            return {found}(version="1.0", results=[Results(task="sums", arm=arm, rows=rows, facts={{}}, repeats=1)])
 
     def pytest_crucible_commands():
         return {{"leaderboard": "acme_evals:leaderboard"}}

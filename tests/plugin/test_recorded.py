@@ -17,7 +17,11 @@ REPEATS = """
 def test_repeats_are_averaged_inside_their_sample(suite):
     suite.write_rows(
         "answers/v2.jsonl",
-        [{"sample_id": f"q{k:02}", "text": str(2 * k) if epoch == 0 else "?"} for k in range(20) for epoch in range(3)],
+        [
+            {"sample_id": f"q{k:02}", "text": str(2 * k) if repeat == 0 else "?"}
+            for k in range(20)
+            for repeat in range(3)
+        ],
     )
     suite.test(REPEATS)
 
@@ -25,14 +29,14 @@ def test_repeats_are_averaged_inside_their_sample(suite):
 
     (experiment,) = document["experiments"]
     (estimate,) = experiment["estimates"]
-    assert experiment["epochs"] == 3
+    assert experiment["repeats"] == 3
     assert (estimate["n"], estimate["lost"]) == (20, 0)
     assert estimate["value"] == pytest.approx(1 / 3)
     assert estimate["low"] <= 1 / 3 <= estimate["high"]
 
 
 def test_too_few_repeats_are_lost_one_by_one(suite):
-    rows = [{"sample_id": f"q{k:02}", "text": str(2 * k)} for k in range(20) for epoch in range(1 if k == 7 else 3)]
+    rows = [{"sample_id": f"q{k:02}", "text": str(2 * k)} for k in range(20) for repeat in range(1 if k == 7 else 3)]
     suite.write_rows("answers/v2.jsonl", rows)
     suite.test(REPEATS)
 

@@ -440,8 +440,8 @@ class Letters:
         return "".join(f"<{one['role']}>{one['content']}" for one in messages)
 
 
-def request_for(given: Any, *, epoch: int = 0, call: int = 1, **parameters: Any) -> Request:
-    return Request(input=given, sample="q1", epoch=epoch, parameters=parameters, call=call)
+def request_for(given: Any, *, repeat: int = 0, call: int = 1, **parameters: Any) -> Request:
+    return Request(input=given, sample="q1", repeat=repeat, parameters=parameters, call=call)
 
 
 def test_a_reply_has_text_tokens_and_its_end(tinker):
@@ -455,8 +455,8 @@ def test_every_repeat_and_call_has_its_seed_and_they_follow_from_one(tinker):
     def seeds(**options: Any) -> list[int | None]:
         client = Client()
         backend = TinkerBackend(client, Letters(), identity="a", **options)
-        for given, epoch, call in (("a", 0, 1), ("a", 0, 2), ("a", 1, 1), ("b", 0, 1)):
-            asyncio.run(backend.generate(request_for(given, epoch=epoch, call=call)))
+        for given, repeat, call in (("a", 0, 1), ("a", 0, 2), ("a", 1, 1), ("b", 0, 1)):
+            asyncio.run(backend.generate(request_for(given, repeat=repeat, call=call)))
         return [one.seed for one in client.asked]
 
     assert seeds(seed=3) == seeds(seed=3) != seeds(seed=4)

@@ -48,7 +48,7 @@ FACTS = {
 def plan(number: int, kind: str, n: int) -> Plan:
     return Plan(
         nodeid=f"test_{number}", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=n,
-        groups=None, epochs=1, arms=ARMS, metrics=(FACTS[kind],), targets=(),
+        groups=None, repeats=1, arms=ARMS, metrics=(FACTS[kind],), targets=(),
         contrasts=(Contrast(metric="score", baseline="v1"),), open_metrics=False,
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
@@ -74,10 +74,10 @@ def drawn(rng: np.random.Generator, kind: str, n: int, drop: float) -> tuple[np.
 def answers(values: np.ndarray, lost: np.ndarray, *, bits: bool) -> ArmOutcomes:
     kept = np.flatnonzero(~lost).tolist()
     zeros = [0] * len(kept)
-    column = ScoreColumns(positions=kept, epochs=zeros, values=values[~lost].tolist(), is_bool=[bits] * len(kept))
+    column = ScoreColumns(positions=kept, repeats=zeros, values=values[~lost].tolist(), is_bool=[bits] * len(kept))
     return ArmOutcomes(
         positions=kept,
-        epochs=zeros,
+        repeats=zeros,
         failures=[None] * len(kept),
         skipped=[False] * len(kept),
         scores={"score": column},

@@ -80,9 +80,9 @@ class Account:
         self._under_way -= 1
         self._release(reserved, spent)
 
-    def release(self, sample: str, epoch: int, arm: str) -> None:
+    def release(self, sample: str, repeat: int, arm: str) -> None:
         """Free what an arm has reserved and not used for a sample, for which it sends no more requests."""
-        place = sample, epoch
+        place = sample, repeat
         left = self._left.get(place, {})
         unused = left.pop(arm, None)
         if not left:
@@ -91,7 +91,7 @@ class Account:
             self._release(unused, Amount())
 
     def _try_reserve(self, request: Request, needed: Amount, dearest: Amount) -> bool:
-        place = request.sample, request.epoch
+        place = request.sample, request.repeat
         # A judge is not an arm, so nothing is reserved for it in advance: it pays for each request.
         if request.arm.startswith(JUDGE):
             return self._take(needed)
@@ -111,11 +111,11 @@ class Account:
     def _admit(self, request: Request, dearest: Amount) -> dict[str, Amount] | None:
         """Reserve the requests of an average sample for all arms; None if too little is left."""
         share = self._share(dearest)
-        arms = tuple(self.arms_of(request.sample, request.epoch)) if self.arms_of else (request.arm,)
+        arms = tuple(self.arms_of(request.sample, request.repeat)) if self.arms_of else (request.arm,)
         if not self._take(Amount().plus(share, len(arms))):
             return None
         self._arms += len(arms)
-        place = request.sample, request.epoch
+        place = request.sample, request.repeat
         left = self._left.setdefault(place, {})
         left.update(dict.fromkeys(arms, share))
         return left
@@ -150,7 +150,7 @@ class Account:
         await waiter
 
     def _shortage(self, request: Request, dearest: Amount) -> Spent | Refused:
-        place = request.sample, request.epoch
+        place = request.sample, request.repeat
         # Later arms of this sample must fail alike, or the pair would be broken.
         if place not in self._left:
             self._refused.add(place)

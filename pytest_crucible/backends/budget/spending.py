@@ -63,11 +63,11 @@ class Spending:
         if account is not None:
             account.arms_of = arms_of
 
-    def release(self, experiment: str, sample: str, epoch: int, arm: str) -> None:
+    def release(self, experiment: str, sample: str, repeat: int, arm: str) -> None:
         """Free what an arm has reserved for a sample, for which it sends no more requests."""
         account = self.account(experiment)
         if account is not None:
-            account.release(sample, epoch, arm)
+            account.release(sample, repeat, arm)
 
     def account(self, experiment: str) -> Account | None:
         """Return the account of an experiment; None if it has no budget."""

@@ -70,7 +70,7 @@ class Cached(Wrapper):
         if self._policy.only:
             tally = self._policy.tally(request.experiment, request.arm)
             # Recorded per sample and repeat, so that the session can tell how many replies are missing before it fails.
-            tally.missing.add((request.sample, request.epoch))
+            tally.missing.add((request.sample, request.repeat))
             raise Uncached(f"the reply of {request.arm!r} to sample {request.sample!r} is not in the reply cache")
         return await self.inner.generate(request)
 

@@ -2,7 +2,7 @@
 
 the backend's identity   the model: a checkpoint, or a model's name and URL
 input, parameters        the request: the prompt and the sampling parameters
-sample, epoch, call      the draw: two samples with the same prompt, the repeats of a sample and a prompt sent twice in one
+sample, repeat, call     the draw: two samples with the same prompt, the repeats of a sample and a prompt sent twice in one
                          sample are independent draws, and must stay so
 """
 
@@ -25,13 +25,13 @@ CREDENTIALS = frozenset({"api_key", "authorization", "default_headers", "extra_h
 def reply_key(identity: str, request: Request) -> str | None:
     """Return the SHA-256 of a request, its model and its draw; None if it cannot be written as JSON.
 
-    >>> request = Request(input="2 + 2", sample="a", epoch=0, parameters={"headers": {"Authorization": "a secret"}})
-    >>> reply_key("v2", request) == reply_key("v2", Request(input="2 + 2", sample="a", epoch=0)) != reply_key("v1", request)
+    >>> request = Request(input="2 + 2", sample="a", repeat=0, parameters={"headers": {"Authorization": "a secret"}})
+    >>> reply_key("v2", request) == reply_key("v2", Request(input="2 + 2", sample="a", repeat=0)) != reply_key("v1", request)
     True
     """
     parameters = without_credentials(request.parameters)
     try:
-        text = canonical([FORMAT, identity, request.input, parameters, request.sample, request.epoch, request.call])
+        text = canonical([FORMAT, identity, request.input, parameters, request.sample, request.repeat, request.call])
     except TypeError:
         return None
     return hashlib.sha256(text.encode()).hexdigest()

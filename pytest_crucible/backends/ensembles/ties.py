@@ -28,7 +28,7 @@ def abstain(leaders: Sequence[str], request: Request, seed: int, /) -> str | Non
 def at_random(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
     """Draw one by seed, sample and repeat: the same in every run, whatever the order of members and samples."""
     # Sorted: the draw must not depend on the order in which members answered.
-    return random.Random(f"{seed}/{request.epoch}/{request.sample}").choice(sorted(leaders))
+    return random.Random(f"{seed}/{request.repeat}/{request.sample}").choice(sorted(leaders))
 
 
 TIES: Mapping[str, Tie] = {"first": first, "abstain": abstain, "random": at_random}

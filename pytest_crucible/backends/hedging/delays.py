@@ -196,4 +196,4 @@ def _count_characters(prompt: Any) -> int:
 
 
 def _key(request: Request) -> tuple[str, str, int, str]:
-    return request.experiment, request.sample, request.epoch, request.arm
+    return request.experiment, request.sample, request.repeat, request.arm

@@ -79,7 +79,7 @@ def _sampling(request: Request, mode: Mode) -> dict[str, Any]:
     parameters = {name: value for name, value in request.parameters.items() if value is not None}
     if "seed" in parameters:
         # The call number is left out: two calls with one prompt in a sample are one draw unless seeds differ.
-        parameters["seed"] = derived_seed(parameters["seed"], request.sample, request.epoch, 1)
+        parameters["seed"] = derived_seed(parameters["seed"], request.sample, request.repeat, 1)
     if "logprobs" in parameters:
         _set_logprobs(parameters, mode)
     return parameters

@@ -122,16 +122,16 @@ class TinkerBackend:
 
     def _seed_of(self, request: Request, tokens: Sequence[int]) -> int | None:
         seed = request.parameters.get("seed", self._seed)
-        return None if seed is None else derived_seed(seed, request.sample, request.epoch, request.call, tokens)
+        return None if seed is None else derived_seed(seed, request.sample, request.repeat, request.call, tokens)
 
 
-def derived_seed(seed: int, sample: str, epoch: int, call: int, tokens: Sequence[int] = ()) -> int:
+def derived_seed(seed: int, sample: str, repeat: int, call: int, tokens: Sequence[int] = ()) -> int:
     """Return a seed of 31 bits. Each call's draws are independent of every other request and of the order of requests.
 
     >>> derived_seed(0, "q1", 0, 1) == derived_seed(0, "q1", 0, 1) != derived_seed(0, "q1", 1, 1)
     True
     """
-    parts = json.dumps([seed, sample, epoch, call, *tokens]).encode()
+    parts = json.dumps([seed, sample, repeat, call, *tokens]).encode()
     return int.from_bytes(hashlib.blake2b(parts, digest_size=4).digest(), "little") >> 1
 
 

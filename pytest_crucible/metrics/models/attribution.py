@@ -13,7 +13,7 @@ class ScoredReply(NamedTuple):
 
     experiment: str = ""
     sample: str = ""
-    epoch: int = 0
+    repeat: int = 0
     calls: list[ModelCall] | None = None
     """Receives the requests, which are stored with those of the test."""
 
@@ -21,9 +21,9 @@ class ScoredReply(NamedTuple):
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
 
 
-def set_current_reply(experiment: str, sample: str, epoch: int, calls: list[ModelCall] | None = None) -> None:
+def set_current_reply(experiment: str, sample: str, repeat: int, calls: list[ModelCall] | None = None) -> None:
     """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
-    _CURRENT.set(ScoredReply(experiment, sample, epoch, calls))
+    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls))
 
 
 def current_reply() -> ScoredReply:

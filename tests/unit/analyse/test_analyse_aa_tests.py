@@ -18,20 +18,20 @@ def arm(values: np.ndarray, *, metric: str = "m") -> ArmOutcomes:
     kept = [unit for unit in units if not np.isnan(values[unit])]
     columns = ScoreColumns(
         positions=[i for i, _ in kept],
-        epochs=[k for _, k in kept],
+        repeats=[k for _, k in kept],
         values=[float(values[unit]) for unit in kept],
         is_bool=[False for _ in kept],
     )
     return ArmOutcomes(
-        positions=[i for i, _ in units], epochs=[k for _, k in units], failures=[None] * len(units),
+        positions=[i for i, _ in units], repeats=[k for _, k in units], failures=[None] * len(units),
         skipped=[False] * len(units), scores={metric: columns}, lost=[], labels=frozenset(),
     )  # fmt: skip
 
 
-def dealt(*arms: ArmOutcomes, samples: int, epochs: int = 1, groups=None, metrics=()) -> tuple[AATest, ...]:
+def dealt(*arms: ArmOutcomes, samples: int, repeats: int = 1, groups=None, metrics=()) -> tuple[AATest, ...]:
     plan = Plan(
         nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=samples, selected=samples,
-        groups=None, epochs=epochs, metrics=tuple(metrics), targets=(), contrasts=(), open_metrics=True,
+        groups=None, repeats=repeats, metrics=tuple(metrics), targets=(), contrasts=(), open_metrics=True,
         arms=tuple(
             Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)
             for k, name in enumerate(NAMES[: len(arms)])
@@ -51,7 +51,7 @@ def test_one_arm_without_repeats_offers_nothing():
 
 
 def test_repeats_of_each_arm_and_each_pair_of_arms_are_dealt():
-    found = dealt(*(arm(RNG.random((20, 3))) for _ in NAMES), samples=20, epochs=3, metrics=[SCORES])
+    found = dealt(*(arm(RNG.random((20, 3))) for _ in NAMES), samples=20, repeats=3, metrics=[SCORES])
 
     assert [one.dealt for one in found] == [
         "v2, 3 repeats", "v1, 3 repeats", "v0, 3 repeats",
@@ -65,7 +65,7 @@ def test_samples_that_lack_a_score_are_left_out_and_counted():
     values = RNG.random((20, 2))
     values[3, 1] = values[7, 0] = np.nan
 
-    (one,) = dealt(arm(values), samples=20, epochs=2, metrics=[SCORES])
+    (one,) = dealt(arm(values), samples=20, repeats=2, metrics=[SCORES])
 
     assert (one.samples, one.left_out) == (18, 2)
 
@@ -74,7 +74,7 @@ def test_too_few_whole_samples_are_said_and_not_tried():
     values = np.full((20, 2), np.nan)
     values[0] = 0.5
 
-    (one,) = dealt(arm(values), samples=20, epochs=2, metrics=[SCORES])
+    (one,) = dealt(arm(values), samples=20, repeats=2, metrics=[SCORES])
 
     assert (one.rate, one.holds, one.samples) == (None, None, 1)
     assert "fewer than two samples" in one.note
@@ -84,7 +84,7 @@ def test_too_few_whole_samples_are_said_and_not_tried():
 def test_groups_are_honoured(groups, answered):
     labels = [f"g{i % groups}" for i in range(20)]
 
-    (one,) = dealt(arm(RNG.random((20, 2))), samples=20, epochs=2, groups=labels, metrics=[SCORES])
+    (one,) = dealt(arm(RNG.random((20, 2))), samples=20, repeats=2, groups=labels, metrics=[SCORES])
 
     assert (one.clusters, one.method) == (groups, "cr2")
     assert (one.rate is not None) == answered

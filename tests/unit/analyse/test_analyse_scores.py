@@ -37,28 +37,30 @@ class Repeat:
 
 def answers(units: list[list[Repeat]]) -> ArmOutcomes:
     replied = [
-        (k, epoch, one)
+        (k, repeat, one)
         for k, sample in enumerate(units)
-        for epoch, one in enumerate(sample)
+        for repeat, one in enumerate(sample)
         if one.status not in ("lost", "never")
     ]
-    scored = [(k, epoch, one.score) for k, epoch, one in replied if one.score is not None]
+    scored = [(k, repeat, one.score) for k, repeat, one in replied if one.score is not None]
     values = [None if score == "n/a" else score for _, _, score in scored]
     lost = [
-        Lost(Unit(k, 0, 0, epoch), None if one.status == "lost" else "m", "error" if one.status == "lost" else "scorer")
+        Lost(
+            Unit(k, 0, 0, repeat), None if one.status == "lost" else "m", "error" if one.status == "lost" else "scorer"
+        )
         for k, sample in enumerate(units)
-        for epoch, one in enumerate(sample)
+        for repeat, one in enumerate(sample)
         if one.status in ("lost", "broken")
     ]
     column = ScoreColumns(
         positions=[k for k, _, _ in scored],
-        epochs=[epoch for _, epoch, _ in scored],
+        repeats=[repeat for _, repeat, _ in scored],
         values=values,
         is_bool=[False] * len(scored),
     )
     return ArmOutcomes(
         positions=[k for k, _, _ in replied],
-        epochs=[epoch for _, epoch, _ in replied],
+        repeats=[repeat for _, repeat, _ in replied],
         failures=["timeout" if one.status == "failed" else None for _, _, one in replied],
         skipped=[one.status == "skipped" for _, _, one in replied],
         scores={"m": column} if scored else {},
@@ -104,15 +106,15 @@ def units_of(facts: MetricFacts) -> st.SearchStrategy[Repeat]:
 @st.composite
 def arms(draw):
     facts = FACTS[draw(st.sampled_from(sorted(FACTS)))]
-    epochs = draw(st.integers(1, 4))
-    sample = st.lists(units_of(facts), min_size=epochs, max_size=epochs)
-    return facts, epochs, draw(st.lists(sample, min_size=1, max_size=8))
+    repeats = draw(st.integers(1, 4))
+    sample = st.lists(units_of(facts), min_size=repeats, max_size=repeats)
+    return facts, repeats, draw(st.lists(sample, min_size=1, max_size=8))
 
 
 @given(arms())
 def test_it_is_what_looking_at_one_sample_at_a_time_gives(arm):
-    facts, epochs, units = arm
-    got = scores(facts, answers(units), samples=len(units), epochs=epochs)
+    facts, repeats, units = arm
+    got = scores(facts, answers(units), samples=len(units), repeats=repeats)
 
     values, low, high, lost, inapplicable = map(np.array, zip(*(one_sample(one, facts) for one in units), strict=True))
     np.testing.assert_allclose(got.values, values)
@@ -124,8 +126,8 @@ def test_it_is_what_looking_at_one_sample_at_a_time_gives(arm):
 
 @given(arms())
 def test_a_value_lies_between_its_extremes_and_inside_the_bounds(arm):
-    facts, epochs, units = arm
-    got = scores(facts, answers(units), samples=len(units), epochs=epochs)
+    facts, repeats, units = arm
+    got = scores(facts, answers(units), samples=len(units), repeats=repeats)
 
     slack, seen = 1e-9, got.seen
     assert (got.low[seen] <= got.values[seen] + slack).all()
@@ -140,8 +142,8 @@ def test_a_value_lies_between_its_extremes_and_inside_the_bounds(arm):
 
 @given(arms())
 def test_every_sample_is_seen_or_lost_or_inapplicable(arm):
-    facts, epochs, units = arm
-    got = scores(facts, answers(units), samples=len(units), epochs=epochs)
+    facts, repeats, units = arm
+    got = scores(facts, answers(units), samples=len(units), repeats=repeats)
 
     assert (got.seen | got.lost | got.inapplicable).all()
     assert not (got.inapplicable & (got.seen | got.lost)).any()
@@ -149,21 +151,21 @@ def test_every_sample_is_seen_or_lost_or_inapplicable(arm):
 
 @pytest.mark.parametrize(("name", "worst"), [("binary", 0.0), ("bounded", -1.0), ("bounded, lower", 3.0)])
 def test_a_failure_is_the_worst_value(name, worst):
-    got = scores(FACTS[name], answers([[Repeat("failed")]]), samples=1, epochs=1)
+    got = scores(FACTS[name], answers([[Repeat("failed")]]), samples=1, repeats=1)
 
     assert (got.values.tolist(), got.lost.tolist()) == ([worst], [False])
 
 
 @pytest.mark.parametrize("name", ["unbounded", "unbounded, lower", "seconds"])
 def test_a_failure_is_lost_where_no_worst_value_exists(name):
-    got = scores(FACTS[name], answers([[Repeat("failed")]]), samples=1, epochs=1)
+    got = scores(FACTS[name], answers([[Repeat("failed")]]), samples=1, repeats=1)
 
     assert (got.seen.tolist(), got.lost.tolist()) == ([False], [True])
 
 
 def test_a_failure_keeps_what_it_scored():
     units = [[Repeat("failed", 0.5)], [Repeat("failed", "n/a")]]
-    got = scores(FACTS["bounded"], answers(units), samples=2, epochs=1)
+    got = scores(FACTS["bounded"], answers(units), samples=2, repeats=1)
 
     assert got.values[0] == 0.5
     assert got.inapplicable.tolist() == [False, True]
@@ -171,7 +173,7 @@ def test_a_failure_keeps_what_it_scored():
 
 def test_a_sample_with_one_lost_repeat_is_seen_and_lost():
     units = [[Repeat("answered", 1.0), Repeat("answered", 0.0), Repeat("lost"), Repeat("answered", "n/a")]]
-    got = scores(FACTS["binary"], answers(units), samples=1, epochs=4)
+    got = scores(FACTS["binary"], answers(units), samples=1, repeats=4)
 
     assert (got.values[0], got.low[0], got.high[0]) == (0.5, 1 / 3, 2 / 3)
     assert (got.seen[0], got.lost[0]) == (True, True)
@@ -183,12 +185,12 @@ def test_a_sample_with_one_lost_repeat_is_seen_and_lost():
 def seen(*values: bool | float | None, label: bool = False) -> ArmOutcomes:
     column = ScoreColumns(
         positions=range(len(values)),
-        epochs=[0] * len(values),
+        repeats=[0] * len(values),
         values=[None if one is None else float(one) for one in values],
         is_bool=[isinstance(one, bool) for one in values],
     )
     return ArmOutcomes(
-        positions=range(len(values)), epochs=[0] * len(values), failures=[None] * len(values),
+        positions=range(len(values)), repeats=[0] * len(values), failures=[None] * len(values),
         skipped=[False] * len(values), scores={"m": column} if values else {}, lost=[],
         labels=frozenset({"m"} if label else ()),
     )  # fmt: skip

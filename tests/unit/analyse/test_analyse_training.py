@@ -26,7 +26,7 @@ RECORDED = Arm(name="old", role="candidate", adapter="recorded:old", identity="1
 def plan(*targets: str, arm: Arm = TRAINED, decide="point", **facts) -> Plan:
     given = {
         "nodeid": "t.py::t", "path": "t.py", "line": 1, "dataset": "d", "dataset_sha256": "d", "planned": 2,
-        "selected": 2, "groups": None, "epochs": 1, "metrics": (), "open_metrics": True, "contrasts": (),
+        "selected": 2, "groups": None, "repeats": 1, "metrics": (), "open_metrics": True, "contrasts": (),
         "fingerprint": Fingerprint(dataset="", function="", metrics="", sampling=""),
     }  # fmt: skip
     wanted = tuple(parse_target(text, decide=decide) for text in targets)
@@ -35,12 +35,12 @@ def plan(*targets: str, arm: Arm = TRAINED, decide="point", **facts) -> Plan:
 
 def verdicts(asked: Plan, scores=None, *, finished=True, strict=False, answered=2):
     columns = {
-        name: ScoreColumns(positions=(0, 1), epochs=(0, 0), values=values, is_bool=(False, False))
+        name: ScoreColumns(positions=(0, 1), repeats=(0, 0), values=values, is_bool=(False, False))
         for name, values in (scores or {}).items()
     }
     positions = tuple(range(answered))
     answers = ArmOutcomes(
-        positions=positions, epochs=(0,) * answered, failures=(None,) * answered, skipped=(False,) * answered,
+        positions=positions, repeats=(0,) * answered, failures=(None,) * answered, skipped=(False,) * answered,
         scores=columns, lost=(),
     )  # fmt: skip
     given = AnalysisInputs(plan=asked, answers=(answers,), groups=(None, None), finished=finished, known_kinds={})

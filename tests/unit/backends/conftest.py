@@ -43,8 +43,8 @@ def opened(server: OpenAIServer) -> Callable[..., OpenAIBackend]:
 def ask(opened) -> Ask:
     """The reply to one input; options of the adapter, and `parameters` of the request."""
 
-    def ask(given: Any = "one two three", *, sample: str = "a", epoch: int = 0, **said: Any) -> Reply:
-        request = Request(input=given, sample=sample, epoch=epoch, parameters=said.pop("parameters", {}))
+    def ask(given: Any = "one two three", *, sample: str = "a", repeat: int = 0, **said: Any) -> Reply:
+        request = Request(input=given, sample=sample, repeat=repeat, parameters=said.pop("parameters", {}))
         return asyncio.run(opened(**said).generate(request))
 
     return ask

@@ -54,7 +54,7 @@ async def ask_all(server: OpenAIServer, events: list[Event]) -> list[Reply]:
     top = wrap_backend(backend, adapter, shared)
     try:
         return await asyncio.gather(
-            *(top.generate(Request(input=f"question {number}", sample=f"{number}", epoch=0)) for number in range(MANY))
+            *(top.generate(Request(input=f"question {number}", sample=f"{number}", repeat=0)) for number in range(MANY))
         )
     finally:
         await backend.close()

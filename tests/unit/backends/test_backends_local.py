@@ -48,8 +48,8 @@ def backend(engine: Engine, checkpoint: Path) -> LocalBackend:
     return load_local(engine, checkpoint, name="v2")
 
 
-def request(question="What?", sample: str = "a", epoch: int = 0, **parameters) -> Request:
-    return Request(input=question, sample=sample, epoch=epoch, parameters={"max_tokens": 8, **parameters})
+def request(question="What?", sample: str = "a", repeat: int = 0, **parameters) -> Request:
+    return Request(input=question, sample=sample, repeat=repeat, parameters={"max_tokens": 8, **parameters})
 
 
 def ask(backend: LocalBackend, *requests: Request, concurrency: int = 1000):
@@ -103,7 +103,7 @@ def test_replies_do_not_depend_on_how_many_are_asked_at_a_time(backend, concurre
 
 
 def test_a_reply_is_drawn_by_seed_sample_and_repeat(backend):
-    differing = [request(), request(sample="b"), request(epoch=1), request(seed=1)]
+    differing = [request(), request(sample="b"), request(repeat=1), request(seed=1)]
 
     replies = texts(backend, *differing, request(), request(seed=0))
 

@@ -11,7 +11,7 @@ from pytest_crucible.backends.metered import Metered
 from pytest_crucible.records import Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable
 
-REQUEST = Request(input="2 + 2", sample="a", epoch=1, experiment="test_sums.py::test_sums", arm="v2")
+REQUEST = Request(input="2 + 2", sample="a", repeat=1, experiment="test_sums.py::test_sums", arm="v2")
 
 
 def told(script, *, starts: bool = True) -> tuple[list[Event], BaseException | None]:
@@ -28,7 +28,7 @@ def test_a_request_is_told_with_whom_it_belongs_to():
     events, _ = told(lambda request: "4")
 
     assert [one.name for one in events] == ["request.start", "request.stop"]
-    assert {(one.experiment, one.arm, one.sample, one.epoch) for one in events} == {
+    assert {(one.experiment, one.arm, one.sample, one.repeat) for one in events} == {
         ("test_sums.py::test_sums", "v2", "a", 1)
     }
 

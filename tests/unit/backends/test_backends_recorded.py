@@ -29,8 +29,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def ask(backend, sample: str, epoch: int = 0) -> Reply:
-    return asyncio.run(backend.generate(Request(input="", sample=sample, epoch=epoch)))
+def ask(backend, sample: str, repeat: int = 0) -> Reply:
+    return asyncio.run(backend.generate(Request(input="", sample=sample, repeat=repeat)))
 
 
 def complaint(load, *arguments, **options) -> str:
@@ -40,7 +40,7 @@ def complaint(load, *arguments, **options) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sample", "epoch", "reply"),
+    ("sample", "repeat", "reply"),
     [
         ("a", 0, Reply(text="4", output_tokens=1, input_tokens=5, latency_s=0.25)),
         ("a", 1, Reply(text="four")),
@@ -48,8 +48,8 @@ def complaint(load, *arguments, **options) -> str:
     ],
     ids=["first", "repeat", "cut"],
 )
-def test_an_answer_is_read_with_all_that_is_known_of_it(path, sample, epoch, reply):
-    assert ask(load_recorded(path), sample, epoch) == reply
+def test_an_answer_is_read_with_all_that_is_known_of_it(path, sample, repeat, reply):
+    assert ask(load_recorded(path), sample, repeat) == reply
 
 
 def test_a_gzipped_file_is_unpacked(path):
@@ -79,16 +79,16 @@ def test_the_name_of_the_file_is_no_part_of_its_identity(path):
 
 
 @pytest.mark.parametrize(
-    ("sample", "epoch", "sentence"),
+    ("sample", "repeat", "sentence"),
     [
         ("c", 0, "v2.jsonl has no answer to sample 'c'"),
         ("a", 2, "v2.jsonl has 2 of the 3 answers to sample 'a' that were asked for"),
     ],
     ids=["sample", "repeat"],
 )
-def test_an_answer_that_is_not_there(path, sample, epoch, sentence):
+def test_an_answer_that_is_not_there(path, sample, repeat, sentence):
     with pytest.raises(BackendError) as caught:
-        ask(load_recorded(path), sample, epoch)
+        ask(load_recorded(path), sample, repeat)
 
     assert str(caught.value) == sentence
 

@@ -13,7 +13,7 @@ from pytest_crucible.adapters.recorded import open_recorded
 from pytest_crucible.adapters.scripted import open_scripted
 from pytest_crucible.records import Adapter
 
-REQUEST = Request(input="2 + 2", sample="a", epoch=0)
+REQUEST = Request(input="2 + 2", sample="a", repeat=0)
 
 
 def four(request):

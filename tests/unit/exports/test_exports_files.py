@@ -63,9 +63,9 @@ def test_csv_comes_back_as_text(rows):
 
     assert read[0] == list(COLUMNS)
     assert len(read) == len(rows) + 1
-    for (sample, epoch, value, skipped, facts), row in zip(read[1:], rows, strict=True):
+    for (sample, repeat, value, skipped, facts), row in zip(read[1:], rows, strict=True):
         assert sample == (row[0] or "")
-        assert epoch == ("" if row[1] is None else str(row[1]))
+        assert repeat == ("" if row[1] is None else str(row[1]))
         assert (float(value) if value else None) == row[2]
         assert skipped == ("" if row[3] is None else str(row[3]))
         assert (facts if isinstance(row[4], str) else json.loads(facts or "null")) == row[4]

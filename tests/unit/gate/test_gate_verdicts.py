@@ -71,7 +71,7 @@ def analysis(
     compared = tuple(one for one in results if isinstance(one, Comparison))
     plan = Plan(
         nodeid=nodeid, path="t.py", line=1, dataset="d", dataset_sha256="d", planned=100, selected=selected,
-        groups=None, epochs=1, metrics=(), open_metrics=True,
+        groups=None, repeats=1, metrics=(), open_metrics=True,
         arms=(Arm(name="v2", role="candidate", adapter="v2", identity="2"),),
         targets=(*(one.target for one in judged), *map(parse_target, targets)),
         contrasts=(*(one.contrast for one in compared), *contrasts),

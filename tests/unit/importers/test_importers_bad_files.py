@@ -205,5 +205,5 @@ def test_whatever_a_file_says_it_is_read_or_refused_in_a_sentence(tmp_path_facto
 
     with contextlib.suppress(SpecError):
         files = [read(path)]
-        assert all(row.epoch >= 0 for one in files[0].results for row in one.rows)
+        assert all(row.repeat >= 0 for one in files[0].results for row in one.rows)
         ImportedRun.of(files, ImportOptions())

@@ -52,8 +52,8 @@ def arm(pattern: str | Path, number: int = 0) -> Results:
     return read(found(pattern)).results[number]
 
 
-def row(results: Results, sample: str, epoch: int = 0):
-    (one,) = [one for one in results.rows if (one.sample, one.epoch) == (sample, epoch)]
+def row(results: Results, sample: str, repeat: int = 0):
+    (one,) = [one for one in results.rows if (one.sample, one.repeat) == (sample, repeat)]
     return one
 
 
@@ -95,12 +95,12 @@ def test_a_file_is_recognised_by_what_is_in_it(pattern, tmp_path):
 
 @pytest.mark.parametrize("pattern", READ)
 def test_harness_version_task_arms_and_repeats(pattern):
-    harness, version, task, arms, epochs = READ[pattern]
+    harness, version, task, arms, repeats = READ[pattern]
     imported = read(found(pattern))
 
     assert (imported.harness, imported.version) == (harness, version)
     assert [one.arm for one in imported.results] == arms
-    assert {(one.task, one.epochs) for one in imported.results} == {(task, epochs)}
+    assert {(one.task, one.repeats) for one in imported.results} == {(task, repeats)}
 
 
 def test_every_reader_has_read_a_file_of_its_harness():
@@ -127,7 +127,7 @@ class TestInspect:
         assert (scores["shape.length"], scores["shape.digits"]) == (17.0, 2.0)
 
     def test_what_was_left_unscored_is_lost(self):
-        one = row(arm("inspect-v2.eval"), "sum-12", epoch=1)
+        one = row(arm("inspect-v2.eval"), "sum-12", repeat=1)
 
         assert "graded" not in one.scores
         assert one.lost == {"graded": "the scorer gave no value"}

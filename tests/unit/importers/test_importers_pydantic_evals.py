@@ -21,8 +21,8 @@ def arm(name: str = "pydantic-evals-v2.json") -> Results:
     return results
 
 
-def row(results: Results, sample: str, epoch: int = 0):
-    (one,) = [one for one in results.rows if (one.sample, one.epoch) == (sample, epoch)]
+def row(results: Results, sample: str, repeat: int = 0):
+    (one,) = [one for one in results.rows if (one.sample, one.repeat) == (sample, repeat)]
     return one
 
 
@@ -69,7 +69,7 @@ def test_a_metric_that_a_case_lacks_does_not_apply():
 
 
 def test_a_case_that_failed_is_lost():
-    one = row(arm(), "sum-7", epoch=1)
+    one = row(arm(), "sum-7", repeat=1)
 
     assert (one.error, one.scores, one.lost) == ("RuntimeError: the model server went away", {}, {})
 
@@ -94,7 +94,7 @@ def test_of_two_evaluators_of_one_name_the_second_keeps_its_metric_where_the_fir
         failed["assertions"] = {"Contains": evaluation(False, "Contains", "b")}
         failed["evaluator_failures"] = [failure("Contains", "a")]
 
-    one = row(report(change), "sum-2", epoch=1)
+    one = row(report(change), "sum-2", repeat=1)
 
     assert (one.scores["Contains_2"], one.lost) == (False, {"Contains": "gone"})
 

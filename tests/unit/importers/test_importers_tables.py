@@ -27,7 +27,7 @@ def table(tmp_path):
 
 
 def scores(results) -> dict:
-    return {(one.sample, one.epoch): dict(one.scores) for one in results.rows}
+    return {(one.sample, one.repeat): dict(one.scores) for one in results.rows}
 
 
 def test_columns_that_are_named_as_metadata_are_attributes_of_the_samples(table):
@@ -58,7 +58,7 @@ def test_long_each_row_is_a_metric(table):
     (results,) = imported.results
     assert scores(results) == {("a", 0): {"f1": 0.5, "em": 1.0}, ("a", 1): {"f1": 0.25}}
     assert results.rows[1].lost == {"em": "the table has no value"}
-    assert (results.epochs, imported.notes) == (2, ())
+    assert (results.repeats, imported.notes) == (2, ())
 
 
 def test_where_a_table_says_what_was_lost_other_empty_values_do_not_apply(table):

@@ -65,15 +65,15 @@ def test_arms_that_are_one_may_not_meet(arms, sentence):
 
 
 @given(sizes, st.sets(st.integers(0, 5), min_size=1), st.integers(1, 3), seeds)
-def test_every_unit_is_asked_once(samples, arms, epochs, seed):
-    units = list(interleave_units(samples, sorted(arms), epochs, seed=seed))
+def test_every_unit_is_asked_once(samples, arms, repeats, seed):
+    units = list(interleave_units(samples, sorted(arms), repeats, seed=seed))
 
-    assert Counter(units) == Counter(map(Unit._make, itertools.product(range(samples), [0], arms, range(epochs))))
+    assert Counter(units) == Counter(map(Unit._make, itertools.product(range(samples), [0], arms, range(repeats))))
 
 
 @given(sizes, st.integers(1, 4), st.integers(1, 3), seeds)
-def test_all_arms_of_a_sample_stand_side_by_side(samples, arms, epochs, seed):
-    positions = [unit.position for unit in interleave_units(samples, range(arms), epochs, seed=seed)]
+def test_all_arms_of_a_sample_stand_side_by_side(samples, arms, repeats, seed):
+    positions = [unit.position for unit in interleave_units(samples, range(arms), repeats, seed=seed)]
 
     assert positions == sorted(positions)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import RECORDS, plain_values, record
 
 from pytest_crucible.records import MetricFacts, Reply, Sample, Verdict
-from pytest_crucible.records.serialize import canonical, from_plain, to_plain
+from pytest_crucible.records.serialize import FORMER_NAME, canonical, from_plain, to_plain
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
@@ -94,3 +94,12 @@ def test_what_contains_itself_has_no_canonical_text():
 
     with pytest.raises(TypeError, match="a list has no plain form"):
         canonical(loop)
+
+
+def test_a_field_is_read_under_the_name_that_earlier_versions_stored():
+    @dataclass(frozen=True)
+    class Renamed:
+        repeats: int = field(metadata={FORMER_NAME: "epochs"})
+
+    assert from_plain(Renamed, {"epochs": 3}) == from_plain(Renamed, {"repeats": 3}) == Renamed(repeats=3)
+    assert to_plain(Renamed(repeats=3)) == {"repeats": 3}

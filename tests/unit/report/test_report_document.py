@@ -24,7 +24,7 @@ CONTRACT = {
 }
 MORE = {
     "run": "budgets",
-    "experiments": "finished epochs metrics sections",
+    "experiments": "finished repeats metrics sections",
     "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated members",
     "experiments.estimates": "statistic inapplicable clusters unconditional",

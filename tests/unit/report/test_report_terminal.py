@@ -181,7 +181,7 @@ def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
 
 
 def test_stored_answers_are_counted_and_named(run, analysis, plan):
-    twice = plan(epochs=6)
+    twice = plan(repeats=6)
     told = lines(run(analysis(twice, reused={"v1": ReusedAnswers(run="f00", answers=1150)})))
 
     assert "test_sums: v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again" in told

@@ -94,7 +94,7 @@ def foresight(
             "(80 % power, if 10 % of pairs differ)",
         ),
         (
-            {"selected": 50, "groups": 12, "epochs": 3},
+            {"selected": 50, "groups": 12, "repeats": 3},
             [],
             "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 repeats x 2 arms = 300 replies",
         ),

@@ -34,7 +34,7 @@ def test_the_backend_is_asked_for_this_sample_and_repeat():
     assert request_of("2 + 2") == Request(
         input="2 + 2",
         sample="a",
-        epoch=2,
+        repeat=2,
         parameters=ARM.parameters,
         experiment="test_sums.py::test_sums",
         arm=ARM.name,

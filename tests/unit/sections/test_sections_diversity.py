@@ -26,36 +26,36 @@ WRONG = MetricFacts(name="wrong", kind="binary", low=0.0, high=1.0, direction="l
 V1, V2, TRIO = [True, True, False, False], [True, False, True, False], [True, True, True, False]
 
 
-def column(values, epochs=1) -> ScoreColumns:
+def column(values, repeats=1) -> ScoreColumns:
     """Values by unit; "none" is one that was not observed."""
     kept = [k for k, value in enumerate(values) if value != "none"]
     return ScoreColumns(
-        positions=[k // epochs for k in kept],
-        epochs=[k % epochs for k in kept],
+        positions=[k // repeats for k in kept],
+        repeats=[k % repeats for k in kept],
         values=[None if values[k] is None else float(values[k]) for k in kept],
         is_bool=[isinstance(values[k], bool) for k in kept],
     )
 
 
-def answers(*, failures=None, lost=(), n=4, epochs=1, **scores) -> ArmOutcomes:
+def answers(*, failures=None, lost=(), n=4, repeats=1, **scores) -> ArmOutcomes:
     """Metrics by name; `exact_v1` is exact[v1]."""
-    units = [k for k in range(n * epochs) if k not in lost]
+    units = [k for k in range(n * repeats) if k not in lost]
     return ArmOutcomes(
-        positions=[k // epochs for k in units],
-        epochs=[k % epochs for k in units],
+        positions=[k // repeats for k in units],
+        repeats=[k % repeats for k in units],
         failures=[(failures or {}).get(k) for k in units],
         skipped=[False] * len(units),
         scores={
-            name.replace("_v1", "[v1]").replace("_v2", "[v2]"): column(one, epochs) for name, one in scores.items()
+            name.replace("_v1", "[v1]").replace("_v2", "[v2]"): column(one, repeats) for name, one in scores.items()
         },
-        lost=[Lost(Unit(k // epochs, 0, 0, k % epochs), None, "error") for k in lost],
+        lost=[Lost(Unit(k // repeats, 0, 0, k % repeats), None, "error") for k in lost],
     )
 
 
-def diversities(*arms: ArmOutcomes, metrics=(EXACT,), groups=None, n=4, epochs=1) -> tuple[Diversity, ...]:
+def diversities(*arms: ArmOutcomes, metrics=(EXACT,), groups=None, n=4, repeats=1) -> tuple[Diversity, ...]:
     plan = Plan(
         nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=n, groups=None,
-        epochs=epochs, metrics=(*metrics, *ensemble_facts(metrics, ["v1", "v2"])), targets=(),
+        repeats=repeats, metrics=(*metrics, *ensemble_facts(metrics, ["v1", "v2"])), targets=(),
         contrasts=(), open_metrics=False,
         arms=(
             Arm(name="trio", role="candidate", adapter="ensemble:trio", identity="trio", members=("v1", "v2")),
@@ -123,7 +123,7 @@ def test_repeats_and_groups_are_heeded():
         name: [value for value in values for _ in range(2)]
         for name, values in (("exact", TRIO), ("exact_v1", V1), ("exact_v2", V2))
     }
-    [repeated] = diversities(answers(epochs=2, **twice), epochs=2)
+    [repeated] = diversities(answers(repeats=2, **twice), repeats=2)
     many = {name: values * 6 for name, values in (("exact", TRIO), ("exact_v1", V1), ("exact_v2", V2))}
     [grouped] = diversities(answers(n=24, **many), n=24, groups=[f"g{k // 4}" for k in range(24)])
 

@@ -133,7 +133,7 @@ class Events(NoStoredDetails):
 
 def test_arms_without_events_have_no_usage_and_judges_come_last():
     plan = Plan(
-        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
+        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, repeats=1,
         arms=tuple(Arm(name=name, role="candidate", adapter="", identity=name) for name in ("v3", "v2", "v1")),
         metrics=(), targets=(), contrasts=(), open_metrics=True,
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),

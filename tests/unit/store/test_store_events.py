@@ -44,7 +44,7 @@ def store(path: Path) -> Iterator[RunStore]:
 
 
 def event(name: str = "request.stop", *, at: float = 1.0, arm: str = "v2", experiment: str = T, **given) -> Event:
-    facts = {key: given.pop(key) for key in list(given) if key not in ("seconds", "sample", "epoch")}
+    facts = {key: given.pop(key) for key in list(given) if key not in ("seconds", "sample", "repeat")}
     return Event(name=name, at=at, arm=arm, experiment=experiment, facts=facts, **given)
 
 
@@ -111,7 +111,7 @@ def test_facts_that_are_alike_are_hidden_in_every_event():
 
 def test_facts_that_are_plain_come_back_as_they_were(store):
     told = {"counts": {"4": 2, "5": 1}, "consensus": 0.5, "tie": False, "asked": ["v1", "v2"], "winner": "ä \n 4"}
-    record(store, event("vote", seconds=None, sample="a", epoch=1, **told))
+    record(store, event("vote", seconds=None, sample="a", repeat=1, **told))
 
     [row] = rows(store)
     assert row["facts"] == told

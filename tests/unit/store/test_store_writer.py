@@ -28,7 +28,7 @@ from pytest_crucible.store.spill_file import write_spill_file
 from pytest_crucible.store.writer import MAX_WAITING_ROWS, _Batch
 
 PLAN = Plan(
-    nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, epochs=1,
+    nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, repeats=1,
     arms=(), metrics=(), targets=(), contrasts=(), open_metrics=True,
     fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
 )  # fmt: skip

@@ -88,7 +88,7 @@ def test_a_request_has_the_attributes_of_the_semantic_conventions(told):
         "crucible.experiment": T,
         "crucible.arm": "v2",
         "crucible.sample": "a",
-        "crucible.epoch": 0,
+        "crucible.repeat": 0,
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "v2",
@@ -177,7 +177,7 @@ def asked(emit: Emit, function: Callable[[Metered], Any]) -> Any:
     return asyncio.run(function(Metered(ScriptedBackend(lambda request: Reply(text="4"), identity="sums"), emit)))
 
 
-REQUEST = Request(input="2 + 2", sample="a", epoch=0, experiment=T, arm="v2")
+REQUEST = Request(input="2 + 2", sample="a", repeat=0, experiment=T, arm="v2")
 
 
 def test_spans_of_the_test_function_are_within_the_sample_and_around_its_requests(told):

@@ -39,7 +39,7 @@ class Server:
 
 def request(sample: int = 0, arm: str = "v2", **parameters) -> Request:
     given = {"max_tokens": 10, **parameters}
-    return Request(input="x" * 30, sample=str(sample), epoch=0, parameters=given, experiment="e", arm=arm)
+    return Request(input="x" * 30, sample=str(sample), repeat=0, parameters=given, experiment="e", arm=arm)
 
 
 def ask(money: Spending, requests: list[Request], server: Server) -> list[Reply | BaseException]:
@@ -50,7 +50,7 @@ def ask(money: Spending, requests: list[Request], server: Server) -> list[Reply 
         try:
             return await backend.generate(asked)
         finally:
-            money.release("e", asked.sample, asked.epoch, asked.arm)
+            money.release("e", asked.sample, asked.repeat, asked.arm)
 
     async def everything():
         return await asyncio.gather(*map(one, requests), return_exceptions=True)
@@ -167,7 +167,7 @@ def test_who_finds_too_little_waits_for_what_others_did_not_need():
 
 def test_both_arms_lose_the_same_samples():
     money, server = Spending("11 requests"), Server()
-    money.begin("e", lambda sample, epoch: ("v1", "v2"))
+    money.begin("e", lambda sample, repeat: ("v1", "v2"))
     outcomes = ask(money, [request(number, arm) for number in range(20) for arm in ("v1", "v2")], server)
     of = {arm: {sample for name, sample in server.asked if name == arm} for arm in ("v1", "v2")}
 
@@ -177,7 +177,7 @@ def test_both_arms_lose_the_same_samples():
 
 def test_an_arm_that_never_asks_gives_back_what_was_reserved_for_it():
     money, server = Spending("4 requests"), Server()
-    money.begin("e", lambda sample, epoch: ("v1", "v2"))
+    money.begin("e", lambda sample, repeat: ("v1", "v2"))
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
 
     async def only_one_arm() -> None:
@@ -278,7 +278,7 @@ def test_a_budget_below_one_sample_stops_the_experiment():
 def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samples, writes):
     money, server = Spending(f"{limit} requests, {limit * 15} tokens"), Server(writes=min(writes, 10))
     names = [f"v{number}" for number in range(arms)]
-    money.begin("e", lambda sample, epoch: names)
+    money.begin("e", lambda sample, repeat: names)
     ask(money, [request(number, arm) for number in range(samples) for arm in names], server)
     of = [{sample for name, sample in server.asked if name == arm} for arm in names]
 

@@ -18,7 +18,7 @@ from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent, Uncached
 
-ONE = Request(input="2 + 2", sample="a", epoch=0, parameters={"temperature": 0.7}, experiment="test_sums", arm="v2")
+ONE = Request(input="2 + 2", sample="a", repeat=0, parameters={"temperature": 0.7}, experiment="test_sums", arm="v2")
 
 
 class Model:
@@ -78,7 +78,7 @@ OTHERS = {
     "parameter": replace(ONE, parameters={"temperature": 0.8}),
     "one more parameter": replace(ONE, parameters={"temperature": 0.7, "max_tokens": 5}),
     "sample": replace(ONE, sample="b"),
-    "repeat": replace(ONE, epoch=1),
+    "repeat": replace(ONE, repeat=1),
     "asked again": replace(ONE, call=2),
 }
 
@@ -195,7 +195,7 @@ def test_a_hit_is_told_with_whom_it_belongs_to():
     asked(cached(Model(), events=events), ONE, ONE)
 
     [event] = events
-    assert (event.name, event.experiment, event.arm, event.sample, event.epoch) == (
+    assert (event.name, event.experiment, event.arm, event.sample, event.repeat) == (
         "cache.hit",
         "test_sums",
         "v2",

@@ -17,7 +17,7 @@ from pytest_crucible.records import Adapter, Request, Sample
 PARTS = {
     "input": plain_values,
     "sample": st.text(max_size=1),
-    "epoch": st.integers(0, 2),
+    "repeat": st.integers(0, 2),
     "call": st.integers(1, 3),
     "parameters": st.dictionaries(st.sampled_from(["stop", "seed"]), plain_values, max_size=2),
 }
@@ -44,11 +44,13 @@ def test_neither_order_nor_kind_of_mapping_nor_who_asks_matters(request):
 
 def test_lists_of_messages_and_records_are_questions():
     messages = [{"role": "user", "content": "Why?"}]
-    keys = [reply_key("v2", Request(input=given, sample="a", epoch=0)) for given in (messages, tuple(messages), Sample)]
+    keys = [
+        reply_key("v2", Request(input=given, sample="a", repeat=0)) for given in (messages, tuple(messages), Sample)
+    ]
 
     assert keys[0] == keys[1] is not None
     assert keys[2] is None
-    assert reply_key("v2", Request(input=Sample(id="a", input="?"), sample="a", epoch=0)) is not None
+    assert reply_key("v2", Request(input=Sample(id="a", input="?"), sample="a", repeat=0)) is not None
 
 
 def selfish() -> list[object]:
@@ -61,14 +63,14 @@ def selfish() -> list[object]:
     "given_", [b"bytes", {1, 2}, 1j, {(1, 2): 3}, selfish()], ids=["bytes", "set", "complex", "key", "self"]
 )
 def test_what_json_cannot_say_has_no_key(given_):
-    assert reply_key("v2", Request(input=given_, sample="a", epoch=0)) is None
+    assert reply_key("v2", Request(input=given_, sample="a", repeat=0)) is None
 
 
 @pytest.mark.parametrize("name", sorted(CREDENTIALS))
 def test_secrets_are_no_part_of_any_key(name):
     def keys(secret: str) -> tuple[str | None, str]:
         settings = {"model": "v2", name.title(): secret}
-        request = Request(input="?", sample="a", epoch=0, parameters=settings)
+        request = Request(input="?", sample="a", repeat=0, parameters=settings)
         return reply_key("v2", request), settings_key(Adapter(name="v2", backend="mine", options=settings))
 
     assert keys("one") == keys("two")

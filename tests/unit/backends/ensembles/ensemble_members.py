@@ -12,7 +12,7 @@ from pytest_crucible.backends.ensembles.polling import Member
 from pytest_crucible.backends.ensembles.settings import read_rules
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
-ASKED = Request(input="2 + 2", sample="q1", epoch=0, parameters={"temperature": 0.0}, experiment="test_it", arm="trio")
+ASKED = Request(input="2 + 2", sample="q1", repeat=0, parameters={"temperature": 0.0}, experiment="test_it", arm="trio")
 
 
 class Saying:

@@ -199,7 +199,7 @@ def test_a_vote_is_told_with_the_sample_that_it_belongs_to():
     ask(make("4", "", Saying(BackendError("gone")), "5", "4", told=told, execution="sequential"))
     [event] = told
 
-    assert (event.name, event.experiment, event.arm, event.sample, event.epoch) == ("vote", "test_it", "trio", "q1", 0)
+    assert (event.name, event.experiment, event.arm, event.sample, event.repeat) == ("vote", "test_it", "trio", "q1", 0)
     assert event.facts == {
         "winner": "4", "member": "v1", "counts": {"4": 2.0, "5": 1.0}, "consensus": 2 / 3, "tie": False,
         "abstentions": ["v2"], "asked": ["v1", "v2", "v3", "v4", "v5"], "lost": ["v3"], "stopped_early": False,

@@ -15,7 +15,7 @@ from pytest_crucible.backends.ensembles.ties import TIES
 from pytest_crucible.backends.ensembles.votes import VOTES, tally, user_vote
 from pytest_crucible.records import Reply, Request
 
-REQUEST = Request(input="?", sample="q1", epoch=0)
+REQUEST = Request(input="?", sample="q1", repeat=0)
 ANSWERS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=7)
 
 
@@ -145,7 +145,7 @@ def test_a_tie_goes_as_it_was_declared(ties, wins):
 def test_chance_is_the_same_for_one_seed_and_differs_between_samples():
     def drawn(seed):
         return "".join(
-            TIES["random"](["zebra", "apple"], Request(input="", sample=f"q{k}", epoch=0), seed)[0] for k in range(200)
+            TIES["random"](["zebra", "apple"], Request(input="", sample=f"q{k}", repeat=0), seed)[0] for k in range(200)
         )
 
     assert drawn(1) == drawn(1) != drawn(2)

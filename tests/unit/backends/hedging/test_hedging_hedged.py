@@ -26,7 +26,7 @@ seconds = st.floats(0.001, 100)
 
 
 def request(sample: int = 0, **parameters) -> Request:
-    return Request(input="2 + 2", sample=str(sample), epoch=0, parameters=parameters, experiment="e", arm="v2")
+    return Request(input="2 + 2", sample=str(sample), repeat=0, parameters=parameters, experiment="e", arm="v2")
 
 
 class Server:
@@ -283,8 +283,8 @@ def test_long_answers_may_take_longer():
 def test_size_is_that_of_the_prompt_and_of_the_answer_that_is_allowed():
     messages = [{"role": "user", "content": "x" * 1000}]
 
-    assert size_of(Request(input=messages, sample="a", epoch=0, parameters={"max_tokens": 250})) == 2.0
-    assert size_of(Request(input=[1, 2, 3], sample="a", epoch=0)) == 0.003
+    assert size_of(Request(input=messages, sample="a", repeat=0, parameters={"max_tokens": 250})) == 2.0
+    assert size_of(Request(input=[1, 2, 3], sample="a", repeat=0)) == 0.003
 
 
 def adapted(law: Callable[[random.Random], float], seed: int) -> AdaptiveDelay:

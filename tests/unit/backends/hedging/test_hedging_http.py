@@ -15,7 +15,7 @@ from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
 HEDGE = {"strategy": "fixed", "delay_s": 0.05, "max_extra": 1.0}
-REQUEST = Request(input="one two", sample="a", epoch=0, experiment="e", arm="v2", parameters={"max_tokens": 10})
+REQUEST = Request(input="one two", sample="a", repeat=0, experiment="e", arm="v2", parameters={"max_tokens": 10})
 
 
 @pytest.fixture

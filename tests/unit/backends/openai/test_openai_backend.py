@@ -13,7 +13,7 @@ from pytest_crucible.backends.protocol import Backend, Closeable, Remote
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
-REQUEST = Request(input="2 + 2", sample="a", epoch=0)
+REQUEST = Request(input="2 + 2", sample="a", repeat=0)
 CHUNK = b'data: {"choices": [{"index": 0, "delta": {"content": "4"}}]}\n\n'
 ERROR = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
 
@@ -211,7 +211,7 @@ def test_many_at_one_time_get_each_their_own(opened):
     backend = opened(model="m?latency_s=0.005&spread=1")
 
     async def asked() -> list[str]:
-        requests = [Request(input=f"question {k}", sample=str(k), epoch=0) for k in range(200)]
+        requests = [Request(input=f"question {k}", sample=str(k), repeat=0) for k in range(200)]
         return [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))]
 
     assert asyncio.run(asked()) == [f"question {k}" for k in range(200)]

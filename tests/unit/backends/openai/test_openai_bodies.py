@@ -70,8 +70,8 @@ def test_what_only_this_server_knows_goes_into_the_extra_body(sent):
 
 
 def test_each_sample_and_repeat_has_a_seed_of_its_own_which_stays(sent):
-    def seed(sample, epoch, base):
-        return sent(sample=sample, epoch=epoch, parameters={"seed": base})[1]["seed"]
+    def seed(sample, repeat, base):
+        return sent(sample=sample, repeat=repeat, parameters={"seed": base})[1]["seed"]
 
     seeds = [seed(*place) for place in (("a", 0, 1), ("b", 0, 1), ("a", 1, 1), ("a", 0, 2))]
 

@@ -146,7 +146,7 @@ def test_entailment_by_a_judge_is_what_it_says(configured):
     one, other = asyncio.run(scored())
 
     assert (one.entailment, one.contradiction, other.entailment, other.contradiction) == (1.0, 0.0, 0.0, 1.0)
-    assert [(request.arm, request.sample, request.epoch, request.experiment) for request in sent] == [
+    assert [(request.arm, request.sample, request.repeat, request.experiment) for request in sent] == [
         ("judge:critic", "q1", 2, "test.py::test")
     ] * 2
     assert "critic:1" in scorer.identity

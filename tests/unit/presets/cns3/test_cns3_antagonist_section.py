@@ -20,9 +20,9 @@ found_things = st.lists(st.sampled_from([WEAK, EXPLAINED, INVALID]), max_size=2,
 golds = st.none() | st.frozensets(st.sampled_from(["WEAK", "INVALID", "OTHER"]))
 
 
-def tally(*flagged: Flagged, epochs: int = 1) -> dict[str, FindingTally]:
-    units = dict(zip(product(range(len(flagged) // epochs), range(epochs)), flagged, strict=True))
-    several = tally_findings("v2", units, samples=len(flagged) // epochs, clusters=None, level=0.95)
+def tally(*flagged: Flagged, repeats: int = 1) -> dict[str, FindingTally]:
+    units = dict(zip(product(range(len(flagged) // repeats), range(repeats)), flagged, strict=True))
+    several = tally_findings("v2", units, samples=len(flagged) // repeats, clusters=None, level=0.95)
     return {one.name: one for one in several}
 
 
@@ -72,7 +72,7 @@ def test_what_only_a_person_found_has_a_recall_of_nothing():
 
 
 def test_repeats_are_averaged_inside_the_sample():
-    found = tally(Flagged((WEAK,)), Flagged(()), Flagged(()), Flagged(()), epochs=2)["WEAK"]
+    found = tally(Flagged((WEAK,)), Flagged(()), Flagged(()), Flagged(()), repeats=2)["WEAK"]
 
     assert (found.rate.value, found.rate.n) == (0.25, 2)
 
