@@ -96,7 +96,7 @@ def test_two_adapters_are_trained_and_compared(recipes):
         [
             "crucible: training v2 with recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
             "crucible: trained v2: 80 steps in * s, loss * to * (reduced by * %)",
-            "crucible: training v1 by *",
+            "crucible: training v1 with *",
             "crucible: trained v1: 2 steps *",
             "collected 1 item",
             "exact_match >= 0.80 *met*",
