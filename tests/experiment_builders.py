@@ -93,7 +93,7 @@ def store_run(
         planned=len(samples),
         selected=len(samples),
         groups=None,
-        epochs=repeats,
+        repeats=repeats,
         arms=tuple(
             Arm(name=name, role="baseline" if number else "candidate", adapter=name, identity=name)
             for number, name in enumerate(arms)

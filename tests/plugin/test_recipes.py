@@ -395,7 +395,7 @@ def test_recipes_that_cannot_be_trained_on_two_workers_are_tried_once_a_session(
 def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
     result = recipes.run_apart("-n2", "--crucible-adapter=v2", "--crucible-train")
 
-    result.stderr.fnmatch_lines(["crucible: training v2 by *", "crucible: trained v2: 80 steps in *"])
+    result.stderr.fnmatch_lines(["crucible: training v2 with *", "crucible: trained v2: 80 steps in *"])
     result.stderr.no_fnmatch_line("crucible: v2 *")
 
 

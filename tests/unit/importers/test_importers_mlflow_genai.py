@@ -86,7 +86,7 @@ def test_a_scorer_without_feedback_does_not_apply_and_feedback_without_a_value_i
 def test_inputs_that_recur_are_repeats_of_a_sample(table):
     (results,) = table(lambda rows: rows.append(rows[0])).results
 
-    assert (results.epochs, results.rows[-1].epoch, results.rows[-1].sample) == (2, 1, "What is 1 + 1?")
+    assert (results.repeats, results.rows[-1].repeat, results.rows[-1].sample) == (2, 1, "What is 1 + 1?")
 
 
 def test_several_inputs_are_named_together(table):

@@ -49,7 +49,7 @@ def test_a_sample_is_named_by_its_id_arm_and_repeat():
     ask_with_spans(events, ask)
 
     assert [event.name for event in events] == ["sample.start", "sample.stop"]
-    assert {(event.sample, event.arm, event.epoch) for event in events} == {("q3", "v1", 2)}
+    assert {(event.sample, event.arm, event.repeat) for event in events} == {("q3", "v1", 2)}
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Models:
         self.candidate = scripted_arm(self._answer, "v2")
 
     def _answer(self, request: Request) -> str:
-        self.requests[request.arm, request.sample, request.epoch] += 1
+        self.requests[request.arm, request.sample, request.repeat] += 1
         if (request.arm, request.sample) in self.lost:
             raise BackendError("the server is down")
         return str(request.input)
@@ -110,7 +110,7 @@ def test_each_sample_arm_and_repeat_is_requested_once_and_stored(resources, mode
     assert models.asked() == {"v2": 6, "v1": 6}
     for arm in (0, 1):
         outcomes = load_outcomes(resources.store, key, arm)
-        assert sorted(zip(outcomes.positions, outcomes.epochs, strict=True)) == [
+        assert sorted(zip(outcomes.positions, outcomes.repeats, strict=True)) == [
             (k, e) for k in range(3) for e in (0, 1)
         ]
         assert list(outcomes.scores["right"].values) == [1.0] * 6
@@ -236,8 +236,8 @@ def test_a_budget_covers_whole_pairs_and_a_resumed_run_requests_the_rest(resourc
     assert not finished
     assert models.asked() == {"v2": 4, "v1": 4}
     candidate, baseline = (load_outcomes(resources.store, key, arm) for arm in (0, 1))
-    assert {*zip(candidate.positions, candidate.epochs, strict=True)} == {
-        *zip(baseline.positions, baseline.epochs, strict=True)
+    assert {*zip(candidate.positions, candidate.repeats, strict=True)} == {
+        *zip(baseline.positions, baseline.repeats, strict=True)
     }
     run_it(resources, plan_item(pytester, SOURCE, models.candidate, models.baseline), "second", resume=True)
     assert models.asked() == {"v2": 2, "v1": 2}
@@ -339,6 +339,6 @@ def test_experiment_and_samples_are_emitted(resources, planned):
 
     assert [event.name for event in (events[0], events[-1])] == ["experiment.start", "experiment.stop"]
     assert Counter(event.name for event in events[1:-1]) == {"sample.start": 12, "sample.stop": 12}
-    assert {(event.arm, event.sample, event.epoch) for event in events[1:-1]} == {
-        (arm, sample, epoch) for arm in ("v2", "v1") for sample in "abc" for epoch in (0, 1)
+    assert {(event.arm, event.sample, event.repeat) for event in events[1:-1]} == {
+        (arm, sample, repeat) for arm in ("v2", "v1") for sample in "abc" for repeat in (0, 1)
     }
