@@ -115,7 +115,7 @@ def test_facts_that_are_plain_come_back_as_they_were(store):
 
     [row] = rows(store)
     assert row["facts"] == told
-    assert (row["experiment"], row["arm"], row["sample"], row["epoch"], row["name"]) == (T, "v2", "a", 1, "vote")
+    assert (row["experiment"], row["arm"], row["sample"], row["repeat"], row["name"]) == (T, "v2", "a", 1, "vote")
 
 
 def test_the_start_of_a_request_is_not_stored_nor_is_what_other_tables_have(store):
