@@ -50,8 +50,8 @@ def test_statistics_of_the_request_are_no_metrics():
 def test_trials_are_repeats_and_perturbed_twins_give_further_metrics():
     results = arm("helm-perturbed")
 
-    assert (results.task, results.epochs) == ("simple_mcqa:data_augmentation=extra_space2", 2)
-    assert len({(row.sample, row.epoch) for row in results.rows}) == len(results.rows) == 4
+    assert (results.task, results.repeats) == ("simple_mcqa:data_augmentation=extra_space2", 2)
+    assert len({(row.sample, row.repeat) for row in results.rows}) == len(results.rows) == 4
     assert {"exact_match", "exact_match.extra_space"} <= set(results.rows[0].scores)
 
 
