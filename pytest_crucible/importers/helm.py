@@ -42,7 +42,9 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         row = _row(record, states)
         earlier = rows.get((row.sample, row.repeat), row)
         if earlier is not row and set(earlier.scores) & set(row.scores):
-            raise SpecError(f"{source.path} has instance {row.sample!r} twice in trial {row.repeat}: ids must be unique")
+            raise SpecError(
+                f"{source.path} has instance {row.sample!r} twice in trial {row.repeat}: ids must be unique"
+            )
         # Perturbed twins of an instance give further metrics of the same sample; its question is the original.
         original = row if not _perturbation(record) else earlier
         rows[row.sample, row.repeat] = replace(original, scores={**earlier.scores, **row.scores})

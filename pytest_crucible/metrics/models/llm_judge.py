@@ -57,7 +57,7 @@ class Judge:
         return Request(
             input=prompt,
             sample=target.sample,
-            epoch=target.epoch,
+            repeat=target.repeat,
             parameters=self._parameters,
             experiment=target.experiment,
             arm=self._arm,

@@ -113,7 +113,7 @@ def test_repeats_that_only_one_run_has_are_left_out(store):
     store_run(store, "old", SAMPLES, repeats=2, v1=POOR)
     (experiment,) = compared(store)[0].experiments
 
-    assert experiment.plan.epochs == 2
+    assert experiment.plan.repeats == 2
     assert experiment.comparisons[0].pairs == 20
 
 

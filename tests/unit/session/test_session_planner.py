@@ -98,7 +98,7 @@ def test_a_joined_tests_samples_are_its_items(pytester, arms):
         "t::it", items, ["1", "2", "3"], 2
     )
 
-    assert (plan.nodeid, plan.planned, plan.selected, plan.epochs) == ("t::it", 3, 2, 1)
+    assert (plan.nodeid, plan.planned, plan.selected, plan.repeats) == ("t::it", 3, 2, 1)
     assert (plan.by_item, plan.open_metrics, plan.groups) == (True, True, None)
     assert [arm.name for arm in plan.arms] == ["v2"]
 
