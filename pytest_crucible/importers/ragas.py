@@ -59,7 +59,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         arm=source.path.stem,
         rows=rows,
         facts=_facts(metrics),
-        epochs=max(row.epoch for row in rows) + 1,
+        repeats=max(row.repeat for row in rows) + 1,
     )
     return ParsedFile(version="", results=[results])
 
