@@ -92,7 +92,7 @@ def run_it(
     store.begin_run(run, started="now", seed=0, alpha=0.05, correction="holm", environment={})
     given = {"on_observation": None, "cache": None, **(parts or {})}
     runner = ExperimentRunner(run, default_settings(**settings), store, resources.writer, resources.loop, **given)
-    runner(*planned, show, lambda: None)
+    runner(*planned, show)
 
 
 def stored(resources: Resources, run: str = "first") -> tuple[int, bool]:
