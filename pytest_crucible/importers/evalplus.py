@@ -28,21 +28,21 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the file or its folder. The completions of a problem are repeats of its sample."""
     problems: Mapping[str, list[Record]] = source.document["eval"]
     rows = [
-        _row(problem, epoch, completion, source.document["hash"])
+        _row(problem, repeat, completion, source.document["hash"])
         for problem, completions in problems.items()
-        for epoch, completion in enumerate(completions)
+        for repeat, completion in enumerate(completions)
     ]
     results = Results(
         task=next(iter(problems)).partition("/")[0],
         arm=source.path.stem.removesuffix(_END).rstrip("_") or source.path.resolve().parent.name,
         rows=rows,
         facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in (BASE, PLUS)},
-        epochs=max(map(len, problems.values())),
+        repeats=max(map(len, problems.values())),
     )
     return ParsedFile(version="", results=[results])
 
 
-def _row(problem: str, epoch: int, completion: Record, dataset: str) -> Row:
+def _row(problem: str, repeat: int, completion: Record, dataset: str) -> Row:
     """Return the row of a completion. Problems of two versions of a dataset differ in their tests, although not in their ids."""
     base, plus = completion["base_status"], completion.get("plus_status")
     scores: dict[str, Value | None] = {BASE: base == _PASS} if base else {}
@@ -51,7 +51,7 @@ def _row(problem: str, epoch: int, completion: Record, dataset: str) -> Row:
         scores[PLUS] = base == plus == _PASS
     return Row(
         sample=problem,
-        epoch=epoch,
+        repeat=repeat,
         scores=scores,
         lost={} if base else {BASE: "no test has run"},
         reply=Reply(text=completion["solution"]),

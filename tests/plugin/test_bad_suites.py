@@ -254,7 +254,7 @@ def test_a_metric_that_fails_on_all_samples_says_its_error(suite, declaration):
     result = suite.run()
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*mistake in the suite*metric 'judge' failed on all 20 samples: ValueError: boom"])
+    result.stdout.fnmatch_lines(["*error in the suite*metric 'judge' failed on all 20 samples: ValueError: boom"])
     result.stdout.no_fnmatch_line("*no sample has a number*")
 
 
@@ -262,5 +262,5 @@ def test_a_metric_that_fails_on_some_samples_loses_them_and_shows_the_first_erro
     suite.test(FAILING.format(declaration="(kind='binary')", which="< 'q03'"))
 
     suite.run().stdout.fnmatch_lines(
-        ["judge >= 0.5 *17*3*met*", "test_sums: * lost 3 by a scorer", "*first: metric 'judge' raised ValueError: boom"]
+        ["judge >= 0.5 *17*3*met*", "test_sums: *: 3 scores lost (scorer error)", "*first: metric 'judge' raised ValueError: boom"]
     )

@@ -59,7 +59,12 @@ def test_an_input_that_recurs_is_a_repeat_unless_its_reference_differs(table):
     rows = [("q", "a"), ("p", "a"), ("q", "a"), ("p", "b")]
     results = table(*({"user_input": q, "reference": a, "exact_match": 1.0} for q, a in rows)).results[0]
 
-    assert [(row.sample, row.repeat) for row in results.rows] == [("q", 0), ('["p","a"]', 0), ("q", 1), ('["p","b"]', 0)]
+    assert [(row.sample, row.repeat) for row in results.rows] == [
+        ("q", 0),
+        ('["p","a"]', 0),
+        ("q", 1),
+        ('["p","b"]', 0),
+    ]
     assert results.repeats == 2
 
 

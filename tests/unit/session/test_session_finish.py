@@ -59,7 +59,9 @@ def test_each_verdict_is_a_test_that_passes_or_fails(pytester, run):
     [({}, "pass", "skipped"), ({}, "fail", "failed"), ({"suite_error": True}, "pass", "failed")],
     ids=["passes", "fails", "suite error"],
 )
-def test_an_undecided_verdict_is_skipped_unless_it_is_to_fail_or_is_an_error_in_the_suite(pytester, run, facts, setting, outcome):
+def test_an_undecided_verdict_is_skipped_unless_it_is_to_fail_or_is_an_error_in_the_suite(
+    pytester, run, facts, setting, outcome
+):
     reports, _ = reported(pytester, undecided(run(), **facts), undecided=setting)
 
     assert reports.calls()["exact >= 0.80"] == outcome

@@ -80,7 +80,7 @@ def test_a_whole_backend_works_over_it(server: OpenAIServer):
 
     async def run() -> str:
         replies = await asyncio.gather(
-            *(backend.generate(Request(input="2 + 2", sample="a", epoch=0)) for _ in range(20))
+            *(backend.generate(Request(input="2 + 2", sample="a", repeat=0)) for _ in range(20))
         )
         await backend.close()
         return {reply.text for reply in replies}
