@@ -262,5 +262,9 @@ def test_a_metric_that_fails_on_some_samples_loses_them_and_shows_the_first_erro
     suite.test(FAILING.format(declaration="(kind='binary')", which="< 'q03'"))
 
     suite.run().stdout.fnmatch_lines(
-        ["judge >= 0.5 *17*3*met*", "test_sums: *: 3 scores lost (scorer error)", "*first: metric 'judge' raised ValueError: boom"]
+        [
+            "judge >= 0.5 *17*3*met*",
+            "test_sums: *: 3 scores lost (scorer error)",
+            "*first: metric 'judge' raised ValueError: boom",
+        ]
     )
