@@ -178,6 +178,12 @@ def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
 
 def _value(config: pytest.Config, option: Option) -> Any:
     value = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
+    # As with --crucible-adapter="$ADAPTER" where the variable is not set.
+    if value == "" or (isinstance(value, list) and "" in value):
+        name = option.name.replace("_", "-")
+        raise pytest.UsageError(
+            f"--crucible-{name} is given but the value is empty: write a value, or leave the option out"
+        )
     if value is None and option.environment is not None:
         value = os.environ.get(option.environment)
     if value is None and option.key is not None:

@@ -62,6 +62,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(builtin, "crucible-builtin")
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    # A verdict's name from the summary, pasted as an argument, names its experiment.
+    if any("::" in argument and " " in argument for argument in config.args):
+        from pytest_crucible.session.verdict_names import without_verdict_name
+
+        config.args[:] = dict.fromkeys(map(without_verdict_name, config.args))
     # Reports invalid options here, where the message is the same with and without xdist.
     options.read_settings(config)
 
@@ -118,6 +123,9 @@ def pytest_runtest_logreport(report: Any) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Decide the verdicts when all tests have run; after Ctrl-C and -x, from the replies until then."""
+    opened = _current_session(session.config)
+    if opened is not None:
+        opened.expect_verdicts(session)
     try:
         result = yield
     except BaseException:

@@ -74,6 +74,7 @@ def command(
         if amount is not None and not amount > 0:
             raise SpecError(f"{option}={amount:g} is not a positive number: write a number above 0, such as 0.05")
     variabilities, per_sample = _read_run(store, run) if run else (ASSUMED, {"": PerSample(2, None, None)})
+    _check_shares(variabilities, difference, margin)
     needs = [
         _need(
             spread,
@@ -89,6 +90,16 @@ def command(
     basis = f"spread and cost from run {run}" if run else "spread assumed, cost unknown"
     head = f"{goal}: alpha {alpha / family_size:.3g}, power {power:g}, {basis}"
     print_result([head, "", *_lines(needs)], needs, as_json=as_json)
+
+
+def _check_shares(spreads: Sequence[PairVariability], difference: float | None, margin: float | None) -> None:
+    """Raise SpecError for a difference of 1 or more where all metrics are shares, or scores from 0 to 1 as it is assumed."""
+    amount = difference or margin or 0.0
+    if amount >= 1 and all(spread.discordance is not None or spread in ASSUMED for spread in spreads):
+        option = "--difference" if difference is not None else "--margin"
+        raise SpecError(
+            f"{option}={amount:g} is more than two shares can differ: write {amount / 100:g} for {amount:g} percentage points"
+        )
 
 
 def _read_run(store: str, run: str) -> tuple[Sequence[PairVariability], Mapping[str, PerSample]]:

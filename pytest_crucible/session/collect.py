@@ -80,6 +80,11 @@ class ExperimentCollection:
             return function
         return item.nodeid if item.nodeid in self._functions else None
 
+    def has_verdicts(self, nodeid: str) -> bool:
+        """Return whether an experiment has targets or comparisons."""
+        experiment = self.experiments.get(nodeid)
+        return experiment is not None and bool(experiment.plan.targets or experiment.plan.contrasts)
+
     def plan_items(self, items: Sequence[pytest.Item]) -> None:
         """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
         joined = group_by_function(items)

@@ -6,7 +6,7 @@ Imported before the first request is sent; a session that sends none imports it 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -17,6 +17,7 @@ from pytest_crucible.report.github import add_summary, annotation_lines
 from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.session.budget import budget_lines
+from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.requested_reports import write_reports
 from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
 from pytest_crucible.store.runs import RunStore
@@ -35,21 +36,23 @@ def decide_verdicts(config: pytest.Config, settings: Settings, store: RunStore, 
     )
 
 
-def report_verdicts(session: pytest.Session, settings: Settings, run: Run, items: Mapping[str, Sequence[str]]) -> None:
-    """Report each verdict as a test; `items` are the nodeids that ran, by the experiment that they belong to."""
+def report_verdicts(session: pytest.Session, settings: Settings, run: Run, messages: Messages) -> None:
+    """Report each verdict as a test; `messages` has the items that ran, and the failures that they expect."""
     config, failed = session.config, set()
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     # Without this the progress column passes 100 %.
-    session.testscollected += len(run.verdicts)
+    session.testscollected += len(run.verdicts) - messages.expected_verdicts
     for verdict in run.verdicts:
-        for report in verdict_reports(verdict, analyses[verdict.nodeid], undecided_fails=_fails(settings)):
+        expected = messages.expected_failures.get(verdict.nodeid)
+        analysis = analyses[verdict.nodeid]
+        for report in verdict_reports(verdict, analysis, undecided_fails=_fails(settings), expected=expected):
             config.hook.pytest_runtest_logreport(report=report)
             if report.failed:
                 failed.add(verdict.nodeid)
     last_failed = config.pluginmanager.get_plugin("lfplugin")
     # --lf has to run the whole experiment again: a verdict is not an item that pytest can run.
     if last_failed is not None:
-        for nodeid in {item for experiment in failed for item in items.get(experiment, ())}:
+        for nodeid in {item for experiment in failed for item in messages.items.get(experiment, ())}:
             last_failed.pytest_runtest_logreport(report=rerun_report(nodeid))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_crucible.session.expected_failures import ExpectedFailure
+
 
 @dataclass
 class Messages:
@@ -20,6 +22,12 @@ class Messages:
     """Sentences on listeners that raised, each once although several workers report it."""
     items: dict[str, list[str]] = field(default_factory=dict)
     """Nodeids of the items that ran, by the experiment that they belong to."""
+
+    expected_failures: dict[str, ExpectedFailure] = field(default_factory=dict)
+    """Markers `xfail`, by the experiment that they are on."""
+
+    expected_verdicts: int = 0
+    """Verdicts that are counted as tests already."""
 
     @property
     def errors(self) -> list[str]:
@@ -44,6 +52,7 @@ class Messages:
             "failures": list(self.failures),
             "lines": lines,
             "complaints": list(self.complaints),
+            "expected_failures": self.expected_failures,
         }
 
     def merge(self, message: Mapping[str, Any]) -> None:
@@ -52,3 +61,4 @@ class Messages:
         self.lines += message["lines"]
         self.add_failures(message["failures"])
         self.add_complaints(message["complaints"])
+        self.expected_failures |= message["expected_failures"]

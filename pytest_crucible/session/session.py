@@ -26,6 +26,7 @@ from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
+from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
@@ -212,6 +213,8 @@ class CrucibleSession:
         if owner is None:
             return report
         joined = self._collection.joined.get(owner)
+        if joined is None and self._collection.has_verdicts(owner):
+            self._expect_failure(owner, item, call, report)
         if joined is not None and not self._messages.errors:
             try:
                 self._joined.observe(item, joined, call, report, self._observation_hook())
@@ -222,6 +225,15 @@ class CrucibleSession:
         if self.is_worker:
             report.crucible = self._worker_message(owner, item.nodeid)  # type: ignore[attr-defined]  # xdist sends it along
         return report
+
+    def _expect_failure(
+        self, owner: str, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
+    ) -> None:
+        """Leave the marker `xfail` to the verdicts of an experiment."""
+        expected = expected_failure(item)
+        if expected is not None:
+            self._messages.expected_failures[owner] = expected
+            forget_unexpected_pass(report, call)
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
         """Return what the controller has to know, each part once."""
@@ -252,6 +264,14 @@ class CrucibleSession:
         """Add the errors of a worker that could not store its last rows."""
         self._messages.add_failures(failures)
 
+    def expect_verdicts(self, session: pytest.Session) -> None:
+        """Count the verdicts to come as tests: the progress in percent would fall when they are reported."""
+        if self._begun and not self.is_worker:
+            plans = self._collection.plans()
+            count = sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
+            self._messages.expected_verdicts = count
+            session.testscollected += count
+
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse the stored replies, decide the verdicts, and report each as a test."""
         self.interruptions.begin_ending(interrupted=interrupted)
@@ -274,7 +294,7 @@ class CrucibleSession:
             )
         except CrucibleError as error:
             raise pytest.UsageError(self._hide(str(error))) from error
-        finish.report_verdicts(session, self.settings, self.concluded, self._messages.items)
+        finish.report_verdicts(session, self.settings, self.concluded, self._messages)
         self.interruptions.check()
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:

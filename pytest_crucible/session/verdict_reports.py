@@ -9,6 +9,7 @@ import pytest
 
 from pytest_crucible.records import Analysis, Verdict
 from pytest_crucible.report.verdict_text import evidence, sentence
+from pytest_crucible.session.expected_failures import ExpectedFailure, apply_expected_failure
 
 
 class VerdictRepr:
@@ -25,9 +26,16 @@ class VerdictRepr:
         tw.line(self._sentence)
 
 
-def verdict_reports(verdict: Verdict, analysis: Analysis, *, undecided_fails: bool) -> list[pytest.TestReport]:
+def verdict_reports(
+    verdict: Verdict, analysis: Analysis, *, undecided_fails: bool, expected: ExpectedFailure | None = None
+) -> list[pytest.TestReport]:
     """Return setup, call and teardown reports of a verdict, so that every plugin that reads test reports sees it."""
-    return [_report(verdict, analysis, when, undecided_fails) for when in ("setup", "call", "teardown")]
+    setup, call, teardown = (
+        _report(verdict, analysis, when, undecided_fails) for when in ("setup", "call", "teardown")
+    )
+    if expected is not None:
+        apply_expected_failure(call, expected)
+    return [setup, call, teardown]
 
 
 def rerun_report(nodeid: str) -> pytest.TestReport:

@@ -168,6 +168,7 @@ def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:
 def _prepare(engine: Engine, location: str) -> None:
     version = _stored_format(engine)
     if version is None:
+        _check_own(engine, location)
         _create(engine)
         version = _stored_format(engine)
     if version is not None and version > schema.FORMAT:
@@ -187,6 +188,15 @@ def _stored_format(engine: Engine) -> int | None:
         return None
     with engine.connect() as connection:
         return connection.execute(select(schema.store_format.c.version)).scalar()
+
+
+def _check_own(engine: Engine, location: str) -> None:
+    """Raise StoreError for an SQLite file of another program; a PostgreSQL database may hold other tables."""
+    others = set(inspect(engine).get_table_names()) - set(schema.metadata.tables)
+    if others and engine.dialect.name == "sqlite":
+        raise StoreError(
+            f"run store {location!r} is not a run store: it is a database with other tables ({min(others)!r}); name another file"
+        )
 
 
 def _create(engine: Engine) -> None:

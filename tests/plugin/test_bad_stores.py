@@ -60,3 +60,15 @@ def test_a_store_below_a_file(suite):
         suite.run("--crucible-adapter=v2", "--crucible-store=plain/runs.db"),
         "run store '*plain/runs.db' cannot be created: *",
     )
+
+
+def test_a_database_of_another_program_is_left_alone(suite):
+    with contextlib.closing(sqlite3.connect(suite.path / "songs.db")) as connection, connection:
+        connection.execute("create table songs (title)")
+
+    suite.refuses(
+        suite.run("--crucible-adapter=v2", "--crucible-store=songs.db"),
+        "run store '*songs.db' is not a run store: it is a database with other tables ('songs'); name another file",
+    )
+    with contextlib.closing(sqlite3.connect(suite.path / "songs.db")) as connection:
+        assert connection.execute("select name from sqlite_master").fetchall() == [("songs",)]

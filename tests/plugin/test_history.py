@@ -402,6 +402,7 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("plan", "--difference=5"), "--difference=5 is more than two shares can differ: write 0.05 for 5 percentage points"),
         (("plan", "--difference=0"), "--difference=0 is not a positive number: write a number above 0, such as 0.05"),
         (("plan", "--difference=-0.1"), "--difference=-0.1 is not a positive number: *"),
         (("plan", "--margin=0"), "--margin=0 is not a positive number: *"),

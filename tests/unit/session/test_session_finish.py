@@ -10,6 +10,7 @@ from adapter_contexts import default_settings
 
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.session.finish import finish_lines, github_annotations, report_verdicts, summary_lines
+from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
 
 NODEID = "test_math.py::test_sums"
@@ -37,7 +38,8 @@ def reported(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Repo
     reports = Reports()
     config.pluginmanager.register(reports, "recorder-of-reports")
     session = pytest.Session.from_config(config)
-    report_verdicts(session, default_settings(**settings), run, {NODEID: [f"{NODEID}[1]", f"{NODEID}[2]"]})
+    messages = Messages([], items={NODEID: [f"{NODEID}[1]", f"{NODEID}[2]"]})
+    report_verdicts(session, default_settings(**settings), run, messages)
     return reports, session
 
 
