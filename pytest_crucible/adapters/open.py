@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.untrained import explain_untrained, untrained_recipes
+from pytest_crucible.adapters.untrained import explain_missing, untrained_recipes
 from pytest_crucible.plan.arms import check_arms
 from pytest_crucible.records import Arm, Role
 from pytest_crucible.records.errors import SpecError
@@ -33,7 +33,7 @@ def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     missing = untrained_recipes(opened)
     # A missing training is one problem among the others; with --crucible-train it is run after all checks.
     if missing and not settings.train:
-        problems.append(explain_untrained(missing))
+        problems += explain_missing(opened)
     if problems:
         # Two arms may have one problem, such as an unknown member of two ensembles.
         raise SpecError("\n".join(dict.fromkeys(problems)))

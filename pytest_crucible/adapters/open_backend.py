@@ -62,6 +62,6 @@ def _open_or_defer(adapter: Adapter, context: AdapterContext, trained: TrainedAd
         recipe = recipes.read_recipe(adapter, context)
         trained = trained or recipes.find_trained_adapter(recipe, context)
         if trained is None:
-            return Untrained(recipe)
+            return Untrained(recipe, recipes.find_damaged_adapter(recipe, context))
         adapter = recipes.with_checkpoint(adapter, trained)
     return kind.open_backend(adapter, context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
@@ -11,6 +12,7 @@ from pytest_crucible.adapters.origin import shorten_path
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_trained, train_or_load
+from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.events import emit_checkpoint, emit_steps
 
 
@@ -28,6 +30,11 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:
     """Return what the recipe has made, where nothing that it depends on has changed since."""
     return find_trained(recipe, context.adapters_folder)
+
+
+def find_damaged_adapter(recipe: Recipe, context: AdapterContext) -> Path | None:
+    """Return what is left of an adapter that the recipe has made; None without one."""
+    return find_damaged(recipe, context.adapters_folder)
 
 
 def with_checkpoint(adapter: Adapter, trained: TrainedAdapter) -> Adapter:

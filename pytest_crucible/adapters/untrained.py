@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
@@ -18,8 +19,9 @@ class Untrained:
 
     simulated = False
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, damaged: Path | None = None) -> None:
+        """`damaged` is a directory with what is left of the adapter."""
+        self.recipe, self.damaged = recipe, damaged
         # Two adapters with one recipe would be one checkpoint, and comparing them is refused.
         self.identity = recipe.key
 
@@ -35,6 +37,27 @@ def untrained_recipes(opened: Iterable[OpenedArm]) -> list[Recipe]:
         if isinstance(arm.backend, Untrained):
             recipes[arm.backend.recipe.adapter] = arm.backend.recipe
     return list(recipes.values())
+
+
+def explain_missing(opened: Sequence[OpenedArm]) -> list[str]:
+    """Return a sentence on the adapters that have to be trained, and one on each whose checkpoint is damaged."""
+    damaged = _damaged_folders(opened)
+    recipes = [recipe for recipe in untrained_recipes(opened) if recipe.adapter not in damaged]
+    sentences = [
+        f"adapter {name!r} cannot be loaded: its checkpoint {str(folder)!r} is damaged (its weights are not those that its "
+        "lineage describes): restore it, or train it again with --crucible-train"
+        for name, folder in damaged.items()
+    ]
+    return [*sentences, explain_untrained(recipes)] if recipes else sentences
+
+
+def _damaged_folders(opened: Iterable[OpenedArm]) -> dict[str, Path]:
+    folders: dict[str, Path] = {}
+    for arm in opened:
+        folders |= _damaged_folders(arm.members)
+        if isinstance(arm.backend, Untrained) and arm.backend.damaged is not None:
+            folders[arm.backend.recipe.adapter] = arm.backend.damaged
+    return folders
 
 
 def explain_untrained(recipes: Sequence[Recipe]) -> str:

@@ -6,9 +6,11 @@ prompt would reuse old replies.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -106,7 +108,21 @@ def _code_names(code: types.CodeType) -> Iterator[str]:
 
 def _source(function: Callable[..., Any]) -> str:
     try:
-        return inspect.getsource(function)
+        return _without_comments(inspect.getsource(function))
     except (OSError, TypeError):
         code = getattr(function, "__code__", None)
         return repr(function if code is None else (code.co_code, code.co_consts))
+
+
+def _without_comments(source: str) -> str:
+    """Return the code without comments and layout. Docstrings stay: a function may read its own, as a prompt.
+
+    >>> _without_comments("    x = (1,   # one\\n         2)") == _without_comments("x = (1, 2)")
+    True
+    """
+    try:
+        # Unlike ast.dump, this text is almost the same in all versions of Python.
+        return ast.unparse(ast.parse(textwrap.dedent(source)))
+    except SyntaxError:
+        # A lambda in the middle of an expression is no code by itself.
+        return source

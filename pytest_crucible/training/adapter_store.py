@@ -53,6 +53,14 @@ def find_trained(recipe: Recipe, folder: Path) -> TrainedAdapter | None:
     return None
 
 
+def find_damaged(recipe: Recipe, folder: Path) -> Path | None:
+    """Return a directory of the recipe's adapter whose weights are not those that its lineage describes; None without one."""
+    for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
+        if not folder_of_adapter.name.endswith(_STOPPED) and read_lineage(folder_of_adapter) is None:
+            return folder_of_adapter
+    return None
+
+
 def trained_adapters(folder: Path) -> list[TrainedAdapter]:
     """Return all adapters that were trained here, the newest first, although their recipes may have changed since."""
     adapters = [

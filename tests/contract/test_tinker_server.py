@@ -176,6 +176,7 @@ def test_a_model_says_what_it_is(http_client, model):
     ("changes", "sentence"),
     [
         ({"lora_config": {"rank": 0}}, "rank must be between 1"),
+        ({"lora_config": {"rank": 513}}, "rank must be between 1 and 512"),
         (
             {"lora_config": {"train_attn": False, "train_mlp": False, "train_unembed": False}},
             "nothing to train: attention, MLP and unembedding are all off",
@@ -213,6 +214,17 @@ def test_a_request_that_is_sent_twice_is_done_once(server, http_client, model):
     assert ids == {f"{model}:2"}
     assert "metrics" in http_client.result(ids.pop())
     assert http_client.refused("/optim_step", model_id=model, adam_params={})[1] == "seq_id is missing"
+
+
+@pytest.mark.parametrize("wrong", [None, float("nan"), float("inf"), "fast"])
+def test_a_learning_rate_that_is_not_a_finite_number_is_refused(http_client, model, wrong):
+    """The SDK writes NaN and infinity as null."""
+    status, sentence = http_client.refused(
+        "/optim_step", model_id=model, seq_id=3, adam_params={"learning_rate": wrong}
+    )
+
+    assert status == 400
+    assert "finite number" in sentence or "NaN" in sentence or "Infinity" in sentence
 
 
 @pytest.mark.parametrize(

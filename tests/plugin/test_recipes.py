@@ -223,6 +223,24 @@ def test_the_configuration_can_be_overruled(recipes):
     recipes.refuses(recipes.run(*ARMS, "-o", "crucible_train=false"), "adapters 'v2' and 'v1' are not trained with *")
 
 
+def test_a_comment_is_no_change_of_a_recipe(recipes):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    recipes.test(RECIPES.replace("trainer, 80)", "trainer,  80)  # a comment"), name="recipes")
+
+    assert recipes.run("--crucible-adapter=v2").ret != pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_damaged_checkpoint_is_reported_as_damaged(recipes):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    [weights] = [path for path in (recipes.path / ".crucible/adapters").glob("*-*/*") if path.name != "lineage.json"]
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+    recipes.refuses(
+        recipes.run("--crucible-adapter=v2"),
+        "adapter 'v2' cannot be loaded: its checkpoint '*' is damaged (its weights are not those that its lineage *",
+    )
+
+
 @pytest.mark.parametrize("change", ["recipe", "what it calls", "data", "seed", "rank"])
 def test_what_is_changed_is_not_trained_any_more(recipes, change):
     recipes.run("--crucible-adapter=v2", "--crucible-train")

@@ -22,6 +22,9 @@ from pytest_crucible.local_model.server.messages import (
 )
 from pytest_crucible.local_model.server.state import BASE_MODEL, Endpoints, Run, Service
 
+# A larger one would take memory without end, and is beyond the width of any matrix here.
+MAX_RANK = 512
+
 
 def create_model(service: Service, request: Request) -> Response:
     """Create an adapter on the base model."""
@@ -91,12 +94,19 @@ def optim_step(service: Service, request: Request) -> Response:
         raise bad_request("optimizer_params are not supported: models here are trained with AdamW, set adam_params")
     values = request_fields.json_object(body, "adam_params")
     defaults = asdict(AdamParams())
-    params = AdamParams(**{name: request_fields.number(values, name, default) for name, default in defaults.items()})
+    params = AdamParams(**{name: _adam_number(values, name, default) for name, default in defaults.items()})
 
     def step() -> Response:
         return json_response({"metrics": _finite(run.model.optim_step(params))})
 
     return submit(service, request_id_of(run, body), step, run)
+
+
+def _adam_number(values: request_fields.Body, name: str, default: float) -> float:
+    # The SDK writes NaN and infinity as null, where the default would train with another value than was asked for.
+    if name in values and values[name] is None:
+        raise bad_request(f"{name} must be a finite number, not null, as which the SDK sends NaN and infinity")
+    return request_fields.number(values, name, default)
 
 
 def new_run(service: Service, body: request_fields.Body, lora: LoraSpec) -> Run:
@@ -115,7 +125,9 @@ def new_run(service: Service, body: request_fields.Body, lora: LoraSpec) -> Run:
 def _read_lora(values: request_fields.Body) -> LoraSpec:
     parts = {name: request_fields.boolean(values, name, True) for name in ("train_attn", "train_mlp", "train_unembed")}
     return LoraSpec(
-        rank=request_fields.whole(values, "rank", 32, least=1), seed=request_fields.whole(values, "seed", 0), **parts
+        rank=request_fields.whole(values, "rank", 32, least=1, most=MAX_RANK),
+        seed=request_fields.whole(values, "seed", 0),
+        **parts,
     )
 
 

@@ -33,6 +33,8 @@ class Limits:
     body_bytes: int = 64 * 1024 * 1024
     request_s: float = 60.0
     """Seconds from the first byte of a request to its last."""
+    silence_s: float = 5.0
+    """Seconds without a byte in the middle of a request."""
     idle_s: float = 600.0
     connections: int = 1000
     # A reset would take the response from the client.
@@ -98,7 +100,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + self.server.limits.idle_s
+        self._deadline = self._request_deadline = self._loop.time() + self.server.limits.idle_s
         self.server.connections.add(self)
         if len(self.server.connections) > self.server.limits.connections:
             self._refuse(Refusal(HTTPStatus.TOO_MANY_REQUESTS, "this server has too many open connections"))
@@ -112,7 +114,8 @@ class Connection(asyncio.Protocol):
         if self._refused:
             return
         if not self._received and not self._head:
-            self._deadline = self._loop.time() + self.server.limits.request_s
+            self._request_deadline = self._loop.time() + self.server.limits.request_s
+        self._deadline = min(self._request_deadline, self._loop.time() + self.server.limits.silence_s)
         self._received += data
         if self.answering:
             # The next request waits in the socket until this one has been answered.
@@ -171,7 +174,9 @@ class Connection(asyncio.Protocol):
         close = response.close or not keep_alive or self.server.closing
         self._transport.write(response.to_bytes(close=close, without_body=request.method == "HEAD"))
         self.answering = None
-        self._deadline = self._loop.time() + self.server.limits.idle_s
+        # The beginning of the next request may have arrived already.
+        limits = self.server.limits
+        self._deadline = self._loop.time() + (limits.silence_s if self._received else limits.idle_s)
         if close:
             self.close()
         else:

@@ -13,7 +13,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from pytest_crucible.local_model.server.messages import Refusal
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -47,6 +50,7 @@ class Worker:
         self._waiting: deque[_Task] = deque()
         self._batches: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
         self._busy = False
+        self._stopped = False
         # A daemon: a computation that does not end must not keep the process.
         self._thread = threading.Thread(target=self._compute_all, name="embedded-model", daemon=True)
         self._thread.start()
@@ -58,12 +62,17 @@ class Worker:
     def share(self, group: Group[Item, Result], item: Item, rows: int = 1) -> asyncio.Future[Result]:
         """Compute an item together with others of its group. A cancelled future is not computed."""
         result: asyncio.Future[Result] = self._loop.create_future()
+        if self._stopped:
+            # Its thread has ended: the future would wait for ever.
+            result.set_exception(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server was stopped"))
+            return result
         self._waiting.append(_Task(group, item, rows, result))
         self._start_next()
         return result
 
     def stop(self) -> None:
-        """Start no further computation."""
+        """Start no further computation; whatever is submitted later fails."""
+        self._stopped = True
         self._waiting.clear()
         self._batches.put(None)
 

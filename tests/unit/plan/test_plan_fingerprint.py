@@ -111,8 +111,13 @@ def test_what_the_function_depends_on_is_part_of_it(load, old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("return UNUSED", "return -UNUSED"), ("UNUSED = 1", "UNUSED = 2"), ("strictness = 1", "strictness = 2")],
-    ids=["function", "constant", "class"],
+    [
+        ("return UNUSED", "return -UNUSED"),
+        ("UNUSED = 1", "UNUSED = 2"),
+        ("strictness = 1", "strictness = 2"),
+        ("sample, sampler, extra=EXTRA", "sample,  # a comment\n    sampler, extra=EXTRA"),
+    ],
+    ids=["function", "constant", "class", "comment"],
 )
 def test_what_the_function_does_not_read_is_no_part_of_it(load, old, new):
     assert function_hash(load(old, new).test_words) == function_hash(load().test_words)

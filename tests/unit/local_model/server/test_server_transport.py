@@ -160,6 +160,19 @@ def test_half_a_request_is_not_waited_for_without_end():
     assert refused(b"GET / HTT", request_s=0.1) == (408, "the request took too long to arrive")
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTT",
+        b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf",
+    ],
+)
+def test_half_a_request_that_falls_silent_is_closed_after_a_short_while(sent):
+    assert Limits().silence_s == 5
+    assert refused(sent, silence_s=0.1) == (408, "the request took too long to arrive")
+
+
 def test_a_connection_on_which_nothing_happens_is_closed():
     async def conversation(reader, writer):
         assert await reader.read() == b""

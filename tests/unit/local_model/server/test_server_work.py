@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from pytest_crucible.local_model.server.messages import Refusal
 from pytest_crucible.local_model.server.worker import MAX_ROWS, Group, Worker
 
 
@@ -141,5 +142,14 @@ def test_an_exception_of_a_call_is_the_callers():
         notes.gate.set()
         with pytest.raises(ZeroDivisionError):
             await work.call(lambda: 1 // 0)
+
+    run(story)
+
+
+def test_what_is_submitted_after_the_end_fails_instead_of_waiting():
+    async def story(work, notes, first):
+        work.stop()
+        with pytest.raises(Refusal, match="the server was stopped"):
+            await work.call(notes.wait)
 
     run(story)
