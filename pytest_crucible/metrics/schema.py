@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, metric
+from pytest_crucible.metrics.patterns import start_clock
+from pytest_crucible.metrics.schema_patterns import with_limited_patterns
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 
 VALID = "valid"
 MAX_MESSAGE = 200
 _FENCE = re.compile(
-    r"^[ \t]*```[ \t]*(?:json)?[ \t]*\r?\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+    r"^[ \t]*+```[ \t]*+(?:json[ \t]*+)?\r?\n(.*?)(?:^[ \t]*+```|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
 )
 
 
@@ -32,6 +34,7 @@ def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_js
     @metric(name=name, kind="binary", version=f"1:{identity}{':fenced' if fenced else ''}")
     def valid(reply: Reply, sample: Sample) -> bool:
         """The reply is JSON that satisfies the schema."""
+        start_clock()
         try:
             return bool(validator.is_valid(_read(reply.text, fenced)))
         except (ValueError, RecursionError):
@@ -53,6 +56,7 @@ def json_problem(
     @metric(name=name, kind="text", version=f"1:{identity}{':fenced' if fenced else ''}")
     def problem(reply: Reply, sample: Sample) -> str:
         """Path and message of the first problem of the reply's JSON."""
+        start_clock()
         try:
             errors = validator.iter_errors(_read(reply.text, fenced))
             first = min(errors, key=lambda error: (len(error.absolute_path), error.json_path), default=None)
@@ -73,7 +77,9 @@ def _validator(schema: Mapping[str, Any] | bool, name: str) -> tuple[Any, str]:
         validator_class.check_schema(schema)
     except Exception as error:
         raise SpecError(f"the schema of metric {name!r} is not a JSON Schema: {error}") from error
-    return validator_class(schema), hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()[:16]
+    return with_limited_patterns(validator_class)(schema), hashlib.sha256(
+        json.dumps(schema, sort_keys=True).encode()
+    ).hexdigest()[:16]
 
 
 def _read(text: str, fenced: bool) -> Any:

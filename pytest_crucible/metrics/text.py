@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.metrics.patterns import compile_pattern, is_found, start_clock
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 
@@ -48,10 +48,6 @@ def contains_expected(reply: Reply, sample: Sample) -> bool | NotApplicable:
     return any(right in text for right in rights if right)
 
 
-# Time limit: a pattern such as `(a+)+$` can take for ever on one reply; then the sample is lost for this metric.
-MAX_SEARCH_S = 1.0
-
-
 def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
     """Return a metric that is true if the regular expression is found anywhere in the reply.
 
@@ -60,30 +56,14 @@ def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
     >>> matches(r"^yes\\b", flags=re.IGNORECASE)(Reply(text="Yes."), Sample(id="1", input=""))
     True
     """
-    import regex  # takes longer to import than all metrics
-
     try:
-        re.compile(pattern, flags)
-        compiled = regex.compile(pattern, regex.VERSION0 | _flags(flags))
-    except (re.error, regex.error) as error:
-        raise SpecError(f"the pattern {pattern!r} of metric {name!r} is not a regular expression: {error}") from error
+        compile_pattern(pattern, flags)
+    except SpecError as error:
+        raise SpecError(f"metric {name!r}: {error}") from error
 
     @metric(name=name, kind="binary", version=f"1:{flags}:{pattern}")
-    def is_found(reply: Reply, sample: Sample) -> bool:
-        try:
-            return compiled.search(reply.text, timeout=MAX_SEARCH_S) is not None
-        except TimeoutError:
-            raise TimeoutError(
-                f"the pattern {pattern!r} took more than {MAX_SEARCH_S:g} s on a reply of {len(reply.text)} "
-                "characters: write it without a repetition inside a repetition"
-            ) from None
+    def found(reply: Reply, sample: Sample) -> bool:
+        start_clock()
+        return is_found(pattern, reply.text, flags)
 
-    return is_found
-
-
-def _flags(flags: int) -> int:
-    """Return the flags of `regex` with the same names: the two modules number some of them differently."""
-    import regex
-
-    names = ("ASCII", "IGNORECASE", "LOCALE", "MULTILINE", "DOTALL", "VERBOSE", "UNICODE")
-    return sum(int(getattr(regex, name)) for name in names if flags & getattr(re, name))
+    return found

@@ -26,7 +26,7 @@ _WHOLE = re.compile(r"[\W_]*([A-Ea-e])[\W_]*")
 _MARKED = re.compile(rf"^{_MARKS}([A-E])[)\].:]", re.MULTILINE)
 _ARTICLE = re.compile(r"(?:^|[.!?:]\s)A(?=\s+(?!(?:or|and|is)\b)[a-z])", re.MULTILINE)
 _ISOLATED = re.compile(r"(?<![\w'\u2019+\-])[A-E](?![\w'\u2019+\-])")
-_CODE_BLOCK = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_CODE_BLOCK = re.compile(r"```(?:json)?[^\S\n]*+\n(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
 def text(reply: str) -> str | None:

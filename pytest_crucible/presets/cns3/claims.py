@@ -26,10 +26,11 @@ Defect = Literal[
     "unknown label", "relates to itself", "unrelated claim", "cut off",
 ]  # fmt: skip
 
+# \s*+ is possessive: two repetitions of blanks side by side would be tried in all their divisions, in quadratic time.
 _LINE = re.compile(
     r"(?P<mark>(?:[-*+>#]+|\d+[.)])\s+|[*_`]{1,3})?"
-    r"(?:CLAIM\[(?P<id>[^\]\s]{1,40})\](?P<sources>\s*\([^()]*\))?\s*:\s*(?P<text>.*)"
-    r"|RELATION\s*[:\-]?\s*(?P<source>\S+)\s+(?P<label>[a-z]+)\s+(?P<target>\S+))",
+    r"(?:CLAIM\[(?P<id>[^\]\s]{1,40})\](?P<sources>\s*+\([^()]*+\))?\s*+:\s*+(?P<text>.*)"
+    r"|RELATION\s*+(?:[:\-]\s*+)?(?P<source>\S+)\s+(?P<label>[a-z]+)\s+(?P<target>\S+))",
     re.IGNORECASE,
 )
 _SOURCES = re.compile(r"\s*\(\s*(?:documents?\s+)?\d+(?:\s*(?:,|;|and\s)\s*(?:documents?\s+)?\d+)*\s*\)", re.IGNORECASE)

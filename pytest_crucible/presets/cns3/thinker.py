@@ -18,9 +18,11 @@ from pytest_crucible.presets.cns3.gold import Gold
 from pytest_crucible.presets.cns3.graph import beta1, polarity_conflict
 
 MIN_ENTAILMENT, MIN_SIMILARITY = 0.75, 0.70
-_CLAIM = re.compile(r"^CLAIM\[(?P<id>[^\]]+)\]\s*(?:\(Document\s+\d+\))?\s*:\s*(?P<body>.*)$", re.IGNORECASE)
+# Thinker's patterns, with possessive repetitions (\s*+): they match the same lines, in linear time.
+_CLAIM = re.compile(r"^CLAIM\[(?P<id>[^\]]+)\]\s*+(?:\(Document\s+\d+\)\s*+)?:\s*+(?P<body>.*)$", re.IGNORECASE)
 _RELATION = re.compile(
-    r"^RELATION\s*[:\-]?\s*(?P<source>\S+)\s+(?P<label>supports|refutes|contrasts)\s+(?P<target>\S+)", re.IGNORECASE
+    r"^RELATION\s*+(?:[:\-]\s*+)?(?P<source>\S+)\s+(?P<label>supports|refutes|contrasts)\s+(?P<target>\S+)",
+    re.IGNORECASE,
 )
 _ANY_CLAIM = re.compile(r"CLAIM\[c\d+\]")
 

@@ -1,0 +1,258 @@
+"""No reply can stop a run: whatever reads replies by regular expressions takes linear time, or stops after a second."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_crucible
+from pytest_crucible import Reply, Sample, metrics
+from pytest_crucible.backends.ensembles import normalisers
+from pytest_crucible.metrics import code_blocks, solutions
+from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
+from pytest_crucible.presets.cns3 import citations, claims, thinker
+from pytest_crucible.records import reasoning
+
+ROOT = Path(pytest_crucible.__file__).parent
+OPTIONS = ["one", "two"]
+SAMPLE = Sample(id="1", input="(A) one", expected="A", metadata={"options": OPTIONS, "choices": OPTIONS})
+
+
+def scored(metric) -> Callable[[str], object]:
+    return lambda text: metric(Reply(text=text), SAMPLE)
+
+
+def verdict(text: str) -> None:
+    with contextlib.suppress(NoVerdict):
+        read_verdict(text, ["good", "poor"])
+
+
+READERS: dict[str, dict[str, Callable[[str], object]]] = {
+    "metrics/code_blocks.py": {"code_of": code_blocks.code_of},
+    "metrics/solutions.py": {"solution": lambda text: solutions.solution("def f(x):\n", text, "f")},
+    "metrics/squad.py": {"squad_normalise": metrics.squad_normalise},
+    "metrics/schema.py": {"valid_json": scored(metrics.valid_json(fenced=True))},
+    "metrics/numbers.py": {"final_number": metrics.final_number},
+    "metrics/quantities.py": {
+        "quantities": metrics.quantities,
+        "numeric_match": scored(metrics.numeric_match(which="marked")),
+    },
+    "metrics/refusal.py": {"refuses": metrics.refuses},
+    "metrics/choice_reading.py": {"choice_of": metrics.choice_of, "choice_match": scored(metrics.chooses())},
+    "metrics/choice_text.py": {"choice_match": scored(metrics.chooses())},
+    "metrics/choice_cues.py": {"choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ")},
+    "metrics/judges/verdicts.py": {"read_verdict": verdict},
+    "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
+    "presets/cns3/claims.py": {"parse": claims.parse},
+    "presets/cns3/citations.py": {"mentioned": citations.mentioned_ids, "training": citations.ids_in_training},
+    "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
+    "records/reasoning.py": {"reasoning_length": reasoning.reasoning_length},
+}
+NO_REPLIES = {
+    "metrics/text.py": "the pattern is the user's: see below",
+    "metrics/patterns.py": "the pattern is the user's: see below",
+    "presets/cns3/antagonist/rules.py": "reads the configuration",
+    "presets/cns3/overlap.py": r"its pattern is \w+",
+    "presets/cns3/tfidf.py": r"its pattern is \w+",
+}
+ATOMS = (
+    *(
+        " ",
+        "\t",
+        "\n",
+        " \n",
+        "a",
+        "A",
+        "a ",
+        "A ",
+        "1",
+        "1,",
+        "1.",
+        "1/",
+        "1 1/2",
+        ",111",
+        "e1",
+        "-",
+        "- ",
+        "+",
+        "$",
+        "%",
+    ),
+    *(
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "()",
+        "(A) ",
+        "A) ",
+        "*",
+        "**",
+        "_",
+        "`",
+        "```",
+        "```\n",
+        "```json ",
+        "~~~",
+        ">",
+        "> ",
+    ),
+    *(
+        "#",
+        "\\",
+        '"',
+        "answer ",
+        "answer is ",
+        "final answer: ",
+        "the answer is not ",
+        "option ",
+        "\\boxed{",
+        "\\text{",
+    ),
+    *(
+        "\\frac{1}{",
+        "I cannot ",
+        "not ",
+        "Document ",
+        "Document 1 ",
+        "(Document 1)",
+        ", 1",
+        "doc_id:",
+        "[11111",
+        "CLAIM[",
+    ),
+    *(
+        "CLAIM[c1",
+        "CLAIM[c1]: ",
+        "RELATION",
+        "RELATION: a ",
+        "VERDICT: ",
+        "<think>",
+        "</think>",
+        "<answer>",
+        "<answer>A",
+    ),
+    *('{"a": ', "sorry, ", "."),
+)
+BEFORE = (
+    *(
+        "",
+        "1",
+        "A",
+        "answer",
+        "RELATION",
+        "RELATION: a",
+        "RELATION: a supports",
+        "CLAIM[c1]",
+        "CLAIM[c1] (",
+        "CLAIM[c1] (1",
+    ),
+    *("Document", "doc_id", "```", "```json", "\\boxed{", "<answer>", "I", "- "),
+)
+BLANK = (" ", "\t", "a", "1", ", 1", "-", "*", "(", "a ")
+
+
+def hostile() -> Iterator[tuple[str, str, str]]:
+    for atom in ATOMS:
+        yield "", atom, "x"
+    for before in BEFORE:
+        yield from ((before, atom, after) for atom in BLANK for after in ("!", "\nx"))
+
+
+def seconds(read: Callable[[str], object], before: str, atom: str, after: str, size: int) -> float:
+    text = before + atom * (size // len(atom)) + after
+    start = time.process_time()
+    read(text)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, readers in READERS.items() for name in readers], ids=str
+)
+def test_a_reply_is_read_in_linear_time(module, name):
+    read = READERS[module][name]
+    slow = [shape for shape in hostile() if is_slow(read, shape)]
+
+    assert slow == []
+
+
+def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
+    # Exponential growth shows at once; quadratic growth in sixteen times the time for four times the text.
+    if seconds(read, *shape, 26) > 0.5:
+        return True
+    # A busy machine may disturb one try.
+    return seconds(read, *shape, 16_000) > 0.08 and all(
+        seconds(read, *shape, 16_000) > 8 * seconds(read, *shape, 4_000) for _ in range(3)
+    )
+
+
+def test_every_module_that_reads_replies_by_patterns_is_timed():
+    folders = ("metrics", "presets/cns3", "backends/ensembles")
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"\bre\.(compile|search|match|fullmatch|sub|findall|finditer|split)\(", path.read_text())
+    }
+
+    assert found - set(NO_REPLIES) <= set(READERS)
+
+
+# -- patterns of the user -------------------------------------------------------------------------------------------
+
+EVIL = "^(a|a)*$"
+TEXT = "a" * 40 + "!"
+SLOW = re.escape(
+    f"the pattern {EVIL!r} took more than 0.05 s on a text of 41 characters: write it without a repetition"
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "reply"),
+    [
+        (metrics.matches(EVIL), TEXT),
+        (metrics.valid_json({"pattern": EVIL}), json.dumps(TEXT)),
+        (metrics.json_problem({"pattern": EVIL}), json.dumps(TEXT)),
+        (metrics.valid_json({"patternProperties": {EVIL: False}}), json.dumps({TEXT: 1})),
+        (metrics.valid_json({"patternProperties": {EVIL: True}, "additionalProperties": False}), json.dumps({TEXT: 1})),
+        (metrics.valid_json({"items": {"pattern": EVIL}}), json.dumps([TEXT] * 50)),
+    ],
+)
+def test_a_pattern_of_the_suite_that_takes_for_ever_is_one_clear_error(monkeypatch, metric, reply):
+    monkeypatch.setattr("pytest_crucible.metrics.patterns.MAX_SEARCH_S", 0.05)
+
+    with pytest.raises(TimeoutError, match=SLOW):
+        metric(Reply(text=reply), SAMPLE)
+
+
+def test_a_repetition_inside_a_repetition_costs_no_time_where_it_can_be_searched():
+    assert metrics.valid_json({"pattern": "^(a+)+$"})(Reply(text=json.dumps(TEXT)), SAMPLE) is False
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        ({"pattern": "^a+$"}, "aa", "valid"),
+        ({"pattern": "^a+$"}, "b", "$: 'b' does not match '^a+$'"),
+        ({"pattern": "^a+$"}, 3, "valid"),
+        ({"patternProperties": {"^n": {"type": "integer"}}}, {"n": "x", "m": "x"}, "$.n: 'x' is not of type 'integer'"),
+        (
+            {"properties": {"a": {}}, "patternProperties": {"^n": {}}, "additionalProperties": False},
+            {"a": 1, "n1": 1, "z": 1},
+            "$: Additional properties are not allowed ('z' was unexpected)",
+        ),
+        ({"additionalProperties": {"type": "integer"}, "patternProperties": {"^n": {}}}, {"n": "x", "z": 1}, "valid"),
+        ({"additionalProperties": {"type": "integer"}}, {"z": "x"}, "$.z: 'x' is not of type 'integer'"),
+        ({"additionalProperties": False}, [1], "valid"),
+    ],
+)
+def test_patterns_of_a_schema_mean_what_they_meant(schema, value, problem):
+    assert metrics.json_problem(schema)(Reply(text=json.dumps(value)), SAMPLE) == problem
