@@ -34,6 +34,7 @@ PAIRS = {
     "helm": (("helm-v2/per_instance_stats.json", "helm-v1/per_instance_stats.json"), "exact_match"),
     "ragas": (("ragas-v2.jsonl", "ragas-v1.jsonl"), "exact_match"),
     "evalplus": (("evalplus-v2_eval_results.json", "evalplus-v1_eval_results.json"), "plus"),
+    "langsmith": (("langsmith-v2.csv", "langsmith-v1.csv"), "exact_match"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]

@@ -30,6 +30,8 @@ READ = {
     "ragas-v2.csv": ("ragas", "", "ragas", ["ragas-v2"], 1),
     "ragas-v2.parquet": ("ragas", "", "ragas", ["ragas-v2"], 1),
     "evalplus-v2_eval_results.json": ("evalplus", "", "HumanEval", ["evalplus-v2"], 2),
+    "langsmith-v2.csv": ("langsmith", "", "langsmith", ["langsmith-v2"], 2),
+    "langsmith-v2.jsonl": ("langsmith", "", "langsmith", ["langsmith-v2"], 2),
     "mlflow.json": ("table", "", "results", ["v2", "v1"], 1),
     "wandb.json": ("table", "", "results", ["v2", "v1"], 1),
     "pydantic-evals-v2.json": ("pydantic-evals", "", "sums", ["v2"], 2),
