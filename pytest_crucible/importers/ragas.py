@@ -22,7 +22,7 @@ _SAMPLE = frozenset(
     | {"reference_tool_calls", "reference_topics"}
 )
 # The columns of other tables that have a user's input, too.
-_OF_OTHERS = {*USUAL["sample"], *USUAL["arm"], *USUAL["metric"], *USUAL["repeat"], *USUAL["task"]}
+_OF_OTHERS = {*USUAL["sample"], *USUAL["arm"], *USUAL["metric"], *USUAL["repeat"], *USUAL["task"]} - _SAMPLE
 # Metrics of Ragas itself from 0 to 1, where more is better; and its only one where less is.
 _SHARES = frozenset(
     {"agent_goal_accuracy", "answer_correctness", "answer_relevancy", "answer_similarity", "bleu_score", "chrf_score"}
