@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-
-from pytest_crucible.records.settings import DEFAULT_STORE
 
 if TYPE_CHECKING:
     from pytest_crucible.records.settings import Settings
 
 
-@dataclass(frozen=True)
 class Option:
-    """One option. `key` is the type of its configuration key, None if it is for the command line only."""
+    """One option. `key` is the type of its configuration key, None if it is for the command line only.
 
-    name: str
-    help: str
-    default: Any = None
-    key: Literal["string", "int", "float", "bool"] | None = None
-    metavar: str | None = None
-    type: type = str
-    repeats: bool = False
-    flag: bool = False
-    alias: str | None = None
-    choices: tuple[str, ...] | None = None
-    command_line: bool = True
-    environment: str | None = None
-    """An environment variable for it, below the command line and above the configuration."""
+    `environment` is an environment variable for it, below the command line and above the configuration.
+    """
+
+    # Written out: a dataclass takes a millisecond to make, in every pytest session.
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        default: Any = None,
+        *,
+        key: Literal["string", "int", "float", "bool"] | None = None,
+        metavar: str | None = None,
+        type: Callable[[str], Any] = str,
+        repeats: bool = False,
+        flag: bool = False,
+        alias: str | None = None,
+        choices: tuple[str, ...] | None = None,
+        command_line: bool = True,
+        environment: str | None = None,
+    ) -> None:
+        self.name, self.help, self.default, self.key, self.metavar, self.type = name, help, default, key, metavar, type
+        self.repeats, self.flag, self.alias, self.choices = repeats, flag, alias, choices
+        self.command_line, self.environment = command_line, environment
 
 
 OPTIONS = (
@@ -67,7 +74,7 @@ OPTIONS = (
     Option(
         "store",
         "run store: a path below pytest's root directory, or a database URL",
-        DEFAULT_STORE,
+        ".crucible/crucible.db",
         key="string",
         metavar="WHERE",
         environment="CRUCIBLE_STORE",
@@ -159,11 +166,16 @@ def read_settings(config: pytest.Config) -> Settings:
     # Imported here: a session without experiments needs no records.
     from pytest_crucible.records.settings import Settings
 
-    settings = Settings(**{option.name: _value(config, option) for option in OPTIONS})
-    for wrong, sentence in _limits(settings):
+    return Settings(**check_options(config))
+
+
+def check_options(config: pytest.Config) -> Mapping[str, Any]:
+    """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
+    values = {option.name: _value(config, option) for option in OPTIONS}
+    for wrong, sentence in _limits(values):
         if wrong:
             raise pytest.UsageError(sentence)
-    return settings
+    return values
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
@@ -207,20 +219,29 @@ def _key(config: pytest.Config, option: Option) -> Any:
         ) from error
 
 
-def _limits(settings: Settings) -> tuple[tuple[bool, str], ...]:
+def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
+    concurrency, alpha, timeout = values["concurrency"], values["alpha"], values["timeout"]
     return (
-        (settings.concurrency < 1, f"crucible_concurrency is {settings.concurrency}: at least 1 sample at a time"),
+        (concurrency < 1, f"crucible_concurrency is {concurrency}: at least 1 sample at a time"),
         (
-            not 0 < settings.alpha < 0.5,
-            f"crucible_alpha is {settings.alpha:g}: an error rate above 0 and below 0.5, such as 0.05",
+            not 0 < alpha < 0.5,
+            f"crucible_alpha is {alpha:g}: an error rate above 0 and below 0.5, such as 0.05",
         ),
         (
-            settings.deadline is not None and not settings.deadline_s,
-            f"crucible_deadline is {settings.deadline!r}: write a time such as '30 min'",
+            not _is_time(values["deadline"]),
+            f"crucible_deadline is {values['deadline']!r}: write a time such as '30 min'",
         ),
         (
-            settings.fresh and settings.cache == "only",
+            values["fresh"] and values["cache"] == "only",
             "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
         ),
-        (settings.timeout < 0, f"crucible_timeout is {settings.timeout:g}: seconds, or 0 for no limit"),
+        (timeout < 0, f"crucible_timeout is {timeout:g}: seconds, or 0 for no limit"),
     )
+
+
+def _is_time(deadline: str | None) -> bool:
+    if deadline is None:
+        return True
+    from pytest_crucible.records.durations import seconds_of
+
+    return bool(seconds_of(deadline))

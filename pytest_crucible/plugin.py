@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.args[:] = dict.fromkeys(map(without_verdict_name, config.args))
     # Reports invalid options here, where the message is the same with and without xdist.
-    options.read_settings(config)
+    options.check_options(config)
 
 
 @pytest.hookimpl(trylast=True)

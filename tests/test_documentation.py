@@ -32,8 +32,9 @@ from test_layers import LAYERS
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
-from pytest_crucible.markers import ALTERNATIVES, MARKERS
+from pytest_crucible.markers import MARKERS
 from pytest_crucible.options import OPTIONS, Option
+from pytest_crucible.plan.contrasts import ALTERNATIVES
 from pytest_crucible.records import LostReason
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema

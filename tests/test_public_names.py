@@ -74,6 +74,14 @@ def test_the_names_of_a_library_are_sorted_and_there(name):
     assert all(hasattr(library, one) for one in library.__all__)
 
 
+def test_no_metric_is_hidden_by_a_module_of_its_name():
+    """Importing a module sets an attribute of its package."""
+    library = importlib.import_module("pytest_crucible.metrics")
+    modules = {path.stem for path in Path(library.__path__[0]).iterdir()}
+
+    assert not modules & set(library.__all__)
+
+
 def test_no_public_name_looks_like_a_test():
     """pytest would collect it from every module that imports it."""
     names = [*pytest_crucible.__all__, *dir(stats)]

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_crucible.options import OPTIONS
+from pytest_crucible.records.settings import DEFAULT_STORE
+
 HEAVY = (
     "asyncio",
     "concurrent.futures",
@@ -31,9 +34,6 @@ FRONT_DOOR = {
     "pytest_crucible.no_assert_rewriting",
     "pytest_crucible.options",
     "pytest_crucible.plugin",
-    "pytest_crucible.records",
-    "pytest_crucible.records.durations",
-    "pytest_crucible.records.settings",
 }
 WATCHER = """
 import sys
@@ -99,6 +99,19 @@ print("modules:", *sorted(sys.modules))
 """
 
 
+def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
+    (tmp_path / "watcher.py").write_text(WATCHER)
+    (tmp_path / "test_small.py").write_text(SUITE)
+    (tmp_path / "scripts.py").write_text("def answer(request):\n    return request.input\n")
+    (tmp_path / "crucible.toml").write_text('[adapters.v1]\nbackend = "scripted"\nscript = "scripts:answer"\n')
+
+    modules = imported(tmp_path, "-p", "pytest_crucible.plugin", "test_small.py", "--crucible-adapter=v1")
+
+    assert "sqlalchemy" in modules
+    assert not modules & {"scipy.special", "numpy.f2py", "http.client", "tarfile", "pytest_crucible.sandbox"}
+    assert not modules & {"pytest_crucible.metrics.refusals", "pytest_crucible.metrics.code_execution"}
+
+
 def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
     (tmp_path / "test_small.py").write_text(SUITE)
     (tmp_path / "scripts.py").write_text("def answer(request):\n    return request.input\n")
@@ -114,3 +127,7 @@ def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
     assert "right >= 0.5" in output
     assert "status: 0" in output
     assert not {"pytest", "_pytest", "xdist"} & {name.split(".")[0] for name in modules}
+
+
+def test_the_option_and_the_program_have_one_default_store():
+    assert [option.default for option in OPTIONS if option.name == "store"] == [DEFAULT_STORE]

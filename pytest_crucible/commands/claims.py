@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 import click
 
-from pytest_crucible.markers import ALTERNATIVES, contrast
+from pytest_crucible.plan.contrasts import ALTERNATIVES, parse_contrast
 from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.types import Direction
@@ -43,7 +43,7 @@ def read_claims(
     if not metrics and (margin is not None or alternative is not None):
         raise SpecError("--margin and --alternative apply to one metric: name it with --metric")
     parts = [_split_direction(text) for text in metrics]
-    contrasts = [contrast(name, margin=margin, alternative=alternative) for name, _ in parts]
+    contrasts = [parse_contrast(name, margin=margin, alternative=alternative) for name, _ in parts]
     named = zip(contrasts, (direction for _, direction in parts), strict=True)
     return tuple(contrasts), {claim.metric: direction for claim, direction in named if direction}
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.fetch import CHUNK, data_file, find_file, unpacked_file
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import DatasetError
 
@@ -33,12 +32,17 @@ class OfficialFile:
 
     def path(self) -> Path:
         """Return the local path, after a download if necessary. Raises DatasetError."""
+        # Imported here: a session without a dataset by name needs no HTTP client of the standard library.
+        from pytest_crucible.datasets.fetch import data_file, unpacked_file
+
         if self.members:
             return unpacked_file(self.name, url=self.url, sha256=self.sha256, members=self.members)
         return data_file(self.name, url=self.url, sha256=self.sha256, member=self.member)
 
     def local_path(self) -> Path | None:
         """Return the path on this machine, or None if the file is not here."""
+        from pytest_crucible.datasets.fetch import find_file
+
         try:
             return find_file(self.name)
         except DatasetError:
@@ -76,11 +80,8 @@ class Release:
 def sha256_of(path: Path, name: str) -> str:
     """Return the checksum of a file; if it is stored gzipped as `name`.gz, of its uncompressed content."""
     opener: Any = gzip.open if path.suffix == ".gz" and not name.endswith(".gz") else open
-    digest = hashlib.sha256()
     try:
         with opener(path, "rb") as file:
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
-    return digest.hexdigest()

@@ -18,7 +18,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.markers import experiment_mark, is_experiment, is_judged
+from pytest_crucible.markers import is_experiment, is_judged
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.power import detectable_effects
@@ -40,6 +40,7 @@ from pytest_crucible.session.joined_tests import (
     unique_ids,
     uses_crucible,
 )
+from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports

@@ -13,12 +13,12 @@ import pytest
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
 from pytest_crucible.datasets import load_file, load_rows
 from pytest_crucible.datasets.release import Release
-from pytest_crucible.markers import ExperimentMark
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.session.marks import ExperimentMark
 
 
 @dataclass

@@ -13,7 +13,6 @@ from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify, select
 from pytest_crucible.datasets.selection import selection_text
-from pytest_crucible.markers import ExperimentMark, comparisons, experiment_mark, targets
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
@@ -23,6 +22,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.experiment import INJECTED, Experiment
+from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, targets
 
 
 class ExperimentPlanner:

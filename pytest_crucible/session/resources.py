@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
-from pytest_crucible import sandbox
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
@@ -54,6 +54,8 @@ class Resources:
         self._emit = emit
         self._restores: list[Callable[[], object]] = []
         if run_code:
+            from pytest_crucible import sandbox
+
             sandbox.allow()
             self.on_close(sandbox.withdraw)
         self._backends: dict[int, Backend] = {}
@@ -137,7 +139,7 @@ class Resources:
             stack.callback(self._close_shared)
             stack.callback(self._close_backends)
             # The last callback runs first: backends and writer have to be closed before the store.
-            stack.callback(sandbox.close_shared)
+            stack.callback(_close_sandbox)
 
     def _close_backends(self) -> None:
         if "loop" not in self.__dict__:
@@ -166,6 +168,14 @@ class Resources:
     def _close_store(self) -> None:
         if "store" in self.__dict__:
             self.__dict__.pop("store").close()
+
+
+def _close_sandbox() -> None:
+    # Only a metric that runs code imports it.
+    if "pytest_crucible.sandbox" in sys.modules:
+        from pytest_crucible.sandbox import close_shared
+
+        close_shared()
 
 
 async def _close_all(backends: Sequence[Backend]) -> None:

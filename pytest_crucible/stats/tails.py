@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
@@ -21,8 +21,8 @@ def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-side
     """
     check_alternative(alternative)
     if alternative == "two-sided":
-        return float(2 * stdtr(dof, -abs(statistic)))
-    return float(stdtr(dof, -statistic if alternative == "greater" else statistic))
+        return float(2 * scipy.special.stdtr(dof, -abs(statistic)))
+    return float(scipy.special.stdtr(dof, -statistic if alternative == "greater" else statistic))
 
 
 def normal_p_value(z: float, alternative: Alternative = "two-sided") -> float:
@@ -33,8 +33,8 @@ def normal_p_value(z: float, alternative: Alternative = "two-sided") -> float:
     """
     check_alternative(alternative)
     if alternative == "two-sided":
-        return float(2 * ndtr(-abs(z)))
-    return float(ndtr(-z if alternative == "greater" else z))
+        return float(2 * scipy.special.ndtr(-abs(z)))
+    return float(scipy.special.ndtr(-z if alternative == "greater" else z))
 
 
 def t_interval(
@@ -48,7 +48,7 @@ def t_interval(
     """
     check_share(level, "level")
     # The lower quantile with its sign changed: 1 - tail would lose the digits of a small tail.
-    half = -float(stdtrit(dof, tail_share(1 - level, alternative))) * se
+    half = -float(scipy.special.stdtrit(dof, tail_share(1 - level, alternative))) * se
     return _interval_around(estimate, half, level, method, alternative)
 
 
@@ -62,7 +62,7 @@ def normal_interval(
     (-1.96, 1.96)
     """
     check_share(level, "level")
-    half = -float(ndtri(tail_share(1 - level, alternative))) * se
+    half = -float(scipy.special.ndtri(tail_share(1 - level, alternative))) * se
     return _interval_around(estimate, half, level, method, alternative)
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
@@ -152,7 +152,7 @@ def _fieller(x: Array, y: Array, clusters: Labels | None, alternative: Alternati
     difference = _mean(x - y, clusters)
     ratio = float(x.sum()) / float(y.sum())
     tail = tail_share(1 - level, alternative)
-    interval = _fieller_interval(x, y, clusters, float(stdtrit(difference.dof, tail)), level, alternative)
+    interval = _fieller_interval(x, y, clusters, float(scipy.special.stdtrit(difference.dof, tail)), level, alternative)
     # x - y may be constant although x - R y varies: then the test at R = 1 has no standard error.
     statistic = difference.estimate / difference.se if difference.se else None
     return Significance(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
@@ -78,7 +78,7 @@ def t_end(estimate: float, se: float, dof: float, *, alpha: float, side: Side) -
     >>> round(t_end(1.0, 0.5, 10, alpha=0.05, side="lower"), 4)
     0.0938
     """
-    half = -float(stdtrit(dof, alpha)) * se
+    half = -float(scipy.special.stdtrit(dof, alpha)) * se
     return estimate - half if side == "lower" else estimate + half
 
 

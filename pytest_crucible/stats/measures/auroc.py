@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy
 
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts, Sample
 from pytest_crucible.stats.arrays import Side
@@ -131,9 +131,9 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     # Where nothing varies the pseudo-samples are all that limits what was not seen; test and interval stay one procedure.
     tested = difference if difference.variance > 0 else careful
     error = math.sqrt(tested.variance)
-    p_value = min(1.0, 2 * float(stdtr(tested.dof, -abs(tested.value) / error)))
-    half = float(stdtrit(tested.dof, 1 - alpha / 2)) * error
-    reach = float(stdtrit(careful.dof, 1 - alpha)) * math.sqrt(careful.variance)
+    p_value = min(1.0, 2 * float(scipy.special.stdtr(tested.dof, -abs(tested.value) / error)))
+    half = float(scipy.special.stdtrit(tested.dof, 1 - alpha / 2)) * error
+    reach = float(scipy.special.stdtrit(careful.dof, 1 - alpha)) * math.sqrt(careful.variance)
     bounds = max(-1.0, careful.value - reach), min(1.0, careful.value + reach)
     interval = Interval(
         low=max(-1.0, tested.value - half), high=min(1.0, tested.value + half), level=1 - alpha, method=_method(first)
@@ -284,7 +284,7 @@ def _logit_bounds(area: Area, alpha: float, smaller: int) -> tuple[float, float]
         return (worst, 1.0) if area.value >= 1 else (0.0, 1 - worst)
     centre = math.log(area.value / (1 - area.value))
     error = math.sqrt(max(area.variance, 0.0)) / (area.value * (1 - area.value))
-    half = float(stdtrit(area.dof, 1 - alpha)) * error
+    half = float(scipy.special.stdtrit(area.dof, 1 - alpha)) * error
     return _logistic(centre - half), _logistic(centre + half)
 
 
@@ -294,7 +294,11 @@ def _logistic(x: float) -> float:
 
 def _score_bound(area: Area, counts: tuple[int, int], effect: float, alpha: float, side: Side) -> float:
     """The area whose own standard error puts the observed one just at the edge: bisection between it and the end."""
-    z = float(stdtrit(area.dof, 1 - alpha)) if effect > 1 else float(stdtrit(1e9, 1 - alpha))
+    z = (
+        float(scipy.special.stdtrit(area.dof, 1 - alpha))
+        if effect > 1
+        else float(scipy.special.stdtrit(1e9, 1 - alpha))
+    )
 
     def excess(limit: float) -> float:
         return abs(area.value - limit) - z * math.sqrt(effect * _newcombe_variance(limit, *counts))

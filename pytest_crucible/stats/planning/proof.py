@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import stdtrit
+import scipy
 
 from pytest_crucible.stats.arrays import Side, check_share, check_side
 from pytest_crucible.stats.planning.roots import round_up, smallest_integer
@@ -46,7 +46,9 @@ def samples_to_prove_mean(mean: float, deviation: float, target: float, *, alpha
     distance = abs(mean - target)
     if distance == 0 or deviation == 0:
         return None
-    return smallest_integer(lambda n: -float(stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2)
+    return smallest_integer(
+        lambda n: -float(scipy.special.stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2
+    )
 
 
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, stdtrit
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_totals
@@ -84,9 +84,14 @@ def clustered_logit_interval(values: npt.ArrayLike, clusters: Labels, *, level: 
     if rate in (0.0, 1.0):
         return None
     se = math.sqrt(_variance(cluster_totals(codes, array), np.bincount(codes).astype(np.float64)))
-    half = -float(stdtrit(count - 1, (1 - level) / 2)) * se / (rate * (1 - rate))
+    half = -float(scipy.special.stdtrit(count - 1, (1 - level) / 2)) * se / (rate * (1 - rate))
     centre = math.log(rate / (1 - rate))
-    return Interval(low=float(expit(centre - half)), high=float(expit(centre + half)), level=level, method="logit")
+    return Interval(
+        low=float(scipy.special.expit(centre - half)),
+        high=float(scipy.special.expit(centre + half)),
+        level=level,
+        method="logit",
+    )
 
 
 def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]:
@@ -115,5 +120,5 @@ def _design_effect(totals: Array, sizes: Array) -> float:
 def _effective_size(n: int, clusters: int, effect: float, tail: float) -> float:
     """Return the number of independent values with this precision; the t ratio pays for estimating the effect."""
     # Korn & Graubard (1998): the squared ratio of t quantiles allows for few clusters.
-    ratio = float(stdtrit(n - 1, tail) / stdtrit(clusters - 1, tail))
+    ratio = float(scipy.special.stdtrit(n - 1, tail) / scipy.special.stdtrit(clusters - 1, tail))
     return n / max(effect / (ratio * ratio), 1.0)

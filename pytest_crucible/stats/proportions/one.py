@@ -7,8 +7,9 @@ reports. Clustered proportions are in `clustered`, differences of two arms in `t
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
-from scipy.special import betainccinv, betaincinv, ndtri
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Side, check_counts, check_share, check_side
@@ -92,8 +93,8 @@ def jeffreys_interval(successes: int, n: int, *, level: float = 0.95) -> Interva
     """
     _quantile_of_level(successes, n, level)
     first, second, tail = successes + 0.5, n - successes + 0.5, (1 - level) / 2
-    low = 0.0 if successes == 0 else float(betaincinv(first, second, tail))
-    high = 1.0 if successes == n else float(betainccinv(first, second, tail))
+    low = 0.0 if successes == 0 else float(scipy.special.betaincinv(first, second, tail))
+    high = 1.0 if successes == n else float(scipy.special.betainccinv(first, second, tail))
     return Interval(low=low, high=high, level=level, method="jeffreys")
 
 
@@ -115,15 +116,20 @@ def wald_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
 def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float:
     """Return the Clopper-Pearson bound for fractional counts, as with effective sample sizes. Checks nothing."""
     if side == "lower":
-        return float(betaincinv(successes, n - successes + 1, alpha)) if successes > 0 else 0.0
-    return float(betainccinv(successes + 1, n - successes, alpha)) if successes < n else 1.0
+        # Without failures Beta(n, 1) has a closed form, for which scipy.special need not be imported.
+        if successes == n > 0:
+            return float(alpha ** (1 / n))
+        return float(scipy.special.betaincinv(successes, n - successes + 1, alpha)) if successes > 0 else 0.0
+    if successes == 0 < n:
+        return -math.expm1(math.log(alpha) / n)
+    return float(scipy.special.betainccinv(successes + 1, n - successes, alpha)) if successes < n else 1.0
 
 
 def _quantile_of_level(successes: int, n: int, level: float) -> float:
     """Check counts and level, and return the normal quantile of a two-sided level."""
     check_counts(n, successes=successes)
     check_share(level, "level")
-    return float(ndtri(0.5 + level / 2))
+    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def _wilson_end(successes: float, n: int, z: float) -> float:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, ndtri
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, check_counts, check_share, paired_arrays
@@ -47,7 +47,7 @@ def tango_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> In
     check_share(level, "level")
     if n == 0:
         return Interval(low=-1.0, high=1.0, level=level, method="tango")
-    z = float(ndtri(0.5 + level / 2))
+    z = float(scipy.special.ndtri(0.5 + level / 2))
     # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
     low, high = -_upper_root(lost, gained, n, z), _upper_root(gained, lost, n, z)
     return Interval(low=low, high=high, level=level, method="tango")
@@ -89,7 +89,7 @@ def mcnemar_exact(gained: int, lost: int) -> float:
     0.167068
     """
     check_counts(gained + lost, gained=gained, lost=lost)
-    return 1.0 if gained == lost else min(1.0, float(2 * bdtr(min(gained, lost), gained + lost, 0.5)))
+    return 1.0 if gained == lost else min(1.0, float(2 * scipy.special.bdtr(min(gained, lost), gained + lost, 0.5)))
 
 
 def mcnemar_mid_p(gained: int, lost: int) -> float:
@@ -105,8 +105,8 @@ def mcnemar_mid_p(gained: int, lost: int) -> float:
         return 1.0
     fewer, discordant = min(gained, lost), gained + lost
     # 2 F(k) - f(k) is written as F(k) + F(k - 1), without a subtraction: far tails keep their digits.
-    below = float(bdtr(fewer - 1, discordant, 0.5)) if fewer else 0.0
-    return float(bdtr(fewer, discordant, 0.5)) + below
+    below = float(scipy.special.bdtr(fewer - 1, discordant, 0.5)) if fewer else 0.0
+    return float(scipy.special.bdtr(fewer, discordant, 0.5)) + below
 
 
 def mcnemar_asymptotic(gained: int, lost: int, *, correction: bool = False) -> Significance:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtri
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, check_counts, check_share
@@ -43,7 +43,7 @@ def score_interval(
     """
     _check_arms(x1, n1, x2, n2)
     check_share(level, "level")
-    z = -float(ndtri(tail_share(1 - level, alternative)))
+    z = -float(scipy.special.ndtri(tail_share(1 - level, alternative)))
     has_values = n1 > 0 and n2 > 0
     # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
     low = -_upper_end(x2, n2, x1, n1, z, skewness) if has_values and alternative != "less" else -1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtri
+import scipy
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, check_counts, check_share
@@ -116,7 +116,7 @@ def _check(x1: int, n1: int, x2: int, n2: int, level: float) -> None:
 
 def _wald(x1: int, n1: int, x2: int, n2: int, level: float, method: str, clip: bool) -> Interval:
     rate1, rate2 = x1 / n1, x2 / n2
-    half = float(ndtri(0.5 + level / 2)) * math.sqrt(rate1 * (1 - rate1) / n1 + rate2 * (1 - rate2) / n2)
+    half = float(scipy.special.ndtri(0.5 + level / 2)) * math.sqrt(rate1 * (1 - rate1) / n1 + rate2 * (1 - rate2) / n2)
     low, high = rate1 - rate2 - half, rate1 - rate2 + half
     if clip:
         low, high = max(low, -1.0), min(high, 1.0)

@@ -9,11 +9,11 @@ from adapter_contexts import default_settings
 from experiment_builders import collect_items, plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.markers import experiment_mark
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Arm, MetricFacts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
+from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 
 SOURCE = """
