@@ -36,7 +36,7 @@ def figures() -> list[Figure]:
 
 
 def _slopes(place: Path, *arguments: str, marks: tuple[str, ...] = (), is_async: bool = True) -> dict[str, float]:
-    """What one more sample adds to each figure of the probe."""
+    """Return the cost of one more sample in each figure of the probe."""
     few, many = (
         _least(
             Suite(directory=place / str(samples), samples=samples, marks=marks, is_async=is_async).write(), arguments

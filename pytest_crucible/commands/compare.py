@@ -69,7 +69,7 @@ Compared = tuple[Run, tuple[str, ...]]
 
 
 class Tabular(NamedTuple):
-    """What the user says about the columns and the groups of files."""
+    """The command's options on columns and groups of imported files."""
 
     columns: Mapping[str, str]
     group: str

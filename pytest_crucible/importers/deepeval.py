@@ -67,7 +67,7 @@ def _facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFacts]:
 def _passes_below(measured: Mapping[str, Any]) -> bool:
     """Return whether it passed below its threshold, or failed above it."""
     score, threshold, success = (measured.get(name) for name in ("score", "threshold", "success"))
-    # A score at its threshold passes in either direction, and shows none.
+    # A score equal to its threshold does not show the metric's direction.
     if score is None or threshold is None or success is None or score == threshold:
         return False
     return bool((score < threshold) == success)

@@ -101,7 +101,7 @@ def _reply(result: Mapping[str, Any]) -> Reply | None:
         text=output if isinstance(output, str) else canonical(output),
         input_tokens=usage.get("prompt"),
         output_tokens=usage.get("completion"),
-        # A reply from promptfoo's own cache has the latency of the cache, not of the model.
+        # A reply from promptfoo's own cache was not requested in that run: its latency is left out.
         latency_s=None if latency is None or response.get("cached") else latency / 1000,
         cost_usd=response.get("cost"),
     )

@@ -79,7 +79,7 @@ def _below(prompt: str, code: str) -> Iterator[str]:
 
 
 def _continued(prompt: str, code: str) -> Iterator[str]:
-    """Yield the prompt continued by a body: as it is, indented anew, and with the first line's lost indentation put back."""
+    """Yield the prompt continued by a body: as it is, indented again, and with the first line's lost indentation put back."""
     yield prompt + code
     beginning = prompt if prompt.endswith("\n") else f"{prompt}\n"
     indentation = _body_indentation(prompt)
@@ -162,7 +162,7 @@ def _parse(source: str) -> ast.Module | None:
         return None
     try:
         with _parsing, warnings.catch_warnings():
-            # Python warns of strange escapes in a model's strings: nobody could act on it.
+            # Python warns of invalid escapes in a model's strings, which the user cannot mend.
             warnings.simplefilter("ignore")
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -11,11 +11,11 @@ from pytest_crucible import stats
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.measures.table import STATISTICS
 
-# The middle of 10 to 30 %: docs/statistics/planning.md shows what the assumption changes.
-# Assumed proportion of samples on which two arms disagree about a yes-or-no metric.
+# Assumed proportion of samples on which two arms disagree about a yes-or-no metric. A choice, not a measurement: the middle of
+# the 10, 20 and 30 % for which docs/statistics/planning.md draws the detectable difference.
 DISCORDANCE = 0.2
-# Two independent uniform scores would differ with 0.41; scores of the same samples agree more.
-# Assumed standard deviation of the difference of bounded scores, as a proportion of their range.
+# Assumed standard deviation of the difference of bounded scores, as a proportion of their range. A choice, not a measurement:
+# the difference of two uniform scores has sqrt(1/6) = 0.41 if they are independent, and 0.25 at a correlation of 0.63.
 DEVIATION = 0.25
 
 

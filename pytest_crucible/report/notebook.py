@@ -143,7 +143,7 @@ def _head(report: Report) -> str:
     for grid in report.verdicts:
         lines += [f"- {plain(row.cells[0])}: {_verdict(grid, row)}" for row in grid.rows]
     return "\n".join(
-        [*lines, "", "Every number below is derived anew from the run store, and a cell fails where one differs."]
+        [*lines, "", "Every number below is computed again from the run store; a cell fails if one differs."]
     )
 
 

@@ -22,9 +22,9 @@ except ModuleNotFoundError as error:
 
 COLOURS = ("#2f6fb5", "#a4611b", "#6b4fa3", "#3c7d74")
 LINES = ("-", "--", ":", "-.")
-# Points up to which each is labelled with its number of samples: more labels would overlap.
+# Up to this many points, each is labelled with its number of samples. A choice: labels of more points are left out.
 FEW = 16
-# Inches: the width of the text on a page.
+# Width of a figure in inches. A choice: it fits between the margins of A4 and US letter pages.
 _WIDTH = 6.0
 
 

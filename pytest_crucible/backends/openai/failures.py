@@ -23,7 +23,7 @@ _FILTERED = re.compile(r"content[ _](filter|policy|management)|responsible.?ai|s
 _QUOTA_USED_UP = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 _KEY_LIKE = re.compile(r"\b(sk|gsk|hf|xai|nvapi|tml)[-_][\w*.-]{4,}")
 # Length from which a parameter's name in an error message is taken for the parameter.
-# Shorter names are everyday words ("n", "stop"); nobody writes temperature and means anything but the parameter.
+# Shorter names are everyday words ("n", "stop"); "temperature" in an error names the parameter.
 _DISTINCTIVE = 6
 # Characters of a server's message that are shown.
 _MAX_MESSAGE = 300

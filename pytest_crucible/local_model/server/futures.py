@@ -30,7 +30,7 @@ class Futures:
         self._capacity = capacity or Capacity()
         self._results: dict[str, asyncio.Future[Response]] = {}
         self._unfinished = 0
-        # Two queues, so that results nobody has fetched yet are not displaced by fetched ones.
+        # Two queues, so that fetched results do not displace those still to be fetched.
         self._unfetched, self._fetched = _SizeQueue(), _SizeQueue()
 
     def __contains__(self, request_id: str) -> bool:
