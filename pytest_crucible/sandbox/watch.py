@@ -7,16 +7,15 @@ import select
 import signal
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+from pytest_crucible.sandbox.disk_space import check_disk
 
 # Seconds between two checks of the disk; a program may exceed its limit for that long.
 DISK_CHECK_S = 0.05
 # A report is one short line; more than this is not one.
 MOST_REPORT = 1 << 16
-# Small files take little disk space each, but many of them would slow the clean-up down.
-MOST_FILES = 1000
 
 
 @dataclass(slots=True)
@@ -42,7 +41,10 @@ def watch(children: Children, limits: Mapping[str, Any], folder: str, client: in
             children.stopped = ("timeout", f"not done after {limits['wall_s']:g} s")
             return
         if now >= next_check:
-            children.stopped, next_check = _check_disk(folder, limits["disk_bytes"]), now + DISK_CHECK_S
+            children.stopped, next_check = (
+                check_disk(folder, children.processes, limits),
+                now + DISK_CHECK_S,
+            )
         ready = select.select(pipes, (), (), max(0.0, min(deadline, next_check) - now))[0]
         # The client sends nothing while it waits, so a readable pipe means that it closed its end.
         if client in ready:
@@ -63,21 +65,6 @@ def _read_into(descriptor: int, received: bytearray, most: int) -> bool:
         return True
     received += chunk[: max(0, most - len(received))]
     return bool(chunk)
-
-
-def _check_disk(folder: str, disk_bytes: int) -> tuple[str, str] | None:
-    """Return the reason to stop processes that wrote too much, or None.
-
-    There are no directories in their directory: they cannot make any.
-    """
-    size = count = 0
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for count, entry in enumerate(entries, start=1):
-            with suppress(FileNotFoundError):
-                size += entry.stat(follow_symlinks=False).st_blocks * 512
-            if count > MOST_FILES:
-                return "killed", f"it made more than {MOST_FILES} files"
-    return ("killed", f"it wrote more than {disk_bytes} bytes") if size > disk_bytes else None
 
 
 def end(children: Children, limits: Mapping[str, Any]) -> list[tuple[int, float]]:

@@ -201,6 +201,18 @@ def test_threads_are_bounded_by_memory(sandbox):
     assert sandbox.run(many).detail.startswith("RuntimeError")
 
 
+UNLINKED = """
+import mmap, os
+kept = []
+for k in range(40):
+    file = open("a", "wb+", buffering=0)
+    os.remove("a")
+    file.write(bytes(1 << 18))
+    kept.append(file)
+"""
+MAPPED = "    kept[-1] = mmap.mmap(file.fileno(), 4096)\n    file.close()\n"
+
+
 @pytest.mark.parametrize(
     ("program", "detail"),
     [
@@ -208,8 +220,10 @@ def test_threads_are_bounded_by_memory(sandbox):
         ("for k in range(300): open(str(k), 'wb').write(bytes(1 << 18))", "it wrote more than 1048576 bytes"),
         ("for k in range(10**6): open(str(k), 'w')", "it made more than 1000 files"),
         ("kept = [open(str(k), 'w') for k in range(100)]", "OSError: [Errno 24]"),
+        (UNLINKED, "it wrote more than 1048576 bytes"),
+        (UNLINKED + MAPPED, "it wrote more than 1048576 bytes"),
     ],
-    ids=["one", "many", "empty", "open"],
+    ids=["one", "many", "empty", "open", "unlinked", "unlinked and mapped"],
 )
 def test_files_are_bounded(sandbox, program, detail):
     slow = program + "\nimport time; time.sleep(1)"
