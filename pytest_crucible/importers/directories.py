@@ -30,7 +30,7 @@ def read_results(
     """
     if not path.is_dir():
         return [read(path, harness, columns, group=group, readers=readers)]
-    named = [(file, harness) for file in _files(path)] if harness else _recognised(_files(path), readers)
+    named = [(file, harness) for file in _files(path)] if harness else _recognise_files(_files(path), readers)
     if not named:
         raise SpecError(f"{path} has no file with results: give a directory of logs or of tables")
     files = [read(file, name, columns, group=group, readers=readers) for file, name in named]
@@ -50,7 +50,7 @@ def _is_read_with_its_results(file: Path) -> bool:
     return match is not None and file.with_name(f"results_{match['date']}.json").is_file()
 
 
-def _recognised(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:
+def _recognise_files(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:
     """Return the files with their harness. Beside the logs of a harness, a list of anything is not a table of results."""
     named = [(file, name) for file in files if (name := _harness(file, readers))]
     logs = [(file, name) for file, name in named if name != "table"]

@@ -89,7 +89,7 @@ def _row(record: Record, states: Mapping[Unit, Record]) -> Row:
         if not _BOOKKEEPING.fullmatch(stat["name"]["name"]):
             scores[stat["name"]["name"] + suffix] = stat["mean"] if stat["count"] else None
     state = states.get((record["instance_id"], record["train_trial_index"], perturbation), {})
-    return Row(sample=record["instance_id"], repeat=record["train_trial_index"], scores=scores, **_asked(state))
+    return Row(sample=record["instance_id"], repeat=record["train_trial_index"], scores=scores, **_read_request(state))
 
 
 def _facts(names: Iterable[str]) -> dict[str, MetricFacts]:
@@ -107,7 +107,7 @@ def _states(document: Record) -> Iterator[tuple[Unit, Record]]:
         yield (instance["id"], state["train_trial_index"], _perturbation(instance)), state
 
 
-def _asked(state: Record) -> dict[str, Any]:
+def _read_request(state: Record) -> dict[str, Any]:
     """Return the question, the right answers and the reply of a request."""
     if not state:
         return {}

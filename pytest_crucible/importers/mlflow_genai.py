@@ -79,7 +79,7 @@ def _row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
     return Row(
         sample=_name(inputs),
         input=inputs,
-        expected=_expected(trace),
+        expected=_read_expected(trace),
         metadata={name: tag for name, tag in (trace["info"].get("tags") or {}).items() if not name.startswith(_OWN)},
         error=error,
         **({} if error else _scores(record, trace, metrics)),
@@ -97,7 +97,7 @@ def _error(root: Record) -> str:
     return str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
 
 
-def _expected(trace: Record) -> Any:
+def _read_expected(trace: Record) -> Any:
     values = {
         one["assessment_name"]: one["expectation"].get("value") for one in _assessments(trace) if "expectation" in one
     }

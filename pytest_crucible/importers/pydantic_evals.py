@@ -30,7 +30,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     document = source.document
     cases, failures = _cases(document, "cases"), _cases(document, "failures")
     names, measured = _names_by_evaluator(cases), _task_metrics(cases)
-    rows = [_scored(case, names, measured) for case in cases] + [_failed(case) for case in failures]
+    rows = [_answered_row(case, names, measured) for case in cases] + [_failed_row(case) for case in failures]
     results = Results(
         task=document.get("dataset_name") or "pydantic-evals",
         arm=document["name"],
@@ -56,7 +56,7 @@ def _is_failed(case: Any) -> bool:
     return isinstance(case, dict) and {"error_message", "error_stacktrace", "expected_output"} <= set(case)
 
 
-def _scored(case: Case, names: Mapping[str, list[str]], measured: list[str]) -> Row:
+def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str]) -> Row:
     """Return the row of a case that was answered. A metric that it lacks does not apply: an evaluator may give none."""
     lost = {name: failure["error_message"] for failure in _failures(case) for name in _lost_names(failure, names)}
     values: dict[str, Value | None] = dict.fromkeys([*chain.from_iterable(names.values()), *measured])
@@ -81,7 +81,7 @@ def _own_name(given: str, usual: list[str], lost: Mapping[str, str]) -> str:
     return given if given not in lost else next((name for name in usual if name not in lost), given)
 
 
-def _failed(case: Case) -> Row:
+def _failed_row(case: Case) -> Row:
     return Row(error=case["error_message"].partition("\n")[0] or "error", **_sample(case))
 
 

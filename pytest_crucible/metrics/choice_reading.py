@@ -40,13 +40,13 @@ def read_choice(text: str, letters: str, options: Sequence[str] = ()) -> str | N
     A reply without a letter that names exactly one of the options chooses it.
     """
     plain = plain_text(text)
-    places = _structured(plain, letters) or list(_places(plain, letters))
+    places = _find_structured(plain, letters) or list(_places(plain, letters))
     if places:
         return max(places)[1] or None
     return option_named(plain, letters, options)
 
 
-def _structured(plain: str, letters: str) -> list[_Place]:
+def _find_structured(plain: str, letters: str) -> list[_Place]:
     """Return choices in tags, boxes and keys of JSON."""
     places = []
     for pattern in _STRUCTURED:

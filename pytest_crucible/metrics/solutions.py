@@ -51,11 +51,11 @@ def _programs(prompt: str, answer: str, blocks: Sequence[Block], prose: str, fun
     if not defining:
         python = [block.code for block in blocks if block.language in PYTHON]
         for code in python[:MOST_BLOCKS] or [answer]:
-            yield from _unfenced(prompt, code, function)
+            yield from _bare_programs(prompt, code, function)
     yield from _below(prompt, _code_lines(words))
 
 
-def _unfenced(prompt: str, code: str, function: str) -> Iterator[str]:
+def _bare_programs(prompt: str, code: str, function: str) -> Iterator[str]:
     """Yield the programs of code that defines the function, perhaps all of it indented, or continues the prompt."""
     dedented = textwrap.dedent(code)
     if _mentions(code, function):
@@ -63,7 +63,7 @@ def _unfenced(prompt: str, code: str, function: str) -> Iterator[str]:
     elif _mentions(dedented, function) and _defines(dedented, function):
         yield from _below(prompt, dedented)
     else:
-        yield from _continued(prompt, code)
+        yield from _continue_prompt(prompt, code)
 
 
 def _mentions(code: str, function: str) -> bool:
@@ -78,7 +78,7 @@ def _below(prompt: str, code: str) -> Iterator[str]:
     yield code
 
 
-def _continued(prompt: str, code: str) -> Iterator[str]:
+def _continue_prompt(prompt: str, code: str) -> Iterator[str]:
     """Yield the prompt continued by a body: as it is, indented again, and with the first line's lost indentation put back."""
     yield prompt + code
     beginning = prompt if prompt.endswith("\n") else f"{prompt}\n"

@@ -112,7 +112,7 @@ def _table(
         or not (store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0]))
     ):
         return None
-    plan = _directed(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
+    plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     answers = (
         realign(
@@ -164,7 +164,7 @@ def _plan(
     )
 
 
-def _directed(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
+def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
     """Return the plan with the directions that the user names. Raises SpecError for one that the suite declares otherwise."""
     for facts in plan.metrics:
         if facts.is_directed and directions.get(facts.name, facts.direction) != facts.direction:

@@ -84,30 +84,30 @@ class StoredRuns:
 
     def observations(self) -> pd.DataFrame:
         """Return one row for each score of a reply; where a score or a whole reply is lost, `lost` is the reason."""
-        return self._stored(tables.observations)
+        return self._read_stored(tables.observations)
 
     def replies(self) -> pd.DataFrame:
         """Return one row for each reply, with the sample's input and expected value."""
-        return self._stored(tables.replies)
+        return self._read_stored(tables.replies)
 
     def estimates(self) -> pd.DataFrame:
         """Return one row for each metric and arm: the value with its interval. `n` and `lost` count samples."""
-        return self._loaded(ESTIMATES, _estimates)
+        return self._read_loaded(ESTIMATES, _estimates)
 
     def comparisons(self) -> pd.DataFrame:
         """Return one row for each comparison: candidate minus baseline, signed so that positive is better."""
-        return self._loaded(COMPARISONS, _comparisons)
+        return self._read_loaded(COMPARISONS, _comparisons)
 
     def verdicts(self) -> pd.DataFrame:
         """Return one row for each verdict, as the session gave it."""
-        return self._loaded(VERDICTS, _verdicts)
+        return self._read_loaded(VERDICTS, _verdicts)
 
-    def _stored(self, read: Callable[[RunStore, str], ExportTable]) -> pd.DataFrame:
+    def _read_stored(self, read: Callable[[RunStore, str], ExportTable]) -> pd.DataFrame:
         with existing_store(self.store) as store:
             read_tables = [read(store, run) for run in self.ids]
             return _frame(read_tables[0].columns, [row for table in read_tables for row in table.rows])
 
-    def _loaded(
+    def _read_loaded(
         self, columns: Mapping[str, ColumnKind], rows: Callable[[Run], Iterable[tuple[Any, ...]]]
     ) -> pd.DataFrame:
         with existing_store(self.store) as store:

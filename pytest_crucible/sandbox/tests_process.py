@@ -72,7 +72,7 @@ class _Code:
             raise self._exception(*value)
         if status == "not plain":
             self._end({"status": "failed", "detail": f"it returned {value}"})
-        return _awaited(value) if status == "awaited" else value
+        return _return_later(value) if status == "awaited" else value
 
     def _refuse(self, proxy: Proxy, problem: NotPlain) -> None:
         # Nothing that the code returned may make its sample lost instead of wrong.
@@ -105,7 +105,7 @@ class Proxy:
         return self._code.call(self, arguments, named)
 
 
-async def _awaited(value: Any) -> Any:
+async def _return_later(value: Any) -> Any:
     """Return the result of an `async def` function, which has run already."""
     return value
 

@@ -39,7 +39,7 @@ class Interruptions:
             self._replace(number, signal.SIG_DFL)
 
     @contextlib.contextmanager
-    def deferred(self) -> Iterator[None]:
+    def defer_signals(self) -> Iterator[None]:
         """Let signals wait for `check`, or for the end of the block: garbage collection and imports would swallow them."""
         self._replace(signal.SIGINT, signal.default_int_handler)
         self._waits = True

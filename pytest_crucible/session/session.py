@@ -152,7 +152,7 @@ class CrucibleSession:
         try:
             shared = self._resources.shared
             show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
-            with self.interruptions.deferred():
+            with self.interruptions.defer_signals():
                 self._runner()(pyfuncitem, experiment, show)
         except CrucibleError as error:
             if isinstance(error, StoreError):

@@ -94,7 +94,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     """ECE with its two-sided interval, which holds too often rather than too seldom."""
     if not len(prepared.values):
         return no_data(prepared)
-    value, clusters = float(_signed(prepared).mean()), counted_clusters(prepared.clusters)
+    value, clusters = float(_sign_gaps(prepared).mean()), counted_clusters(prepared.clusters)
     low, high = _ends(prepared, (1 - level) / 2)
     if low is None or high is None:
         return Measured(value, None, clusters, "none: too few samples or clusters")
@@ -106,14 +106,14 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if not len(prepared.values):
         return no_bounds(prepared)
     lower, upper = _ends(prepared, alpha)
-    return BoundedValue(value=float(_signed(prepared).mean()), lower=lower, upper=upper), METHOD
+    return BoundedValue(value=float(_sign_gaps(prepared).mean()), lower=lower, upper=upper), METHOD
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
     """First minus second on the same samples: the mean of the difference of signed gaps, bounded for all signs at once."""
     if not len(first.values) or len(first.values) != len(second.values):
         return None
-    values, clusters = _signed(first) - _signed(second), first.clusters
+    values, clusters = _sign_gaps(first) - _sign_gaps(second), first.clusters
     choices = _choices(first), _choices(second)
     n, counted = len(values), counted_clusters(clusters)
     low, high = _difference_ends(values, clusters, choices, alpha / 2)
@@ -156,7 +156,7 @@ def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
     return ""
 
 
-def _signed(prepared: Prepared) -> Floats:
+def _sign_gaps(prepared: Prepared) -> Floats:
     """Gaps with the sign of their bin's sum, so that their mean is ECE."""
     bins = np.asarray(prepared.strata, dtype=np.float64)
     signs = np.where(_sums(prepared.values, bins) >= 0, 1.0, -1.0)
@@ -169,7 +169,7 @@ def _choices(prepared: Prepared) -> int:
 
 
 def _ends(prepared: Prepared, alpha: float) -> tuple[float | None, float | None]:
-    values = _signed(prepared)
+    values = _sign_gaps(prepared)
     lower = _side(values, prepared.clusters, (-1.0, 1.0), alpha / _choices(prepared), "lower")
     upper = _side(values, prepared.clusters, (-1.0, 1.0), alpha, "upper")
     return None if lower is None else max(0.0, lower), upper
