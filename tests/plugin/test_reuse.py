@@ -101,7 +101,7 @@ def test_fresh_asks_again(measured):
 
 CHANGES = {
     "prompt": lambda suite: suite.test(TEST.replace("what is {}", "please, what is {}")),
-    "function": lambda suite: suite.test(TEST.replace("return await", "return  await")),
+    "function": lambda suite: suite.test(TEST.replace("sample.input)", "str(sample.input))")),
     "metric": lambda suite: suite.test(TEST.replace("> 1", "> 1.5")),
     "dataset": lambda suite: suite.write_rows(
         "questions.jsonl", [{"id": f"q{k:02}", "input": f"{k}"} for k in range(20)]
@@ -122,6 +122,14 @@ def test_what_answers_depend_on_is_measured_again(measured, change):
     measured.run(*BOTH)
 
     assert asked(measured) == {"answer": 20, "base": 20}
+
+
+def test_comments_and_layout_are_no_change(measured):
+    measured.test(TEST.replace("return await", "# a comment\n        return  await"))
+
+    measured.run(*BOTH)
+
+    assert asked(measured) == {"answer": 20, "base": 0}
 
 
 IN_A_CLASS = """
