@@ -1,11 +1,11 @@
-"""Rows of other libraries' datasets: pandas and polars data frames, Hugging Face datasets, Inspect samples.
+"""Rows of other libraries' datasets: pandas and polars frames, Arrow tables, Hugging Face datasets, Inspect samples.
 
 They are recognised by their methods, so that none of these libraries is imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from pytest_crucible.records import Sample
@@ -20,6 +20,10 @@ def as_rows(dataset: Any) -> Rows:
         return _frame_rows(dataset)
     if hasattr(dataset, "iter_rows") and hasattr(dataset, "columns"):
         return cast(Rows, dataset.iter_rows(named=True))
+    if hasattr(dataset, "collect") and hasattr(dataset, "collect_schema"):
+        return as_rows(dataset.collect())
+    if hasattr(dataset, "to_batches") and hasattr(dataset, "schema"):
+        return (row for batch in dataset.to_batches() for row in batch.to_pylist())
     if isinstance(dataset, Mapping):
         raise DatasetError(
             f"a {type(dataset).__name__} with {', '.join(map(repr, dataset))} is not a single dataset: pass one of its parts"
@@ -28,7 +32,27 @@ def as_rows(dataset: Any) -> Rows:
         raise DatasetError(
             f"a {type(dataset).__name__} cannot be used as a dataset: pass a list of samples, or a function that returns one"
         )
+    labels = _class_labels(dataset)
+    if labels:
+        return ({**row, **_label_names(row, labels)} for row in dataset)
     return (_inspect_row(row) if _is_inspect_sample(row) else row for row in dataset)
+
+
+def _class_labels(dataset: Any) -> dict[str, Sequence[str]]:
+    """Return column -> names of its classes, of a Hugging Face dataset."""
+    features = getattr(dataset, "features", None)
+    if not isinstance(features, Mapping):
+        return {}
+    return {name: feature.names for name, feature in features.items() if hasattr(feature, "int2str")}
+
+
+def _label_names(row: Mapping[str, Any], labels: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
+    """Return the names of a row's classes. A split without labels, such as a test split, has -1."""
+    return {
+        column: names[row[column]] if row[column] is not None and row[column] >= 0 else None
+        for column, names in labels.items()
+        if column in row
+    }
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:

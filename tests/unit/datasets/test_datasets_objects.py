@@ -96,3 +96,31 @@ def test_what_has_no_rows_is_no_dataset(given_rows):
         DatasetError, match="cannot be used as a dataset: pass a list of samples, or a function that returns one"
     ):
         load_rows(given_rows, name="sums")
+
+
+def test_class_labels_of_hugging_face_are_their_names():
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"input": datasets.Value("string"), "expected": datasets.ClassLabel(names=["no", "yes"])}
+    )
+    rows = datasets.Dataset.from_dict({"input": ["a", "b", "c"], "expected": [1, 0, -1]}, features=features)
+
+    assert [sample.expected for sample in load_rows(rows, name="labelled")] == ["yes", "no", None]
+    assert [sample.expected for sample in load_rows(rows.to_iterable_dataset(), name="stream")] == ["yes", "no", None]
+
+
+def test_rows_of_an_arrow_table():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"id": ["a", "b"], "input": ["1 + 1", "2 + 2"], "expected": [2, 4]})
+
+    assert [(one.id, one.input, one.expected) for one in load_rows(table, name="sums")] == [
+        ("a", "1 + 1", 2),
+        ("b", "2 + 2", 4),
+    ]
+
+
+def test_rows_of_a_lazy_frame():
+    polars = pytest.importorskip("polars")
+    frame = polars.LazyFrame({"id": ["a", "b"], "input": ["1 + 1", "2 + 2"]}).filter(polars.col("id") == "b")
+
+    assert [one.id for one in load_rows(frame, name="sums")] == ["b"]
