@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_crucible.records import Comparison, State, TargetResult
+from pytest_crucible.records.number_format import number
 from pytest_crucible.stats.measures.table import STATISTICS
 
 
@@ -64,7 +65,15 @@ def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha:
     needed = "" if comparison.needed is None else f"; about n={comparison.needed:,} would decide at this difference"
     if state == "undecided":
         return f"no improvement is proven{needed}"
-    return f"no difference is proven{sees}{needed}"
+    return f"no regression is proven{_not_excluded(comparison)}{sees}{needed}"
+
+
+def _not_excluded(comparison: Comparison) -> str:
+    """Say how much worse the candidate may be: without it, "met" would read as if it were known to be no worse."""
+    interval = comparison.interval
+    if interval is None or interval.low >= 0:
+        return ""
+    return f" (differences down to {number(interval.low, interval)} cannot be excluded)"
 
 
 def _margin_reason(comparison: Comparison, state: State) -> str:

@@ -509,7 +509,8 @@ def test_margins_do_not_pay_for_the_family():
         ("regression", -0.1, 0.01, "missed", "a regression is proven"),
         ("regression", 0.1, 0.01, "met", "an improvement is proven"),
         ("regression", 0.1, 0.4, "met",
-         "no difference is proven; n=100 can detect differences of 0.124 or more; about n=1,500 would decide at this difference"),
+         "no regression is proven (differences down to -1.0 cannot be excluded); n=100 can detect differences of 0.124 or more; "
+         "about n=1,500 would decide at this difference"),
         ("superior", 0.1, 0.4, "undecided", "no improvement is proven; about n=1,500 would decide at this difference"),
         ("superior", -0.1, 0.01, "missed", "a regression is proven"),
     ],
