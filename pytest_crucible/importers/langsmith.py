@@ -27,7 +27,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     records = _rows(source)
     names = dict.fromkeys(name for record in records for name in record if name.startswith(_FEEDBACK))
     rows = number_repeats([_row(record, list(names)) for record in records])
-    results = Results(task="langsmith", arm=source.path.stem, rows=rows, epochs=max(row.epoch for row in rows) + 1)
+    results = Results(task="langsmith", arm=source.path.stem, rows=rows, repeats=max(row.repeat for row in rows) + 1)
     return ParsedFile(version="", results=[results])
 
 

@@ -93,13 +93,13 @@ def test_usual_names_of_the_sample(table, name):
 def test_usual_names_of_the_repeat(table, name):
     (results,) = table(f"task_id,{name},correct\na,0,1\na,1,0\n").results
 
-    assert [(row.sample, row.epoch) for row in results.rows] == [("a", 0), ("a", 1)]
+    assert [(row.sample, row.repeat) for row in results.rows] == [("a", 0), ("a", 1)]
 
 
 def test_a_completion_id_that_is_not_a_number_is_not_a_repeat(table):
     (results,) = table("id,completion_id,correct\na,cmpl-7f,1\nb,cmpl-90,0\n").results
 
-    assert [(row.sample, row.epoch) for row in results.rows] == [("a", 0), ("b", 0)]
+    assert [(row.sample, row.repeat) for row in results.rows] == [("a", 0), ("b", 0)]
 
 
 def test_a_table_may_have_a_column_for_each_arm(table):
