@@ -149,15 +149,6 @@ def test_an_unknown_adapter_is_an_error_of_the_session(pytester, resources):
     assert collection.plans() == []
 
 
-def test_a_sample_that_no_experiment_has_is_an_error(pytester, resources):
-    items = collect_items(pytester, EXPERIMENT)
-
-    assert collected(resources, items, sample="a").problems == []
-    assert collected(resources, items, sample="z").problems == [
-        "--crucible-sample=z: no selected experiment has a sample of that id"
-    ]
-
-
 def test_stored_answers_of_a_changed_experiment_are_refused(pytester, resources):
     collection = collected(resources, collect_items(pytester, EXPERIMENT))
     assert collection.store_plans("first")

@@ -63,14 +63,14 @@ def test_a_training_is_announced_with_its_settings(show):
     progress, screen = show()
     progress.begin()
 
-    assert "crucible: training v2 by recipes:train: LoRA of rank 4, seed 3, " in screen.getvalue()
+    assert "crucible: training v2 with recipes:train: LoRA of rank 4, seed 3, " in screen.getvalue()
 
 
 def test_what_collecting_alone_would_train_is_said_so(show):
     progress, screen = show()
     progress.announce()
 
-    assert "crucible: would train v2 by recipes:train" in screen.getvalue()
+    assert "crucible: would train v2 with recipes:train" in screen.getvalue()
 
 
 def test_the_result_is_written_with_its_losses(show):
@@ -124,7 +124,7 @@ def test_a_worker_writes_to_stderr_and_waits_silently(show, capsys):
     progress.begin()
 
     assert screen.getvalue() == ""
-    assert [line.partition(" by ")[0] for line in capsys.readouterr().err.splitlines()] == ["crucible: training v2"]
+    assert [line.partition(" with ")[0] for line in capsys.readouterr().err.splitlines()] == ["crucible: training v2"]
 
 
 @pytest.mark.parametrize(("options", "is_shown"), [((), False), (("-v",), True)])
