@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -146,12 +145,13 @@ def find_release(name: str) -> Release | None:
 def check_dataset_name(name: str) -> None:
     """Raise DatasetError for a missing file whose name is close to that of a dataset."""
     from pytest_crucible.records.errors import DatasetError
+    from pytest_crucible.records.suggestions import closest_name
 
     family, colon, part = name.partition(":")
-    near = difflib.get_close_matches(family, DATASETS, n=1)
-    if near:
+    near = closest_name(family, DATASETS)
+    if near is not None:
         raise DatasetError(
-            f"dataset {name!r} does not exist: did you mean {near[0] + colon + part!r}? `crucible datasets` lists them"
+            f"dataset {name!r} does not exist: did you mean {near + colon + part!r}? `crucible datasets` lists them"
         )
 
 

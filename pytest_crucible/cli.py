@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ import click
 from pytest_crucible.commands.plugins import commands
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.suggestions import suggest
 
 # The meanings of pytest.ExitCode, without importing pytest.
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4
@@ -30,8 +30,7 @@ class Program(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in commands() and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(args[0], commands(), n=1)
-            hint = f"did you mean {near[0]!r}" if near else f"there are {', '.join(commands())}"
+            hint = suggest(args[0], commands(), otherwise=f"there are {', '.join(commands())}")
             raise click.UsageError(f"no command {args[0]!r}: {hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -9,7 +9,6 @@ parameters = { temperature = 0.0 }
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from typing import Any
 from pytest_crucible.adapters.kinds import kind_of_members, kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price")
 """Settings of every adapter: they change how requests are sent, and never the replies."""
@@ -62,9 +62,7 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
 def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
     if not adapters:
         return "add a table [adapters.NAME] to crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
-    near = difflib.get_close_matches(name, adapters, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known adapters are {', '.join(sorted(adapters))}"
+    return suggest(name, adapters, always=f"known adapters are {', '.join(sorted(adapters))}")
 
 
 def read_table(root: Path, name: str) -> Mapping[str, Any]:

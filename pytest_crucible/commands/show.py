@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
@@ -99,11 +99,7 @@ def _hint(store: RunStore, run: str, sample: str) -> str:
     sample_ids = [
         sample_id for _, plan, _ in store.experiments(run) for sample_id in all_sample_ids(store, plan.dataset_sha256)
     ]
-    near = difflib.get_close_matches(sample, sample_ids, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return (
-        f"the first of its {len(sample_ids):,} samples is {sample_ids[0]!r}"
-        if sample_ids
-        else "none of its experiments began"
-    )
+    if not sample_ids:
+        return "none of its experiments began"
+    first = f"the first of its {len(sample_ids):,} samples is {sample_ids[0]!r}"
+    return suggest(sample, sample_ids, otherwise=first)

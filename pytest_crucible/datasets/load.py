@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
@@ -19,6 +18,7 @@ from pytest_crucible.datasets.objects import Rows, as_rows
 from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.suggestions import closest_name
 
 FIELDS = ("id", "input", "expected", "group")
 
@@ -121,10 +121,9 @@ _ALIASES = ("question", "prompt", "problem", "query", "instruction", "text", "cl
 
 def _suggest_field(expected_field: str, row: Mapping[str, Any]) -> str:
     """Return a hint that names the most likely field."""
-    near = difflib.get_close_matches(expected_field, map(str, row), n=1) or [
-        alias for alias in _ALIASES if alias in row
-    ]
-    return f"name the field with fields={{'input': {repr(near[0]) if near else '...'}}}"
+    alias = next((alias for alias in _ALIASES if alias in row), None)
+    near = closest_name(expected_field, map(str, row)) or alias
+    return f"name the field with fields={{'input': {repr(near) if near else '...'}}}"
 
 
 # One half of a surrogate pair, as written by a broken JSON writer. UTF-8 and databases refuse it.

@@ -6,7 +6,6 @@ Hendrycks et al. 2021, "Measuring Massive Multitask Language Understanding", ICL
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from pytest_crucible.datasets.delimited import records
 from pytest_crucible.datasets.release import OfficialFile, Release
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.suggestions import suggest
 
 _REVISION = "c30699e8356da336a370243923dbaf21066bb9fe"
 _URL = f"https://huggingface.co/datasets/cais/mmlu/resolve/{_REVISION}/data.tar"
@@ -97,7 +97,6 @@ def _questions(path: Path, subject: str, split: str) -> Iterator[dict[str, Any]]
 
 def _subject(given: str) -> str:
     if given not in SUBJECTS:
-        near = difflib.get_close_matches(given, SUBJECTS, n=1)
-        hint = f": did you mean {near[0]!r}?" if near else ", such as 'astronomy'"
-        raise DatasetError(f"MMLU has no subject {given!r}{hint}")
+        hint = suggest(given, SUBJECTS, otherwise="one is 'astronomy'")
+        raise DatasetError(f"MMLU has no subject {given!r}: {hint}")
     return given

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.suggestions import suggest
 
 
 def strata(samples: Sequence[Sample], name: str) -> list[str]:
@@ -25,9 +25,8 @@ def strata(samples: Sequence[Sample], name: str) -> list[str]:
 def _value(sample: Sample, name: str) -> Any:
     fields = fields_of(sample)
     if fields.get(name) is None:
-        near = difflib.get_close_matches(name, fields, n=1)
-        hint = f": did you mean {near[0]!r}?" if near else f" (it has {', '.join(map(repr, fields)) or 'none'})"
-        raise DatasetError(f"sample {sample.id!r} has no field {name!r} to stratify by{hint}")
+        hint = suggest(name, fields, otherwise=f"it has {', '.join(map(repr, fields)) or 'none'}")
+        raise DatasetError(f"sample {sample.id!r} has no field {name!r} to stratify by: {hint}")
     return fields[name]
 
 

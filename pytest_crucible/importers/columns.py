@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 
 ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
 # Role -> usual column names. Only the user can name `metrics`, `metadata` and `arms`, which are lists. In a long table `lost`
@@ -40,9 +40,8 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
             raise SpecError(f"--column {role}={column}: the roles are {', '.join(USUAL)}")
         for column_name in column.split(",") if role in LISTS else (column,):
             if column_name not in has:
-                near = difflib.get_close_matches(column_name, has, n=1)
-                hint = f"did you mean {near[0]!r}? " if near else ""
-                raise SpecError(f"no column named {column_name!r} has values: {hint}there are {', '.join(has)}")
+                hint = suggest(column_name, has, always=f"there are {', '.join(has)}")
+                raise SpecError(f"no column named {column_name!r} has values: {hint}")
     # Reversed, so that of two columns that differ in case only the first wins.
     lower = {name.lower(): name for name in reversed(has)}
     usual = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ from pytest_crucible.importers.results import ImportedFile, Reader, Results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.suggestions import suggest
 
 # Tried in this order: any file with rows is a table, so that tables come last.
 READERS: Mapping[str, Reader] = {
@@ -71,8 +71,7 @@ def read(
     source = open_source(path)
     name = harness or detect_harness(source, readers)
     if name not in readers:
-        near = difflib.get_close_matches(name, readers, n=1)
-        hint = f"did you mean {near[0]!r}" if near else f"there are {', '.join(readers)}"
+        hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
         raise SpecError(f"harness {name!r} is not known: {hint}")
     if columns and name in READERS and name not in TABULAR:
         raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.importers.results import Results, Row
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 
 
 def with_groups(results: Sequence[Results], key: str) -> list[Results]:
@@ -19,9 +19,8 @@ def with_groups(results: Sequence[Results], key: str) -> list[Results]:
     rows = [row for arm in results for row in arm.rows]
     if not any(key in attributes(row) for row in rows):
         keys = list(dict.fromkeys(name for row in rows for name in attributes(row)))
-        near = difflib.get_close_matches(key, keys, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise SpecError(f"--group {key}: no sample has it: {hint}there are {', '.join(keys) or 'no keys'}")
+        hint = suggest(key, keys, always=f"there are {', '.join(keys) or 'no keys'}")
+        raise SpecError(f"--group {key}: no sample has it: {hint}")
     return [replace(arm, rows=[replace(row, group=group_of(row, key)) for row in arm.rows]) for arm in results]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
 from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.measures.table import STATISTICS
 
 # True unless the test function failed on the sample: available to every experiment by its name.
@@ -173,6 +173,5 @@ def _check_metric(
     if open_metrics:
         # the test function scores by itself: its metrics are known only after the run
         return
-    close = difflib.get_close_matches(metric, [*declared, *near], n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise SpecError(f"{what} names metric {metric!r}: {hint}this experiment has {', '.join(declared)}")
+    hint = suggest(metric, [*declared, *near], always=f"this experiment has {', '.join(declared)}")
+    raise SpecError(f"{what} names metric {metric!r}: {hint}")

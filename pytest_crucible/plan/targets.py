@@ -11,12 +11,12 @@ accuracy[v1] >= 0.70                a metric of one member of an ensemble
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, cast
 
 from pytest_crucible.plan.grammar import CONDITION, Requirement, Value, parse_requirement, parse_value
 from pytest_crucible.records import DecisionRule, Measure, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.measures.row import Statistic
 from pytest_crucible.stats.measures.table import MEAN, STATISTICS
 
@@ -118,11 +118,8 @@ def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:
         if percent and percent.replace(".", "", 1).isdigit() and percent[0] != ".":
             return row, percent
     names = [row.spelling for row in STATISTICS.values()]
-    meant = difflib.get_close_matches(function, names, n=1)
-    hint = f"did you mean {meant[0]!r}? " if meant else ""
-    raise SpecError(
-        f"{what} cannot be read: {function!r} is not a statistic: {hint}the statistics are {', '.join(names)}"
-    )
+    hint = suggest(function, names, always=f"the statistics are {', '.join(names)}")
+    raise SpecError(f"{what} cannot be read: {function!r} is not a statistic: {hint}")
 
 
 def _quantile(percent: str, what: str) -> float:

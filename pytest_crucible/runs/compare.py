@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Contrast, Plan, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
@@ -86,8 +86,7 @@ def _check_arm(store: RunStore, side: StoredArm) -> None:
     """Raise SpecError, with the nearest name, for an arm that no experiment of the run has."""
     names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
     if side.arm and side.arm not in names_known:
-        near = difflib.get_close_matches(side.arm, names_known, n=1)
-        hint = f"did you mean {near[0]!r}" if near else f"it has {', '.join(names_known)}"
+        hint = suggest(side.arm, names_known, otherwise=f"it has {', '.join(names_known)}")
         raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
 
 

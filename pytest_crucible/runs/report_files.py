@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.suggestions import closest_name
 
 Reporters = Mapping[str, Callable[[Run], str | bytes] | str]
 """Functions that render a format, by the ending of its files' names."""
@@ -82,6 +82,6 @@ def _ending(file: str, formats: Reporters) -> str:
 
 def _unknown_ending(ending: str, formats: Reporters) -> str:
     """Return the error for an unknown ending, with the nearest known one or a list of all."""
-    near = difflib.get_close_matches(ending, formats, n=1, cutoff=0.75)
-    hint = f": did you mean .{near[0]}" if near else f" (known: {', '.join(sorted(formats))})"
+    near = closest_name(ending, formats, cutoff=0.75)
+    hint = f": did you mean .{near}" if near else f" (known: {', '.join(sorted(formats))})"
     return f"{f'nothing writes .{ending}' if ending else 'its name has no ending that says how to write it'}{hint}"

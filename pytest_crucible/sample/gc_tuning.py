@@ -1,12 +1,11 @@
-"""Python's garbage collector while samples are asked: it would take a fifth of the time to find nothing.
+"""Runs Python's garbage collector less often while samples are run: it would take a fifth of the time and find nothing.
 
-What was there before, modules above all, need not be searched again and again; and of what asking makes, all but a broken
-connection now and then is released without it. https://docs.python.org/3/library/gc.html#gc.freeze
+Objects from before, modules above all, need not be searched again and again; of those that a sample makes, all but a broken
+connection now and then are released without it. https://docs.python.org/3/library/gc.html#gc.freeze
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import gc
 from collections.abc import Iterator
@@ -33,12 +32,3 @@ def collecting_seldom() -> Iterator[None]:
         gc.set_threshold(first, *others)
         if freezes:
             gc.unfreeze()
-
-
-def collect_nothing_at_exit() -> None:
-    """Let the interpreter exit at once: it would search all modules for garbage, several times, and free none of their memory.
-
-    Idempotent. Nothing changes before the exit.
-    """
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)

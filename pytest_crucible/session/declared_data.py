@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.marks import ExperimentMark
 
 
@@ -72,8 +72,7 @@ def _metric(entry: Any, registered: Mapping[str, Any]) -> Metric:
     if not isinstance(entry, str):
         return as_metric(entry)
     if entry not in registered:
-        near = difflib.get_close_matches(entry, registered, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise SpecError(f"metric {entry!r} is not registered: {hint}`crucible metrics` lists what is")
+        hint = suggest(entry, registered, always="`crucible metrics` lists what is")
+        raise SpecError(f"metric {entry!r} is not registered: {hint}")
     metric: Metric = load_object(registered[entry])
     return metric

@@ -22,7 +22,7 @@ from pytest_crucible.records import Emit, Plan, Run
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
-from pytest_crucible.sample.gc_tuning import collect_nothing_at_exit, collecting_seldom
+from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
@@ -47,7 +47,6 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
     if session is None:
         session = CrucibleSession(config, run)
         config.stash[SESSION] = session
-        collect_nothing_at_exit()
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
     return session

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, func, select
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import closest_name, suggest
 from pytest_crucible.store import schema
 
 LATEST, TAGGED = "latest", "tag:"
@@ -26,8 +26,8 @@ def find_run(connection: Connection, location: str, named: str) -> str:
         return ids[0]
     matches = [run for run in ids if run.startswith(named)]
     if not matches:
-        near = difflib.get_close_matches(named, ids, n=1, cutoff=_NEAR)
-        hint = f"did you mean {near[0]!r}" if near else f"the latest is {ids[0]!r}"
+        near = closest_name(named, ids, cutoff=_NEAR)
+        hint = f"did you mean {near!r}?" if near else f"the latest is {ids[0]!r}"
         raise SpecError(f"run store {location!r} has no run that begins with {named!r}: {hint}")
     if len(matches) > 1 and named not in matches:
         raise SpecError(f"{named!r} begins {len(matches)} runs in {location!r}: write more of the id")
@@ -58,8 +58,6 @@ def _find_tagged(connection: Connection, location: str, name: str) -> str:
 
 def _tag_hint(connection: Connection, name: str) -> str:
     names: Sequence[str] = sorted(connection.execute(select(schema.tags.c.name).distinct()).scalars())
-    near = difflib.get_close_matches(name, names, n=1)
-    if near:
-        return f"did you mean {near[0]!r}"
     there = f"it has {', '.join(names)}; " if names else ""
-    return f"{there}`crucible promote RUN --as {name}` makes a run the baseline of that name"
+    promote = f"`crucible promote RUN --as {name}` makes a run the baseline of that name"
+    return suggest(name, names, otherwise=there + promote)

@@ -47,7 +47,7 @@ def test_every_command_has_a_help_of_its_own(name):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("tinker-sever",), "crucible: no command 'tinker-sever': did you mean 'tinker-server'"),
+        (("tinker-sever",), "crucible: no command 'tinker-sever': did you mean 'tinker-server'?"),
         (("zzz",), f"crucible: no command 'zzz': there are {', '.join(COMMANDS)}"),
         (("metrics", "--jason"), "crucible metrics: no such option '--jason'. Did you mean '--json'?"),
         (("export",), "crucible export: missing option '-o' / '--output'"),

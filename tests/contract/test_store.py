@@ -542,9 +542,9 @@ def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store
     [
         ("ab", "'ab' begins 2 runs in {}: write more of the id"),
         ("x", "run store {} has no run that begins with 'x': the latest is 'abd456'"),
-        ("abd45x", "run store {} has no run that begins with 'abd45x': did you mean 'abd456'"),
+        ("abd45x", "run store {} has no run that begins with 'abd45x': did you mean 'abd456'?"),
         ("%", "run store {} has no run that begins with '%': the latest is 'abd456'"),
-        ("tag:mian", "run store {} has no tag 'mian': did you mean 'main'"),
+        ("tag:mian", "run store {} has no tag 'mian': did you mean 'main'?"),
         ("tag:x", "run store {} has no tag 'x': it has main; `crucible promote RUN --as x` makes a run the baseline *"),
     ],
 )

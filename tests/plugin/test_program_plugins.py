@@ -90,7 +90,7 @@ def test_a_command_of_a_plugin_is_listed_and_runs(acme, crucible):
         k for k, line in enumerate(lines) if "tinker-server" in line
     )
     assert crucible("leaderboard", "--top", "5") == (0, "the best 5\n", "")
-    assert crucible("leaderbord")[2] == "crucible: no command 'leaderbord': did you mean 'leaderboard'\n"
+    assert crucible("leaderbord")[2] == "crucible: no command 'leaderbord': did you mean 'leaderboard'?\n"
 
 
 def test_a_format_of_a_plugin_is_recognised_and_imported(acme, crucible, tmp_path):

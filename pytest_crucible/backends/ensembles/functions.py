@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 
 
 def check_name(adapter_name: str, setting: str, name: Any, names: Iterable[str]) -> None:
@@ -15,12 +15,8 @@ def check_name(adapter_name: str, setting: str, name: Any, names: Iterable[str])
     if isinstance(name, str) and ":" in name:
         find_function(adapter_name, setting, name)
     elif name not in tuple(names):
-        near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise SpecError(
-            f"{adapter_name} has {setting} = {name!r}: {hint}expected {', '.join(map(repr, names))}, "
-            "or 'module:function' for a function of your own"
-        )
+        expected = f"expected {', '.join(map(repr, names))}, or 'module:function' for a function of your own"
+        raise SpecError(f"{adapter_name} has {setting} = {name!r}: {suggest(str(name), names, always=expected)}")
 
 
 def find_function(adapter_name: str, setting: str, name: str) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.backends.openai.settings import suggest
+from pytest_crucible.records.suggestions import suggest
 
 _NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 _COUNTS = ("max_tokens", "max_completion_tokens", "n", "best_of")
@@ -28,8 +28,10 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """
     for name, value in parameters.items():
         if name not in PARAMETERS:
-            hint = suggest(name, PARAMETERS) or ": parameters of this server alone go into extra_body of the adapter"
-            raise ValueError(f"unknown parameter {name!r}{hint}")
+            hint = suggest(
+                name, PARAMETERS, otherwise="parameters of this server alone go into extra_body of the adapter"
+            )
+            raise ValueError(f"unknown parameter {name!r}: {hint}")
         if value is not None and (expected := _expectation(name, value)):
             raise ValueError(f"{name} must be {expected}, not {value!r}")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import ipaddress
 import json
 import os
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import is_secret, secrets_in
+from pytest_crucible.records.suggestions import suggest
 
 Mode = Literal["chat", "completions"]
 OPTIONS = (
@@ -121,19 +121,13 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
     )
 
 
-def suggest(name: str, names: Iterable[str]) -> str:
-    """Return a hint such as ": did you mean 'model'?"; empty if no name is similar."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f": did you mean {near[0]!r}?" if near else ""
-
-
 def _check_options(adapter: Adapter) -> Mapping[str, Any]:
     """Return the options after checking their names and types."""
     adapter_name, options = f"adapter {adapter.name!r}", adapter.options
     for name, value in options.items():
         if name not in OPTIONS:
-            hint = suggest(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}, or parameters"
-            raise SpecError(f"{adapter_name} has {name!r}, which is not a setting of backend 'openai'{hint}")
+            hint = suggest(name, OPTIONS, otherwise=f"expected {', '.join(OPTIONS)}, or parameters")
+            raise SpecError(f"{adapter_name} has {name!r}, which is not a setting of backend 'openai': {hint}")
         expected = _TYPES.get(name, str)
         if not isinstance(value, expected) or value == "":
             kind = {bool: "true or false", dict: "a table"}.get(expected, "a text that is not empty")

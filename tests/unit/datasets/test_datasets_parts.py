@@ -158,7 +158,7 @@ def test_a_split_a_fold_of_it_and_some_of_those():
         ({"limit": 2, "stratify": "lable"}, "sample 's0' has no field 'lable' to stratify by: did you mean 'label'?"),
         (
             {"limit": 2, "stratify": "xyz"},
-            "sample 's0' has no field 'xyz' to stratify by (it has 'label', 'expected', 'group')",
+            "sample 's0' has no field 'xyz' to stratify by: it has 'label', 'expected', 'group'",
         ),
         ({"fold": "1/999"}, "fold='1/999' selects none of 10 samples: select larger parts"),
     ],

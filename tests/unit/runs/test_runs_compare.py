@@ -140,7 +140,7 @@ def test_two_runs_of_one_adapter_are_told_apart_by_their_ids(store):
 @pytest.mark.parametrize(
     ("side", "sentence"),
     [
-        ("new:v22", "run new has no arm 'v22': did you mean 'v2'"),
+        ("new:v22", "run new has no arm 'v22': did you mean 'v2'?"),
         ("new:large", "run new has no arm 'large': it has v1, v2"),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_file_of_authorities_counts_from_the_configuration():
             "it contains a key: write api_key=$NAME, with the name of an environment variable",
         ),
         ({"modell": "m"}, "has 'modell', which is not a setting of backend 'openai': did you mean 'model'?"),
-        ({"zzz": 1}, "which is not a setting of backend 'openai'; expected base_url, model, api_key_env"),
+        ({"zzz": 1}, "which is not a setting of backend 'openai': expected base_url, model, api_key_env"),
         ({"model": ""}, "has model = ''; expected a text that is not empty"),
         ({"stream": "yes"}, "has stream = 'yes'; expected true or false"),
         ({"verify": 0}, "has verify = 0; expected true or false"),
