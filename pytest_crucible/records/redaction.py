@@ -24,17 +24,18 @@ _SERVICES = (
     "glpat",
     *(f"xox{letter}" for letter in "abprs"),
 )
+_TOKEN = r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
 # Keys of well-known services, by their form.
-_SHAPED = (
-    # A JSON Web Token.
-    r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
-    rf"|\b(?:{'|'.join(_SERVICES)})[-_][\w-]{{16,}}"
-    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"
-)
-# Every text with such a key has one of these marks, which are quicker to search for.
-_MARKS = ("://", "eyJ", "AKIA", "AIza", *(f"{service}{dash}" for service in _SERVICES for dash in "-_"))
-# User and password of a URL.
-_USER = r"(?<=://)[^/\s@'\"]+:[^/\s@'\"]+(?=@)"
+_OF_SERVICES = rf"\b(?:{'|'.join(_SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}"
+# Where such a key begins, apart from those of services: literal text is found ten times as fast as alternatives are.
+_BEGINNINGS = ("eyJ", "AKIA", "AIza")
+# A service's name and its dash, by the dash: names of one length share a look behind.
+_AFTER_SERVICE = r"(?:(?<=[srp]k.)|(?<=hf.)|(?<=tml.)|(?<=gh[pousr].)|(?<=glpat.)|(?<=xox[abprs].))(?=[\w-]{16})"
+_RUN = re.compile(r"[\w-]*")
+_DASHES = tuple((dash, re.compile(rf"{dash}{_AFTER_SERVICE}")) for dash in "-_")
+_NAME_LENGTHS = sorted({len(service) for service in _SERVICES})
+# User and password of a URL: a run of characters up to an @, with a colon inside. The look ahead keeps the time linear.
+_USER = r"(?<=://)(?=[^/\s@'\"]++@)[^/\s@'\"]+?:[^/\s@'\"]++(?=@)"
 
 
 def hider(secrets: Iterable[str] = ()) -> Callable[[str], str]:
@@ -45,13 +46,53 @@ def hider(secrets: Iterable[str] = ()) -> Callable[[str], str]:
     """
     # One may begin another.
     ordered = sorted({text for secret in secrets if secret for text in _spellings(secret)}, key=len, reverse=True)
-    pattern = re.compile("|".join([*map(re.escape, ordered), _SHAPED, _USER]))
-    mark = re.compile("|".join(map(re.escape, [*ordered, *_MARKS])))
+    secrets_first = [*map(re.escape, ordered)]
+    pattern = re.compile("|".join([*secrets_first, _TOKEN, _OF_SERVICES, _USER]))
+    without_tokens = re.compile("|".join([*secrets_first, _OF_SERVICES, _USER]))
+    literals = (*ordered, *_BEGINNINGS)
 
     def hide(text: str) -> str:
-        return pattern.sub(HIDDEN, text) if mark.search(text) else text
+        starts = set(_starts(text, literals))
+        return _replace(text, pattern, without_tokens, sorted(starts)) if starts else text
 
     return hide
+
+
+def _starts(text: str, literals: Iterable[str]) -> Iterator[int]:
+    """Yield every position at which a match may begin, and some at which none does."""
+    for literal in literals:
+        if literal in text:
+            yield from _positions(text, literal)
+    if "://" in text:
+        yield from (position + 3 for position in _positions(text, "://"))
+    for dash, pattern in _DASHES:
+        if dash in text:
+            for match in pattern.finditer(text):
+                yield from (match.start() - length for length in _NAME_LENGTHS if match.start() >= length)
+
+
+def _positions(text: str, literal: str) -> Iterator[int]:
+    position = text.find(literal)
+    while position >= 0:
+        yield position
+        position = text.find(literal, position + 1)
+
+
+def _replace(text: str, pattern: re.Pattern[str], without_tokens: re.Pattern[str], starts: Iterable[int]) -> str:
+    """Return the text without its matches, as `pattern.sub` would, which tries every position."""
+    parts, end, barren = [], 0, 0
+    for start in starts:
+        if start < end:
+            continue
+        # In a run of letters that is no JSON Web Token no part of it is one: each would read to the end of the run again.
+        match = (without_tokens if start < barren else pattern).match(text, start)
+        if match is not None:
+            parts += [text[end:start], HIDDEN]
+            end = match.end()
+        elif start >= barren and text.startswith("eyJ", start):
+            run = _RUN.match(text, start)
+            barren = run.end() if run else 0
+    return "".join((*parts, text[end:])) if parts else text
 
 
 def redact(data: Any, hide: Callable[[str], str]) -> Any:

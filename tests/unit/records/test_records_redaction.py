@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.redaction import _SHAPED, _USER, HIDDEN, hider, redact
+from pytest_crucible.records.redaction import HIDDEN, _spellings, hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 
 KEY = "tml-0123456789abcdef"
@@ -121,20 +122,34 @@ def test_no_known_key_is_left_anywhere(key, before, after):
     assert shown["a"][1:] == [1, None]
 
 
-WHOLE = (
-    "://me:secret@host",
-    "eyJabcdefgh.ij.kl",
-    "AIza" + "c1" * 16,
-    "AKIA" + "B" * 16,
-    "sk-" + "B" * 16,
-    "tml_" + "c" * 16,
+SERVICES = "tml|sk|rk|pk|hf|ghp|gho|ghu|ghs|ghr|glpat|xoxa|xoxb|xoxp|xoxr|xoxs"
+EVERYWHERE = (
+    r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
+    rf"|\b(?:{SERVICES})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}"
+    r"|(?<=://)[^/\s@'\"]+:[^/\s@'\"]+(?=@)"
 )
-PARTS = ("://", "me:secret@", "AIza", "AKIA", "sk-", "xoxb-", "B" * 16, " ", "-")
+"""The definition of a key: one expression, tried at every position."""
+SECRETS = ("planted", "planted-1", "a/b c&", "eyJplanted", "sk-", "://x")
+PARTS = (
+    "://me:secret@host", "eyJabcdefgh.ij.kl", "AIza" + "c1" * 16, "AKIA" + "B" * 16, "sk-" + "B" * 16, "tml_" + "c" * 16,
+    "glpat-" + "d" * 16, "xoxb-" + "e" * 16, "://", "me:secret@", "::", "@", "/", "AIza", "AKIA", "sk-", "xoxb-", "eyJ", "B" * 16,
+    " ", "-", "_", ".", "é", "a", *SECRETS, "a%2Fb+c%26",
+)  # fmt: skip
 
 
-@given(st.lists(st.sampled_from(WHOLE + PARTS), max_size=4))
-def test_no_text_with_a_key_is_passed_over(pieces):
-    """To look for the marks of keys first is quicker, and changes nothing."""
+@given(st.lists(st.sampled_from(PARTS), max_size=9), st.sets(st.sampled_from(SECRETS)))
+def test_keys_are_hidden_as_if_every_position_was_tried(pieces, secrets):
+    """To look only where a key may begin is quicker, and changes nothing."""
     text = "".join(pieces)
+    spelled = sorted({spelling for secret in secrets for spelling in _spellings(secret)}, key=len, reverse=True)
+    definition = re.compile("|".join([*map(re.escape, spelled), EVERYWHERE]))
 
-    assert hider()(text) == re.sub(f"{_SHAPED}|{_USER}", HIDDEN, text)
+    assert hider(secrets)(text) == definition.sub(HIDDEN, text)
+
+
+@pytest.mark.parametrize("text", ["eyJ" * 10**5, "://" + "a:" * 10**5, "sk-" * 10**5, "-" * 10**6, "://" * 10**5])
+def test_no_text_takes_quadratic_time(text):
+    started = time.perf_counter()
+    hider({"planted"})(text)
+
+    assert time.perf_counter() - started < 10

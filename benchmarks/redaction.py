@@ -1,0 +1,46 @@
+"""What it costs to redact replies on the sampling loop: CPU time a megabyte, for prose and for text full of links."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from benchmarks.figures import Figure, show
+from pytest_crucible.records.redaction import hider
+
+SIZE, SECRETS = 1_000_000, {f"planted-{k}-{'k' * 20}" for k in range(4)}
+PAGES = Path(__file__).parents[1] / "docs"
+
+
+def figures() -> list[Figure]:
+    hide = hider(SECRETS)
+    texts = {"words": _words(), "Markdown": _markdown()}
+    return [
+        Figure(name=f"redaction of a megabyte of {name}", measured=_milliseconds(hide, text), unit="ms", limit=12)
+        for name, text in texts.items()
+    ]
+
+
+def _words() -> str:
+    draw = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return " ".join("".join(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(180_000))[:SIZE]
+
+
+def _markdown() -> str:
+    pages = "".join(page.read_text(encoding="utf-8") for page in sorted(PAGES.rglob("*.md")))
+    return (pages * (SIZE // len(pages) + 1))[:SIZE]
+
+
+def _milliseconds(hide, text: str) -> float:
+    best = float("inf")
+    for _ in range(7):
+        begun = time.process_time()
+        hide(text)
+        best = min(best, time.process_time() - begun)
+    return best * 1000 * SIZE / len(text)
+
+
+if __name__ == "__main__":
+    raise SystemExit(show(figures()))
