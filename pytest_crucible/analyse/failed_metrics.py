@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pytest_crucible.records import ArmOutcomes, Lost
 from pytest_crucible.records.number_format import quantity
 
+# A message may quote a whole reply, and this one is a verdict's reason, which every report prints.
+MOST_CHARACTERS = 300
+
 
 def failed_metrics(arm: ArmOutcomes) -> Mapping[str, str]:
     """Return, for each metric without a single value in this arm, a sentence with its first error."""
@@ -22,4 +25,5 @@ def _sentence(metric: str, losses: list[Lost]) -> str:
     samples = len({lost.unit.position for lost in losses})
     first = next((lost.detail for lost in losses if lost.detail), "").partition("\n")[0]
     error = first.removeprefix(f"metric {metric!r} ").removeprefix("raised ")
+    error = error if len(error) <= MOST_CHARACTERS else f"{error[:MOST_CHARACTERS]}..."
     return f"metric {metric!r} failed on {'all ' if samples > 1 else ''}{quantity(samples, 'sample')}: {error}"

@@ -53,6 +53,7 @@ def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
 
     Patterns and flags are those of `re`; a search ends after a second. Raises SpecError for an invalid pattern.
 
+    >>> import re
     >>> matches(r"^yes\\b", flags=re.IGNORECASE)(Reply(text="Yes."), Sample(id="1", input=""))
     True
     """

@@ -38,8 +38,8 @@ def secrets_in(settings: Any, environment: Mapping[str, str] = _NO_VARIABLES) ->
     A variable of `environment` that headers, a URL's login or query, or a setting such as `api_key_env` name is a secret,
     whatever its own name is.
 
-    >>> list(secrets_in({"base_url": "https://host/v1?user=$TEAM"}, {"TEAM": "crucible-7"}))
-    ['crucible-7']
+    >>> set(secrets_in({"base_url": "https://host/v1?user=$TEAM"}, {"TEAM": "crucible-7"}))
+    {'crucible-7'}
     """
     for text in _candidates(settings, "", environment):
         if len(text) >= SHORTEST and not text.startswith("$"):

@@ -125,7 +125,8 @@ def test_what_is_told_is_stored_too_once(told, run):
     run(*ARMS)
 
     def place(one: dict[str, Any]) -> tuple[Any, ...]:
-        return one["name"], one["experiment"], one["arm"], one["sample"], one["repeat"], one["seconds"]
+        repeat = one["repeat"] if "repeat" in one else one["epoch"]  # as the store calls it
+        return one["name"], one["experiment"], one["arm"], one["sample"], repeat, one["seconds"]
 
     kept = [one for one in events(told) if one["name"] in ("request.stop",)]
     assert sorted(map(place, stored(told))) == sorted(map(place, kept))
@@ -255,14 +256,14 @@ def test_what_it_took_stands_below_the_verdicts(asked, run):
 def test_quietly_nothing_of_it_does(asked, quiet):
     result = asked.run("--crucible-adapter=large", *(["-q"] if quiet else []))
 
-    assert any(line.startswith("asked ") for line in result.outlines) is not quiet
+    assert any(line.startswith("arm ") for line in result.outlines) is not quiet
 
 
 def test_verbosely_all_percentiles_do(asked):
     result = asked.run("-v", "--crucible-adapter=large")
 
     result.stdout.fnmatch_lines(
-        ["arm *time of *n *p50 *p90 *p95 *p99", "large  answering  20 *", "seconds; percentiles linear between *"]
+        ["arm *time of *n *p50 *p90 *p95 *p99", "large  reply *20 *", "seconds; percentiles linear between *"]
     )
 
 

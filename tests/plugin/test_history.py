@@ -262,9 +262,7 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
     assert margin["samples"] > need["samples"]
 
 
-@pytest.mark.parametrize(
-    "name", ["", "  ", "t" * 101, "the best", "\x1b[31mred"], ids=["empty", "blank", "long", "two", "colour"]
-)
+@pytest.mark.parametrize("name", ["  ", "t" * 101, "the best", "\x1b[31mred"], ids=["blank", "long", "two", "colour"])
 def test_a_tag_that_nobody_could_name_is_refused(suite, crucible, name):
     said = f"tag {name!r} is not valid: write 1 to 100 letters, digits and . _ - + /, for example main or release/2.1"
 

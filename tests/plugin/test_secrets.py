@@ -94,7 +94,7 @@ def test_no_key_is_anywhere(planted, monkeypatch, capsys):
         main(command)
     printed = capsys.readouterr()
 
-    assert "2 by error" in told.stdout.str()  # it was asked, and it went wrong as it was to
+    assert "2 samples lost (error)" in told.stdout.str()  # it was asked, and it went wrong as it was to
     own = {"crucible.toml", "conftest.py", "test_sums.py"}
     written = {
         path.name: path.read_bytes()

@@ -212,7 +212,7 @@ def test_the_deadline_is_said_where_samples_are_lost_to_it(served, server):
     result.stdout.fnmatch_lines(
         [
             "*sampling was interrupted; continue with --crucible-resume*",
-            "*v2 lost * by the deadline*",
+            "*v2: * samples lost (deadline)*",
         ]
     )
 
@@ -239,7 +239,7 @@ def test_joined_tests_are_not_asked_after_it_either(served, server, pytester):
     assert experiment["verdicts"][0]["state"] == "undecided"
 
 
-@pytest.mark.parametrize("wrong", ["soon", "0", "-3", "1 fortnight", ""])
+@pytest.mark.parametrize("wrong", ["soon", "0", "-3", "1 fortnight"])
 def test_a_deadline_is_a_time(suite, run, wrong):
     result = run("--crucible-adapter=v2", f"--crucible-deadline={wrong}")
 

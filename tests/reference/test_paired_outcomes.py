@@ -61,7 +61,7 @@ def rows(name: str) -> list[Row]:
 def plan(name: str, models: list[str], samples: tuple[Sample, ...], sha256: str) -> Plan:
     return Plan(
         nodeid=name, path=name, line=1, dataset=name, dataset_sha256=sha256, planned=len(samples), selected=len(samples),
-        groups=None, epochs=1, metrics=(correct.facts,), targets=(), open_metrics=False,
+        groups=None, repeats=1, metrics=(correct.facts,), targets=(), open_metrics=False,
         arms=tuple(
             Arm(name=model, role="baseline" if k else "candidate", adapter=model, identity=model)
             for k, model in enumerate(models)

@@ -39,11 +39,11 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "metrics/squad.py": {"squad_normalise": metrics.squad_normalise},
     "metrics/schema.py": {"valid_json": scored(metrics.valid_json(fenced=True))},
     "metrics/numbers.py": {"final_number": metrics.final_number},
-    "metrics/quantities.py": {
+    "metrics/quantity_match.py": {
         "quantities": metrics.quantities,
         "numeric_match": scored(metrics.numeric_match(which="marked")),
     },
-    "metrics/refusal.py": {"refuses": metrics.refuses},
+    "metrics/refusals.py": {"refuses": metrics.refuses},
     "metrics/choice_reading.py": {"choice_of": metrics.choice_of, "choice_match": scored(metrics.chooses())},
     "metrics/choice_text.py": {"choice_match": scored(metrics.chooses())},
     "metrics/choice_cues.py": {"choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ")},
