@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options, required_text
 from pytest_crucible.backends import Backend, ScriptedBackend
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import import_function
 
 
 def open_scripted(adapter: Adapter, context: AdapterContext) -> Backend:
     """Open `script`, a "module:function" that is called with each Request; `latency_s` is optional. Raises SpecError."""
     check_options(adapter, ("script", "latency_s"))
-    module, _, name = required_text(adapter, "script").partition(":")
-    try:
-        script = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SpecError(
-            f"adapter {adapter.name!r} has script {adapter.options['script']!r}, which cannot be imported ({error}): "
-            "write 'module:function' of a module on the path"
-        ) from error
+    script = import_function(f"adapter {adapter.name!r} has script", required_text(adapter, "script"))
     return ScriptedBackend(script, latency_s=float(adapter.options.get("latency_s", 0.0)))

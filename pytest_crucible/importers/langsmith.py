@@ -18,24 +18,17 @@ Record = Mapping[str, Any]
 
 def recognises(source: Source) -> bool:
     """Return whether the rows are runs of examples with feedback."""
-    names = set((_rows(source) or [{}])[0])
+    names = set((source.records or [{}])[0])
     return {"example_id", "execution_time"} <= names and any(name.startswith(_FEEDBACK) for name in names)
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the file. An example is a sample, and its further runs are its repeats."""
-    records = _rows(source)
+    records = source.records
     names = dict.fromkeys(name for record in records for name in record if name.startswith(_FEEDBACK))
     rows = number_repeats([_row(record, list(names)) for record in records])
     results = Results(task="langsmith", arm=source.path.stem, rows=rows, repeats=max(row.repeat for row in rows) + 1)
     return ParsedFile(version="", results=[results])
-
-
-def _rows(source: Source) -> Sequence[Record]:
-    if source.rows is not None:
-        return [row for _, row in source.rows]
-    is_list = isinstance(source.document, list) and all(isinstance(row, dict) for row in source.document)
-    return source.document if is_list else ()
 
 
 def _row(record: Record, feedback: Sequence[str]) -> Row:

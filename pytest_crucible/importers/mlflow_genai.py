@@ -20,13 +20,13 @@ Record = Mapping[str, Any]
 
 def recognises(source: Source) -> bool:
     """Return whether the rows have traces, and values beside them. Tables of `mlflow.log_table` have none."""
-    rows = _rows(source)
+    rows = source.records
     return bool(rows) and {"trace_id", "trace", "state"} <= set(rows[0]) and any(map(_is_value, rows[0]))
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the file: a result has no name. A trace is a sample, and inputs that recur are its repeats."""
-    records, traces = _rows(source), [_trace(record) for record in _rows(source)]
+    records, traces = source.records, [_trace(record) for record in source.records]
     metrics, left_out = _metrics(records, traces)
     rows = number_repeats([_row(record, trace, metrics) for record, trace in zip(records, traces, strict=True)])
     results = Results(
@@ -38,13 +38,6 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     )
     notes = [f"{source.path.name}: the values of {name!r} are no single number or word, left out" for name in left_out]
     return ParsedFile(version="", results=[results], notes=notes)
-
-
-def _rows(source: Source) -> Sequence[Record]:
-    if source.rows is not None:
-        return [row for _, row in source.rows]
-    is_list = isinstance(source.document, list) and all(isinstance(row, dict) for row in source.document)
-    return source.document if is_list else ()
 
 
 def _is_value(column: str) -> bool:

@@ -39,7 +39,7 @@ Record = Mapping[str, Any]
 
 def recognises(source: Source) -> bool:
     """Return whether the first column is a user's input, another is of a sample too, and none names samples or arms."""
-    names = list((_rows(source) or [{}])[0])
+    names = list((source.records or [{}])[0])
     return (
         names[:1] == ["user_input"] and len(_SAMPLE & set(names)) > 1 and _OF_OTHERS.isdisjoint(map(str.lower, names))
     )
@@ -47,7 +47,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the file: a result has no name. A user's input that recurs is a repeat of its sample."""
-    records = _rows(source)
+    records = source.records
     metrics = [name for name in dict.fromkeys(name for record in records for name in record) if name not in _SAMPLE]
     if not metrics:
         raise SpecError(
@@ -62,13 +62,6 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         repeats=max(row.repeat for row in rows) + 1,
     )
     return ParsedFile(version="", results=[results])
-
-
-def _rows(source: Source) -> Sequence[Record]:
-    if source.rows is not None:
-        return [row for _, row in source.rows]
-    is_list = isinstance(source.document, list) and all(isinstance(row, dict) for row in source.document)
-    return source.document if is_list else ()
 
 
 def _row(record: Record, metrics: Sequence[str]) -> Row:

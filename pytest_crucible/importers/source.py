@@ -32,6 +32,14 @@ class Source:
     rows: Sequence[tuple[int, Mapping[str, Any]]] | None = None
     """(line, row)."""
 
+    @property
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Rows of a table, or the objects of a JSON list; empty for anything else."""
+        if self.rows is not None:
+            return [row for _, row in self.rows]
+        is_list = isinstance(self.document, list) and all(isinstance(row, dict) for row in self.document)
+        return self.document if is_list else ()
+
     def member(self, name: str) -> Any:
         """A JSON file of the archive. Raises SpecError for one that is damaged or packed in a way that is not known."""
         assert self.archive is not None

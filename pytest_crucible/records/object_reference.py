@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
+
+from pytest_crucible.records.errors import SpecError
 
 
 def load_object(reference: Any) -> Any:
@@ -13,3 +16,22 @@ def load_object(reference: Any) -> Any:
     module, _, attribute = reference.partition(":")
     loaded = importlib.import_module(module)
     return getattr(loaded, attribute) if attribute else loaded
+
+
+def import_function(setting: str, reference: str) -> Callable[..., Any]:
+    """Return the user's function that a setting names as "module:function".
+
+    Raises SpecError where it is missing; `setting` begins the sentence, such as "adapter 'v2' has script". What the module
+    itself raises passes: it is an error in the suite's code, reported with its line.
+    """
+    module, _, name = reference.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpecError(
+            f"{setting} {reference!r}, which cannot be imported ({error}): write 'module:function' of a module on the path"
+        ) from error
+    if not callable(function):
+        raise SpecError(f"{setting} {reference!r}, which is a {type(function).__name__}: name a function")
+    result: Callable[..., Any] = function
+    return result

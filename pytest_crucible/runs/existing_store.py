@@ -29,5 +29,5 @@ def _missing(where: Path) -> str:
     problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
     above = next((folder / where for folder in here.parents if (folder / where).is_file()), None)
     if above is None or where.is_absolute():
-        return f"{problem}: run a suite first, or name another one with --store"
-    return f"{problem}, but one at {str(above)!r}: go there, or name it with --store"
+        return f"{problem}: run a suite first, or name another store"
+    return f"{problem}, but one at {str(above)!r}: go there, or name that one"

@@ -145,7 +145,7 @@ def test_a_run_on_two_workers_is_exported_alike(stored):
         (("-o", "nowhere/out.csv"), "'nowhere/out.csv' cannot be written: No such file or directory"),
         (
             ("-o", "out.csv", "--store", "gone.db"),
-            "no run store at 'gone.db' in '{here}': run a suite first, or name another one with --store",
+            "no run store at 'gone.db' in '{here}': run a suite first, or name another store",
         ),
     ],
 )

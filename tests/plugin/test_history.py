@@ -356,7 +356,7 @@ def test_a_store_above_is_named(suite, crucible, monkeypatch):
     assert status == 4
     assert said == (
         f"crucible runs: no run store at '.crucible/crucible.db' in '{below}', but one at '{store}': "
-        "go there, or name it with --store\n"
+        "go there, or name that one\n"
     )
     assert crucible("runs", f"--store={store}")[0] == 0
 

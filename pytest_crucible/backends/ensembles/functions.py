@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import import_function
 from pytest_crucible.records.suggestions import suggest
 
 
@@ -21,17 +21,4 @@ def check_name(adapter_name: str, setting: str, name: Any, names: Iterable[str])
 
 def find_function(adapter_name: str, setting: str, name: str) -> Callable[..., Any]:
     """Import the function that "module:function" names. Raises SpecError."""
-    module, _, attribute = name.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SpecError(
-            f"{adapter_name} has {setting} = {name!r}, which cannot be imported ({error}): "
-            "write 'module:function' of a module on the import path"
-        ) from error
-    if not callable(function):
-        raise SpecError(
-            f"{adapter_name} has {setting} = {name!r}, which is a {type(function).__name__}: name a function"
-        )
-    result: Callable[..., Any] = function
-    return result
+    return import_function(f"{adapter_name} has {setting} =", name)

@@ -45,17 +45,21 @@ class HttpxClient:
 
         Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
         """
-        if self._loop is not asyncio.get_running_loop():
-            self._client = await self._enter_loop()
         url = self._address.origin + self._address.target(path)
-        request = self._client.build_request("POST", url, content=body, headers=self._headers)
         head_came, started = False, time.perf_counter()
         try:
+            if self._loop is not asyncio.get_running_loop():
+                self._client = await self._enter_loop()
+            request = self._client.build_request("POST", url, content=body, headers=self._headers)
             response = await self._send(request)
             self._reached = head_came = True
             return await self._read(response, started, watch)
         except httpx.HTTPError as error:
             raise self._error(error, head_came) from None
+        except BackendError:
+            raise
+        except Exception as error:  # authentication of the user's own: it says nothing about the model's reply
+            raise Refused(f"the client of {self._address.origin} raised {type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
         """Close the connections of the running loop."""

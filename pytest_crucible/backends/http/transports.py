@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_crucible.backends.http.address import Address
 from pytest_crucible.backends.http.client import Client
 from pytest_crucible.backends.http.connection import Response, Watch
 from pytest_crucible.backends.http.tls import tls_context
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import import_function
 
 
 class HttpClient(Protocol):
@@ -41,18 +41,9 @@ def open_httpx(
             'transport = "httpx" needs httpx, which is not installed: pip install "pytest-crucible[httpx]"'
         ) from error
     tls = tls_context(verify=verify, ca_file=ca_file)
-    return HttpxClient(address, headers, _load_function(client) if client else lambda: build_client(tls))
+    return HttpxClient(
+        address, headers, import_function("an adapter has client =", client) if client else lambda: build_client(tls)
+    )
 
 
 TRANSPORTS: Mapping[str, Callable[..., HttpClient]] = {"default": open_default, "httpx": open_httpx}
-
-
-def _load_function(reference: str) -> Callable[[], Any]:
-    module, _, name = reference.partition(":")
-    try:
-        function: Callable[[], Any] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SpecError(f'client = {reference!r} cannot be imported ({error}): expected "module:function"') from error
-    if not callable(function):
-        raise SpecError(f"client = {reference!r} is not a function: expected one that returns an httpx.AsyncClient")
-    return function

@@ -97,7 +97,7 @@ MISTAKES = {
     "own vote": (
         {"vote": "nowhere:vote"},
         "adapter 'trio' has vote = 'nowhere:vote', which cannot be imported (No module named 'nowhere'): write "
-        "'module:function' of a module on the import path",
+        "'module:function' of a module on the path",
     ),
     "own that is none": (
         {"normalise": "math:pi"},

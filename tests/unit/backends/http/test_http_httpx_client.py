@@ -256,6 +256,12 @@ def clients(tmp_path, monkeypatch):
         "        request.headers['authorization'] = 'Signed ' + request.method\n"
         "        return request\n"
         "    return httpx.AsyncClient(auth=sign)\n"
+        "def failing():\n"
+        "    def sign(request):\n"
+        "        assert False, 'no token'\n"
+        "    return httpx.AsyncClient(auth=sign)\n"
+        "def unbuilt():\n"
+        "    raise KeyError('TOKEN')\n"
         "def wrong():\n"
         "    return 'no client'\n"
         "NUMBER = 1\n"
@@ -276,8 +282,8 @@ def test_a_client_of_ones_own_signs_its_requests(clients):
     [
         ("my_clients:missing", "cannot be imported"),
         ("no_such_module:f", "cannot be imported"),
-        ("my_clients", 'expected "module:function"'),
-        ("my_clients:NUMBER", "is not a function"),
+        ("my_clients", "write 'module:function'"),
+        ("my_clients:NUMBER", "which is a int: name a function"),
     ],
 )
 def test_a_client_that_cannot_be_made_is_one_sentence(clients, reference, sentence):
@@ -288,6 +294,12 @@ def test_a_client_that_cannot_be_made_is_one_sentence(clients, reference, senten
 def test_a_function_that_returns_something_else_is_refused(clients):
     with pytest.raises(BackendError, match=r"returned a str: expected an httpx\.AsyncClient"):
         posted("http://127.0.0.1:1/v1", client="my_clients:wrong")
+
+
+@pytest.mark.parametrize(("name", "error"), [("failing", "AssertionError: no token"), ("unbuilt", "KeyError: 'TOKEN'")])
+def test_authentication_that_raises_stops_the_experiment_and_is_no_failure_of_the_model(clients, name, error):
+    with pytest.raises(Refused, match=f"the client of http://127.0.0.1:1 raised {error}"):
+        posted("http://127.0.0.1:1/v1", client=f"my_clients:{name}")
 
 
 def test_settings_are_checked():
