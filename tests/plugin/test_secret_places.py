@@ -140,6 +140,7 @@ def planted(suite, url, monkeypatch):
     suite.pytester.makeconftest(CONFTEST)
     suite.test(TEST)
     suite.pytester.makefile(".toml", crucible=CONFIGURATION.replace("URL", url))
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # of the tests' own worker: the session inside has others
     for name, value in {**ENVIRONMENT, "GATEWAY": f"{url}?user={GATEWAY}"}.items():
         monkeypatch.setenv(name, value)
     return suite
