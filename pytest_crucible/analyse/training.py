@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_crucible.records import Arm, BoundedValue, Estimate, Evidence, Target, TargetResult, TrainingResult
+from pytest_crucible.records.statistics import TRAINING_STATISTIC
 
-STATISTIC = "training"
 METHOD = "one training"
 
 
@@ -16,7 +16,7 @@ def judge_training(target: Target, arm: Arm) -> TargetResult:
         target=target,
         estimate=Estimate(
             metric=target.metric,
-            statistic=STATISTIC,
+            statistic=TRAINING_STATISTIC,
             arm=arm.name,
             n=int(arm.training is not None),
             lost=0,

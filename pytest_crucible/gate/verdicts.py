@@ -46,7 +46,7 @@ def decide_verdicts(
     verdicts: list[Verdict] = []
     for analysis in analyses:
         verdicts += [
-            _training_verdict(analysis, result) if result.estimate.statistic == "training"
+            _training_verdict(analysis, result) if result.estimate.is_of_training
             else _target_verdict(analysis, result, strict)
             for result in analysis.targets
         ]  # fmt: skip

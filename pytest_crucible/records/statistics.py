@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from pytest_crucible.records.plan import Contrast, Target
 
+TRAINING_STATISTIC = "training"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
@@ -39,6 +41,11 @@ class Estimate:
     interval: Interval | None
     clusters: int | None
     method: str
+
+    @property
+    def is_of_training(self) -> bool:
+        """A number that a training recorded: it is known, not estimated from replies, and has no interval."""
+        return self.statistic == TRAINING_STATISTIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
         _ruling(verdict, analysis),
     )
     # The cells of a proven verdict say all, and so does the number of a training.
-    says_all = (verdict.state == "met" and verdict.proven) or is_of_training(result)
+    says_all = (verdict.state == "met" and verdict.proven) or (estimate.is_of_training and estimate.value is not None)
     return Row(experiment=nodeid, cells=cells, state=verdict.state, below="" if says_all else verdict.reason)
 
 
@@ -140,11 +140,6 @@ def _ruling(verdict: Verdict, analysis: Analysis) -> str:
     """Return a verdict such as `met, proven`, marked as simulated when a script answered."""
     simulated = any(arm.simulated for arm in analysis.plan.arms)
     return verdict.state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
-
-
-def is_of_training(result: TargetResult) -> bool:
-    """A number of a training that is known."""
-    return result.estimate.statistic == "training" and result.estimate.value is not None
 
 
 def _estimate_cells(estimate: Estimate) -> tuple[str, ...]:

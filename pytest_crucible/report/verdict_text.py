@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, Interval, TargetResult, Verdict
+from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, TargetResult, Verdict
 from pytest_crucible.records.number_format import number, p_value, with_interval
+from pytest_crucible.records.statistics import interval_ends
 
 
 def sentence(verdict: Verdict, analysis: Analysis) -> str:
@@ -16,7 +17,7 @@ def sentence(verdict: Verdict, analysis: Analysis) -> str:
 
 def estimate_text(estimate: Estimate) -> str:
     """`0.563 [0.536, 0.589]`; a training's number is known rather than estimated: `0.987 [one training]`."""
-    if estimate.statistic == "training" and estimate.value is not None:
+    if estimate.is_of_training and estimate.value is not None:
         return f"{number(estimate.value)} [{estimate.method}]"
     return with_interval(estimate.value, estimate.interval)
 
@@ -28,19 +29,15 @@ def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | No
         if result is None:
             return {}
         estimate = result.estimate
-        return {"estimate": estimate.value, **_ends(estimate.interval), "n": estimate.n, "lost": estimate.lost}
+        return {"estimate": estimate.value, **interval_ends(estimate.interval), "n": estimate.n, "lost": estimate.lost}
     if verdict.kind == "claim":
         claim = find_claim(verdict, analysis)
         return {} if claim is None else {"p_adjusted": claim.p_adjusted}
     pair = _find_comparison(verdict, analysis)
     if pair is None:
         return {}
-    numbers = {"estimate": pair.difference, **_ends(pair.interval), "n": pair.pairs, "lost": pair.lost}
+    numbers = {"estimate": pair.difference, **interval_ends(pair.interval), "n": pair.pairs, "lost": pair.lost}
     return {**numbers, "p_adjusted": pair.p_adjusted}
-
-
-def _ends(interval: Interval | None) -> dict[str, float | None]:
-    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
 
 
 def _target(verdict: Verdict, analysis: Analysis) -> str:
