@@ -2,9 +2,9 @@
 
     python -m benchmarks.hedging        # about three minutes
 
-A server in a process of its own answers after 50 ms, give or take; 16 questions are under way at a time. *Heavy tail*: one answer
+A server in a process of its own answers after 50 ms, give or take; 16 samples are under way at a time. *Heavy tail*: one answer
 of a hundred is 20 times slower. *Two humps*: one of ten takes four times as long. *Slow drift*: a heavy tail, while the server
-grows from 50 to 100 ms. Each law is asked without hedging first, the same questions. P99 is the mean of the slowest hundredth:
+grows from 50 to 100 ms. Each law is measured without hedging first, on the same samples. P99 is the mean of the slowest hundredth:
 where exactly one answer of a hundred is slow, the percentile itself is decided by a coin.
 """
 
@@ -51,7 +51,7 @@ class Measured:
     median_s: float
     slowest_s: float
     requests: float
-    """For each question."""
+    """For each sample."""
     cancelled: int
 
 
@@ -117,7 +117,7 @@ def figures(found: Mapping[tuple[str, str], Measured] | None = None) -> list[Fig
         Figure(
             name="hedging, heavy tail: P99 left", measured=100 * hedged.slowest_s / alone.slowest_s, unit="%", limit=40
         ),
-        Figure(name="- requests more than questions", measured=100 * (hedged.requests - 1), unit="%", limit=6),
+        Figure(name="- requests more than samples", measured=100 * (hedged.requests - 1), unit="%", limit=6),
         Figure(
             name="- any strategy, any law: P50 over that without", measured=slower, unit="times", limit=1.05, digits=3
         ),

@@ -1,6 +1,6 @@
 """How well waiting overlaps: 1,000 samples of 50 ms each, 64 at a time, against the arithmetic ideal.
 
-The ideal is 1,000 x 50 ms / 64 = 0.78 s, counted from the first reply to the last. Counted from the first question, 1,000
+The ideal is 1,000 x 50 ms / 64 = 0.78 s, counted from the first reply to the last. Counted from the first request, 1,000
 samples need 16 rounds of 50 ms, so that no engine can be below 0.80 s.
 """
 
@@ -22,10 +22,10 @@ def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         suite = Suite(directory=Path(directory), samples=SAMPLES, latency_s=LATENCY_S).write()
         runs = [_waited(suite) for _ in range(REPEATS)]
-    from_question, from_reply = (statistics.median(column) for column in zip(*runs, strict=True))
+    from_request, from_reply = (statistics.median(column) for column in zip(*runs, strict=True))
     return [
         Figure(name="overlap: first to last reply", measured=from_reply, unit="s", limit=1.05 * ideal, digits=3),
-        Figure(name="- first question to last reply", measured=from_question, unit="s", digits=3),
+        Figure(name="- first request to last reply", measured=from_request, unit="s", digits=3),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Memory of a million planned samples: a real pytest session with a dataset of a million lines, until the first question."""
+"""Memory of a million planned samples: a real pytest session with a dataset of a million lines, until the first request."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def figures() -> list[Figure]:
     return [
         Figure(name="1,000,000 planned samples: most memory before a reply", measured=many, unit="MiB", limit=286),
         Figure(name="- of that: a session of 10 samples", measured=few, unit="MiB"),
-        Figure(name="- from opening the adapter to the first question", measured=seconds, unit="s"),
+        Figure(name="- from opening the adapter to the first request", measured=seconds, unit="s"),
     ]
 
 
 def _measured(samples: int) -> tuple[float, float]:
-    """MiB at the most, and seconds, until the first question."""
+    """Return the MiB at the most, and the seconds, until the first request."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         for name, text in _FILES.items():

@@ -49,7 +49,7 @@ OPTIONS = (
     ),
     Option(
         "compare",
-        "adapter to compare with, or run:ID or tag:NAME for stored answers; may be repeated",
+        "adapter to compare with, or run:ID or tag:NAME for stored replies; may be repeated",
         metavar="NAME",
         repeats=True,
         alias="--compare",
@@ -81,7 +81,7 @@ OPTIONS = (
     ),
     Option("tag", "name to find this run by, as in --compare=tag:NAME; may be repeated", metavar="NAME", repeats=True),
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
-    Option("fresh", "query the baselines again, even if their stored answers could be used", False, flag=True),
+    Option("fresh", "query the baselines again, even if their stored replies could be used", False, flag=True),
     Option(
         "cache",
         "reply cache: auto (read and write), only (never call a model), off, refresh (call again and overwrite)",

@@ -1,7 +1,7 @@
-"""Seconds and CPU of one evaluation - 1,000 questions to a server that takes 50 ms, 64 at a time - by several tools.
+"""Seconds and CPU of one evaluation - 1,000 samples, queried from a server that takes 50 ms, 64 at a time - by several tools.
 
 `python -m benchmarks.peers [--samples N] [--repeats K] [NAME ...]`. Each tool runs in a process of its own, in turn, on one
-core, against the same server, which has another; the medians count (those that ask one question at a time run once). It
+core, against the same server, which has another; the medians count (those that send one request at a time run once). It
 exits 1 when a peer is faster than this package.
 """
 
@@ -63,7 +63,7 @@ def main() -> int:
             rows.append((name, _version(name, python), wall, cpu, 1000 * cpu / told.samples))
     ideal = told.samples * LATENCY_S / CONCURRENCY
     shown = [(*row, row[2] / walls.get("crucible", ideal)) for row in rows]
-    print(f"{told.samples:,} questions of {LATENCY_S * 1000:g} ms, {CONCURRENCY} at a time: ideal {ideal:.2f} s\n")
+    print(f"{told.samples:,} samples of {LATENCY_S * 1000:g} ms, {CONCURRENCY} at a time: ideal {ideal:.2f} s\n")
     print(tabulate(shown, ("tool", "version", "wall s", "CPU s", "ms of CPU a sample", "x crucible"), "github", ".2f"))
     ours = walls.pop("crucible", 0.0)
     return int(any(wall < ours for name, wall in walls.items() if name != "gather"))

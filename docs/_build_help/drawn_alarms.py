@@ -38,14 +38,14 @@ def _of_a_switch(n: int, runs: int) -> list[float]:
 
 
 def cost_of_ignoring_clusters(figure: Figure) -> None:
-    """Share of runs that claim a difference against the number of questions in each of twenty clusters.
+    """Share of runs that claim a difference against the number of samples in each of twenty clusters.
 
-    As if independent it climbs from 0.05 for single questions to 0.4 for twenty. By CR2 it stays near 0.05.
+    As if independent it climbs from 0.05 for single samples to 0.4 for twenty. By CR2 it stays near 0.05.
     """
     axes, sizes = figure.subplots(), (1, 2, 3, 5, 10, 20)
     curves(axes, sizes, [_in_clusters(size, 1000) for size in sizes], ("CR2", "as if independent"))
     nominal(axes, 0.05)
-    axes.set(xscale="log", xlabel="questions in a cluster", ylabel="runs that claim a difference", ylim=(0, None))
+    axes.set(xscale="log", xlabel="samples in a cluster", ylabel="runs that claim a difference", ylim=(0, None))
     ticks(axes, sizes)
     axes.legend()
 
@@ -106,13 +106,13 @@ def _first_claims(rng: np.random.Generator, looks: np.ndarray) -> tuple[float, f
 def lead_of_the_best(figure: Figure) -> None:
     """Two panels against the number of candidates, from 1 to 20.
 
-    Left, the average lead of the best climbs from 0 to 8, 6 and 4 points for 100, 200 and 500 questions. Right, false claims
+    Left, the average lead of the best climbs from 0 to 8, 6 and 4 points for 100, 200 and 500 samples. Right, false claims
     climb from 0.05 to 0.45 uncorrected; by Holm they stay at or below 0.05.
     """
     left, right = figure.subplots(1, 2)
     counts, rng = tuple(range(1, 21)), np.random.default_rng(5)
     curves(
-        left, counts, np.array([_leads(rng, n) for n in (100, 200, 500)]).T, [f"{n} questions" for n in (100, 200, 500)]
+        left, counts, np.array([_leads(rng, n) for n in (100, 200, 500)]).T, [f"{n} samples" for n in (100, 200, 500)]
     )
     candidate_counts = (1, 2, 5, 10, 20)
     curves(
@@ -129,14 +129,14 @@ def lead_of_the_best(figure: Figure) -> None:
         axes.legend()
 
 
-def _leads(rng: np.random.Generator, questions: int) -> np.ndarray:
+def _leads(rng: np.random.Generator, samples: int) -> np.ndarray:
     """Return the average lead, in points, of the best of 1 to 20 candidates that equal the baseline at 70 %."""
-    rates = 100 * rng.binomial(questions, 0.7, (20_000, 21)) / questions
+    rates = 100 * rng.binomial(samples, 0.7, (20_000, 21)) / samples
     return np.mean(np.maximum.accumulate(rates[:, 1:], axis=1) - rates[:, :1], axis=0)
 
 
 def _claims_of_some_candidate(candidates: int, runs: int) -> tuple[float, float]:
-    """Return the share of runs with any p at most 0.05, by Holm and single, of equal arms on 100 questions."""
+    """Return the share of runs with any p at most 0.05, by Holm and single, of equal arms on 100 samples."""
     rng, corrected, single = np.random.default_rng(candidates), 0, 0
     for _ in range(runs):
         arms = (0.5 * rng.random((candidates + 1, 100)) + 0.5 * rng.random(100) < 0.63).astype(float)
@@ -156,7 +156,7 @@ def alarms_of_a_suite(figure: Figure) -> None:
     scores = np.clip(rng.beta(7, 3, (60, 1)) + rng.uniform(-0.1, 0.1, (60, 2)), 0, 1)
     # Zeros in either arm alone, as when one of two replies cannot be parsed.
     scores[rng.random((60, 2)) < 0.3] = 0
-    suites = {"120 questions, yes or no": (right, 0.97, "o"), "60 scores, 30 % zeros": (scores, 1.03, "s")}
+    suites = {"120 samples, yes or no": (right, 0.97, "o"), "60 scores, 30 % zeros": (scores, 1.03, "s")}
     for name, (values, aside, marker) in suites.items():
         results = [stats.false_alarm_rate(values, bounds=(0, 1), alpha=alpha, replicates=1000) for alpha in alphas]
         reach = np.array(

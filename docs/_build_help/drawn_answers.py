@@ -33,18 +33,18 @@ def reading_a_comparison(figure: Figure) -> None:
 
 
 def budget_of_repeats(figure: Figure) -> None:
-    """Standard error against repeats of each question, from 1 to 15, for three prices of a new question.
+    """Standard error against repeats of each sample, from 1 to 15, for three prices of a new sample.
 
-    Where questions are free it only rises. At a price of 2 calls it is least at 3 repeats, at 20 calls at 10, and
+    Where samples are free it only rises. At a price of 2 calls it is least at 3 repeats, at 20 calls at 10, and
     flat around both.
     """
     axes, repeats, between, within = figure.subplots(), np.arange(1, 16), 0.05, 0.40
     for price, line in ((0, "o-"), (2, "s--"), (20, "^:")):
         errors = np.sqrt((between + within / repeats) / np.floor(2000 / (price + 2 * repeats)))
-        axes.plot(repeats, errors, line, label=f"a new question costs {price} calls")
+        axes.plot(repeats, errors, line, label=f"a new sample costs {price} calls")
         best = stats.split_budget(2000, between=between, within=within, sample_cost=price)
         axes.plot(best.repeats, best.se, "o", markersize=13, fillstyle="none", color="C3")
-    axes.set(xlabel="repeats of each question", ylabel="standard error of the difference", ylim=(0, None))
+    axes.set(xlabel="repeats of each sample", ylabel="standard error of the difference", ylim=(0, None))
     axes.legend()
 
 
@@ -64,15 +64,15 @@ def rule_of_three(figure: Figure) -> None:
 
 
 def detectable_differences(figure: Figure) -> None:
-    """Smallest detectable difference against the number of questions, from 50 to 2,000, for three discordances.
+    """Smallest detectable difference against the number of samples, from 50 to 2,000, for three discordances.
 
-    At 100 questions it is 9, 12 and 15 points where 10, 20 and 30 % of the results change; at 1,000 it is 3, 4 and 5.
+    At 100 samples it is 9, 12 and 15 points where 10, 20 and 30 % of the results change; at 1,000 it is 3, 4 and 5.
     """
     axes, sizes = figure.subplots(), [50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000]
     shares = (0.30, 0.20, 0.10)
     differences = [[100 * (stats.detectable_paired_proportions(n, share) or np.nan) for share in shares] for n in sizes]
     curves(axes, sizes, differences, [f"{100 * share:.0f} % of the results change" for share in shares])
-    axes.set(xscale="log", xlabel="questions", ylabel="detectable difference (points)", ylim=(0, None))
+    axes.set(xscale="log", xlabel="samples", ylabel="detectable difference (points)", ylim=(0, None))
     ticks(axes, [*sizes[::2], 2000])
     axes.legend()
 
@@ -100,7 +100,7 @@ def shrinkage_of_tasks(figure: Figure) -> None:
     """Rates of six tasks, one below the other.
 
     The counted rates reach from 0.3 to 1.0, the shrunk ones from 0.43 to 0.87, each towards the mean of 0.65 and
-    the further the fewer questions the task has.
+    the further the fewer samples the task has.
     """
     axes = figure.subplots()
     successes, trials = [9, 8, 3, 10, 6, 20], [10, 10, 10, 10, 12, 40]

@@ -65,7 +65,7 @@ def false_passes_at_a_margin(figure: Figure) -> None:
 
 
 def _false_passes(n: int, runs: int) -> list[float]:
-    """Return the false passes with losses of 0.6 to 1 on 5 % of the questions, at a margin of their mean."""
+    """Return the false passes with losses of 0.6 to 1 on 5 % of the samples, at a margin of their mean."""
     rng = np.random.default_rng(n)
     losses = (rng.random((runs, n)) < 0.05) * rng.uniform(0.6, 1.0, (runs, n))
     bounds: tuple[Callable[[Array], float], ...] = (

@@ -1,4 +1,4 @@
-"""Writes this suite's questions and two adapters' invented answers. Run once; the files are committed."""
+"""Writes this suite's questions and two adapters' invented replies. Run once; the files are committed."""
 
 from __future__ import annotations
 

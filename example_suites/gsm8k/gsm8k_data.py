@@ -22,7 +22,7 @@ _SHA256 = "4bc62db838f8418365d51c627bd66294cbdca9fb7f01519cb13f0dce8c51580b"
 
 
 def answers(model: str) -> Iterator[dict[str, Any]]:
-    """A model's solution to each question, in the form of recorded answers."""
+    """A model's solution to each question, in the form of recorded replies."""
     for number, row in enumerate(_rows()):
         yield {"sample_id": f"gsm8k_test_{number}", "text": row[model]["solution"]}
 

@@ -16,7 +16,7 @@ from pytest_crucible.records.errors import DatasetError
 
 
 def answers(solutions: str) -> Iterator[dict[str, Any]]:
-    """The saved solutions of a run, in the form of recorded answers; they lie in $CRUCIBLE_DATA only."""
+    """The saved solutions of a run, in the form of recorded replies; they lie in $CRUCIBLE_DATA only."""
     if "CRUCIBLE_DATA" not in os.environ:
         raise DatasetError("set CRUCIBLE_DATA to a directory that has the saved solutions: README.md says which")
     path = Path(os.environ["CRUCIBLE_DATA"]) / "humaneval" / f"solutions_{solutions}.jsonl.gz"

@@ -1,4 +1,4 @@
-"""Warnings where recorded answers and the samples of a dataset do not match."""
+"""Warnings where recorded replies and the samples of a dataset do not match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_crucible.records import Dataset, Sample
 def coverage_warnings(
     opened_arms: Sequence[OpenedArm], everything: Sequence[Sample], dataset: Dataset
 ) -> Iterable[str]:
-    """Yield a warning where recorded answers and samples do not match, with counts and the first name."""
+    """Yield a warning where recorded replies and samples do not match, with counts and the first name."""
     for arm in opened_arms:
         yield from _members_coverage(arm, dataset)
         if not isinstance(arm.backend, KnowsItsSamples):
@@ -23,7 +23,7 @@ def coverage_warnings(
         extra = sorted(answered - dataset_ids)
         if missing:
             yield (
-                f"adapter {arm.arm.name!r} lacks answers to {len(missing)} of {len(dataset.samples)} samples "
+                f"adapter {arm.arm.name!r} lacks replies to {len(missing)} of {len(dataset.samples)} samples "
                 f"(first: {missing[0]}): they will be lost"
             )
         if extra:
@@ -34,13 +34,13 @@ def coverage_warnings(
 
 
 def _members_coverage(ensemble: OpenedArm, dataset: Dataset) -> Iterable[str]:
-    """Yield a warning for each member of an ensemble that lacks answers: the others answer without it."""
+    """Yield a warning for each member of an ensemble that lacks replies: the others answer without it."""
     sample_ids = [sample.id for sample in dataset.samples]
     for member in ensemble.members:
         answered = member.backend.samples() if isinstance(member.backend, KnowsItsSamples) else frozenset(sample_ids)
         missing = [name for name in sample_ids if name not in answered]
         if missing:
             yield (
-                f"member {member.arm.name!r} of adapter {ensemble.arm.name!r} lacks answers to {len(missing)} of {len(sample_ids)} "
+                f"member {member.arm.name!r} of adapter {ensemble.arm.name!r} lacks replies to {len(missing)} of {len(sample_ids)} "
                 f"samples (first: {missing[0]}): there the others answer without it"
             )

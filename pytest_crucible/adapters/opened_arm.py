@@ -1,4 +1,4 @@
-"""An arm of a session, with the backend that answers for it."""
+"""An arm of a session, with the backend that replies for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 
 @dataclass(frozen=True)
 class OpenedArm:
-    """An arm and its backend, which is None for stored answers and for tests that call a model of their own."""
+    """An arm and its backend, which is None for stored replies and for tests that call a model of their own."""
 
     arm: Arm
     backend: Backend | None

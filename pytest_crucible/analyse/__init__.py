@@ -1,1 +1,1 @@
-"""Computing: stored answers to estimates, target results and comparisons. Nothing is decided here."""
+"""Computing: stored replies to estimates, target results and comparisons. Nothing is decided here."""

@@ -1,4 +1,4 @@
-"""One experiment's stored answers to everything that is computed from them. Pure: nothing is decided and nothing printed."""
+"""One experiment's stored replies to everything that is computed from them. Pure: nothing is decided and nothing printed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_crucible.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisInputs:
-    """The inputs of an analysis: the plan, each arm's answers, and each sample's group."""
+    """The inputs of an analysis: the plan, each arm's replies, and each sample's group."""
 
     plan: Plan
     answers: tuple[ArmOutcomes, ...]

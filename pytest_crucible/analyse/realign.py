@@ -1,4 +1,4 @@
-"""One arm's answers at other positions: those of another dataset, sample by sample."""
+"""One arm's replies at other positions: those of another dataset, sample by sample."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ class RecordedBackend:
     async def generate(self, request: Request) -> Reply:
         replies = self._replies.get(request.sample)
         if replies is None:
-            raise BackendError(f"{self._name} has no answer to sample {request.sample!r}")
+            raise BackendError(f"{self._name} has no reply to sample {request.sample!r}")
         if request.repeat >= len(replies):
             raise BackendError(
-                f"{self._name} has {len(replies)} of the {request.repeat + 1} answers to sample "
+                f"{self._name} has {len(replies)} of the {request.repeat + 1} replies to sample "
                 f"{request.sample!r} that were asked for"
             )
         return replies[request.repeat]
@@ -50,7 +50,7 @@ def load_recorded(path: Path) -> RecordedBackend:
 
     Raises DatasetError, with the line, for a missing, empty or malformed file.
     """
-    rows = read_rows(path, what="recorded answers")
+    rows = read_rows(path, what="recorded replies")
     return _recorded(((f"line {line} of {path}", row) for line, row in rows), path.name)
 
 
@@ -90,7 +90,7 @@ def _reply(row: Mapping[str, Any]) -> Reply:
 def _check(where: str, row: Mapping[str, Any]) -> None:
     for field in ("sample_id", "text"):
         if row.get(field) is None:
-            raise DatasetError(f"{where} has no {field!r}: recorded answers need 'sample_id' and 'text'")
+            raise DatasetError(f"{where} has no {field!r}: recorded replies need 'sample_id' and 'text'")
     if not isinstance(row["text"], str):
         raise DatasetError(f"{where} has a 'text' of type {type(row['text']).__name__}: it must be a string")
     if not (row.get("cost_usd") is None or _is_number(row["cost_usd"])):

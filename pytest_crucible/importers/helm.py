@@ -45,7 +45,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
             raise SpecError(
                 f"{source.path} has instance {row.sample!r} twice in trial {row.repeat}: ids must be unique"
             )
-        # Perturbed twins of an instance give further metrics of the same sample; its question is the original.
+        # Perturbed twins of an instance give further metrics of the same sample; its input is the original.
         original = row if not _perturbation(record) else earlier
         rows[row.sample, row.repeat] = replace(original, scores={**earlier.scores, **row.scores})
     spec = _beside(source.path, "run_spec.json")
@@ -101,14 +101,14 @@ def _perturbation(record: Record) -> str:
 
 
 def _states(document: Record) -> Iterator[tuple[Unit, Record]]:
-    """Yield each request with its instance. Questions of several requests have no one reply: they keep the first."""
+    """Yield each request with its instance. A sample of several requests has no single reply: it keeps the first."""
     for state in reversed(document.get("request_states") or ()):
         instance = state["instance"]
         yield (instance["id"], state["train_trial_index"], _perturbation(instance)), state
 
 
 def _read_request(state: Record) -> dict[str, Any]:
-    """Return the question, the right answers and the reply of a request."""
+    """Return the input, the right answers and the reply of a request."""
     if not state:
         return {}
     references = state["instance"].get("references") or ()

@@ -23,13 +23,13 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """Answers whose confidence lies in (low, high]; the first bin includes its lower end."""
+    """Replies whose confidence lies in (low, high]; the first bin includes its lower end."""
 
     low: float
     high: float
     n: int
     confidence: float | None
-    """Mean confidence of its answers; None in an empty bin."""
+    """Mean confidence of its replies; None in an empty bin."""
     accuracy: float | None
 
 
@@ -40,12 +40,12 @@ class Calibration:
     ece: float
     """Sum over bins of n_bin / n * |accuracy - confidence|. Biased upwards in small samples: read it with its interval."""
     ece_interval: Interval | None
-    """None, as for the others, if all resamples agree: then these answers cannot tell how uncertain the value is."""
+    """None, as for the others, if all resamples agree: then these replies cannot tell how uncertain the value is."""
     brier: float
     """Mean of (confidence - correct)^2: 0 is perfect, 0.25 is a constant confidence of one half."""
     brier_interval: Interval | None
     auroc: float | None
-    """None if all answers are right, or all wrong."""
+    """None if all replies are right, or all wrong."""
     auroc_interval: Interval | None
     accuracy: float
     confidence: float
@@ -77,9 +77,9 @@ def calibration(
 ) -> Calibration:
     """Compare confidences (0 to 1) with correctness (0 or 1), in bins of equal width.
 
-    Intervals are basic bootstrap intervals over answers, or over `groups` of them, clipped to the possible range. Resampling
+    Intervals are basic bootstrap intervals over replies, or over `groups` of them, clipped to the possible range. Resampling
     adds to ECE's upward bias, which percentile intervals would count twice and basic ones correct. Raises ValueError for
-    numbers outside [0, 1] and unequal lengths, NotEnoughData below two answers (or groups).
+    numbers outside [0, 1] and unequal lengths, NotEnoughData below two replies (or groups).
 
     >>> calibrated = calibration([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0])
     >>> round(calibrated.ece, 3), round(calibrated.brier, 3), calibrated.auroc
@@ -88,7 +88,7 @@ def calibration(
     values, right = _check_inputs(confidences, correct, bins, level)
     codes = _codes(groups, values.size)
     draws = _resample(codes, seed)
-    # Undefined if all answers are right or all are wrong.
+    # Undefined if all replies are right or all are wrong.
     auroc = _auroc(values, right)
     return Calibration(
         ece=_ece(values, right, bins),
@@ -115,7 +115,7 @@ def _check_inputs(confidences: npt.ArrayLike, correct: npt.ArrayLike, bins: int,
     values, right = np.asarray(confidences, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     if values.ndim != 1 or values.shape != right.shape:
         raise ValueError(
-            f"expected one confidence and one outcome per answer, not shapes {values.shape} and {right.shape}"
+            f"expected one confidence and one outcome per reply, not shapes {values.shape} and {right.shape}"
         )
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("confidences must be numbers from 0 to 1")
@@ -124,7 +124,7 @@ def _check_inputs(confidences: npt.ArrayLike, correct: npt.ArrayLike, bins: int,
     if bins < 1 or not 0 < level < 1:
         raise ValueError(f"bins={bins} and level={level}: at least one bin, and a level between 0 and 1")
     if values.size < 2:
-        raise NotEnoughData(f"{values.size} answers: calibration needs at least 2")
+        raise NotEnoughData(f"{values.size} replies: calibration needs at least 2")
     return values, right
 
 
@@ -132,7 +132,7 @@ def _codes(groups: Sequence[Hashable] | None, n: int) -> npt.NDArray[np.intp]:
     if groups is None:
         return np.arange(n)
     if len(groups) != n:
-        raise ValueError(f"{len(groups)} groups for {n} answers: give one group for each answer")
+        raise ValueError(f"{len(groups)} groups for {n} replies: give one group for each reply")
     numbers: dict[Hashable, int] = {}
     codes = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
     if len(numbers) < 2:
@@ -141,7 +141,7 @@ def _codes(groups: Sequence[Hashable] | None, n: int) -> npt.NDArray[np.intp]:
 
 
 def _resample(codes: npt.NDArray[np.intp], seed: int) -> list[npt.NDArray[np.intp]]:
-    """Return the positions of the answers in each resample of groups."""
+    """Return the positions of the replies in each resample of groups."""
     generator, count = np.random.default_rng(seed), int(codes.max()) + 1
     if count == codes.size:
         return [generator.integers(count, size=count) for _ in range(RESAMPLES)]
@@ -167,7 +167,7 @@ def _interval(
 
 
 def _bins(values: Floats, bins: int) -> npt.NDArray[np.intp]:
-    """Return each answer's bin: (0, 0.1], (0.1, 0.2], ...; 0 belongs to the first."""
+    """Return each reply's bin: (0, 0.1], (0.1, 0.2], ...; 0 belongs to the first."""
     # The tolerance keeps 0.1 * k in bin k although the product is not exact.
     return np.clip(np.ceil(values * bins - 1e-12).astype(np.intp) - 1, 0, bins - 1)
 

@@ -1,6 +1,6 @@
 """Fingerprints of everything that an answer depends on besides the model.
 
-Stored answers may stand in for new ones only when all parts are equal.
+Stored replies may stand in for new ones only when all parts are equal.
 """
 
 from __future__ import annotations

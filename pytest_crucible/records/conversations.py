@@ -18,7 +18,7 @@ class StoredCall:
     call: int
     """Counts the calls of the unit from 1, in the order in which the test sent them."""
     request: int
-    """Counts equal requests of the unit from 1: the same question sent twice is two draws."""
+    """Counts equal requests of the unit from 1: the same prompt sent twice is two draws."""
     member: str
     """The member of an ensemble that replied, or `judge:NAME`; empty for the arm's own reply."""
 

@@ -85,7 +85,7 @@ class Arm:
     members: tuple[str, ...] = ()
     """The adapters that answer together, where it is an ensemble."""
     stored_run: str | None = None
-    """The run whose stored answers this arm is, when it was named as `run:ID`."""
+    """The run whose stored replies this arm is, when it was named as `run:ID`."""
     training: TrainingResult | None = None
     """The training of its weights, where it is known. It is not part of the arm's identity: the weights are."""
 
@@ -176,7 +176,7 @@ class Contrast(Measure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """Hashes that must be equal before stored answers may stand in for new ones, part by part, so that a difference has a name."""
+    """Hashes that must be equal before stored replies may stand in for new ones, part by part, so that a difference has a name."""
 
     dataset: str
     function: str
@@ -188,7 +188,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One experiment before it runs: nothing in it depends on an answer."""
+    """One experiment before it runs: nothing in it depends on a reply."""
 
     nodeid: str
     path: str

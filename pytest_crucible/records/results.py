@@ -29,7 +29,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReusedAnswers:
-    """Stored answers that replaced new ones: their run and their number."""
+    """Stored replies that replaced new ones: their run and their number."""
 
     run: str
     answers: int

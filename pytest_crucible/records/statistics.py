@@ -1,4 +1,4 @@
-"""Statistics of the answers: estimates, evidence, comparisons."""
+"""Statistics of the scores: estimates, evidence, comparisons."""
 
 from __future__ import annotations
 

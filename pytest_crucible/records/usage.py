@@ -120,7 +120,7 @@ class Usage:
     unpriced: int
     """Answered and cancelled requests whose cost is unknown."""
     latency: LatencySummary | None
-    """From sending a request to its answer, of those that were answered: without rate limit wait, without failed attempts."""
+    """From sending a request to its reply, of those that were answered: without rate limit wait, without failed attempts."""
     first_token: LatencySummary | None
     waited: LatencySummary | None
     """Waiting time for a turn, over all turns: most may not have waited at all. None where none did."""
@@ -129,5 +129,5 @@ class Usage:
 
     @property
     def throughput(self) -> float | None:
-        """Answers a second."""
+        """Replies a second."""
         return self.answered / self.seconds if self.seconds > 0 else None

@@ -1,4 +1,4 @@
-"""A report as a Jupyter notebook (extra `notebook`) that computes each number again from the stored answers."""
+"""A report as a Jupyter notebook (extra `notebook`) that computes each number again from the stored replies."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def render_notebook(run: Run) -> str:
     cells = [
         v4.new_markdown_cell(_head(report)),
         v4.new_code_cell(_constants(report)),
-        v4.new_markdown_cell("## Stored answers"),
+        v4.new_markdown_cell("## Stored replies"),
         v4.new_code_cell(_READ.strip()),
         v4.new_markdown_cell("## Estimates"),
         v4.new_code_cell(_ESTIMATES.strip()),

@@ -20,7 +20,7 @@ from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
-from pytest_crucible.store.outcomes import expected_values, group_names, load_outcomes, sample_questions
+from pytest_crucible.store.outcomes import expected_values, group_names, load_outcomes, sample_contents
 from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
@@ -103,7 +103,7 @@ def _table(
     ask: ChooseContrasts,
     directions: Mapping[str, Direction],
 ) -> tuple[AnalysisInputs, list[str]] | None:
-    """Return both arms' answers to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
+    """Return both arms' replies to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
     if (
         numbers[0] is None
@@ -183,18 +183,20 @@ def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int],
     """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input."""
     if one.dataset_sha256 == other.dataset_sha256:
         return {k: k for k in range(one.planned)}, []
-    ours, theirs = (sample_questions(store, plan.dataset_sha256) for plan in (one, other))
-    ours_by_id = {name: (place, question) for place, (name, question) in enumerate(ours)}
+    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (one, other))
+    ours_by_id = {name: (place, content) for place, (name, content) in enumerate(ours)}
     same = {
         place: ours_by_id[name][0]
-        for place, (name, question) in enumerate(theirs)
-        if ours_by_id.get(name, (0, ""))[1] == question
+        for place, (name, content) in enumerate(theirs)
+        if ours_by_id.get(name, (0, ""))[1] == content
     }
     if not same:
-        raise SpecError(f"{one.nodeid}: the two runs have no sample in common (ids and questions are compared)")
+        raise SpecError(
+            f"{one.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
+        )
     there = {name for name, _ in theirs}
     apart = [name for name in ours_by_id if name not in there] + [name for name in there if name not in ours_by_id]
-    changed = [name for name, question in theirs if name in ours_by_id and ours_by_id[name][1] != question]
+    changed = [name for name, content in theirs if name in ours_by_id and ours_by_id[name][1] != content]
     return same, [
         *_left_out_note(apart, "in one run only"),
         *_left_out_note(changed, "with another input in the other run"),

@@ -1,4 +1,4 @@
-"""Evaluates a run: analyses its stored answers, decides the verdicts and stores them."""
+"""Evaluates a run: analyses its stored replies, decides the verdicts and stores them."""
 
 from __future__ import annotations
 

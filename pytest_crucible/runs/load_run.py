@@ -1,4 +1,4 @@
-"""Loads a stored run: repeats the analysis on its stored answers, and restores the verdicts given then."""
+"""Loads a stored run: repeats the analysis on its stored replies, and restores the verdicts given then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drift: a baseline that was called again, against its stored answers. With one identity, a difference is the server's."""
+"""Drift: a baseline that was called again, against its stored replies. With one identity, a difference is the server's."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One baseline on one metric: the answers of today against those of an earlier run."""
+    """One baseline on one metric: the replies of today against those of an earlier run."""
 
     arm: str
     run: str
-    """The run of the stored answers."""
+    """The run of the stored replies."""
     alpha: float
     comparison: Comparison
-    """The answers of today are its candidate."""
+    """The replies of today are its candidate."""
 
 
 def compute(inputs: SectionInputs) -> tuple[Drift, ...] | None:
-    """Return the comparison of each baseline that was called again with its earlier answers."""
+    """Return the comparison of each baseline that was called again with its earlier replies."""
     return tuple(_drifts(inputs)) or None
 
 

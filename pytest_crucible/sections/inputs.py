@@ -1,4 +1,4 @@
-"""Inputs of a section: one experiment's plan, scores and answers, and what the run store has about it."""
+"""Inputs of a section: one experiment's plan, scores and replies, and what the run store has about it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class StoredDetails(Protocol):
         """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
 
     def reused_answers(self) -> Mapping[str, ReusedAnswers]:
-        """Return, by arm, the stored answers that stood in for new ones."""
+        """Return, by arm, the stored replies that stood in for new ones."""
 
     def cached_replies(self) -> Mapping[str, CachedReplies]:
         """Return, by arm, how many replies came from the reply cache."""
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
-        """Return the latest earlier run that asked the same of an arm, and its answers."""
+        """Return the latest earlier run that measured an equal arm, and its replies."""
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
@@ -68,7 +68,7 @@ class SectionInputs:
 
     plan: Plan
     answers: tuple[ArmOutcomes, ...]
-    """Each arm's answers, in the order of `plan.arms`: the candidate first."""
+    """Each arm's replies, in the order of `plan.arms`: the candidate first."""
     groups: Sequence[str | None]
     """Each sample's group."""
     finished: bool

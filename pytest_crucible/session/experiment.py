@@ -18,7 +18,7 @@ INJECTED = ("sample", "sampler", "score")
 
 
 class CrucibleWarning(pytest.PytestWarning):
-    """A suspicious but valid part of a suite, such as recorded answers to unknown samples."""
+    """A suspicious but valid part of a suite, such as recorded replies to unknown samples."""
 
 
 @dataclass(frozen=True)

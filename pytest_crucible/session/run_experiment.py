@@ -62,7 +62,7 @@ class ExperimentRunner:
         # Here and not when it is planned: where warnings are errors, this one ends the test and not the session.
         for warning in experiment.warnings:
             item.warn(CrucibleWarning(printable(warning)))
-        # Stored answers are copied first: only the other units cost requests.
+        # Stored replies are copied first: only the other units cost requests.
         key, arms, done = self._add_to_store(experiment)
         threads = DaemonThreads(self.settings.concurrency)
         try:
@@ -81,7 +81,7 @@ class ExperimentRunner:
     # -- what is known already ----------------------------------------------------------------------------------
 
     def _add_to_store(self, experiment: Experiment) -> tuple[int, list[int], list[set[tuple[int, int]]]]:
-        """Return the store's keys of the experiment and its arms, and for each arm the units with stored answers."""
+        """Return the store's keys of the experiment and its arms, and for each arm the units with stored replies."""
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples)
         arms, done = [], []
@@ -91,14 +91,14 @@ class ExperimentRunner:
         return key, arms, done
 
     def _reuse_stored(self, plan: Plan, number: int, target: int) -> set[tuple[int, int]]:
-        """Copy stored answers: a baseline's, unless --crucible-fresh; with --crucible-resume those of every arm."""
+        """Copy stored replies: a baseline's, unless --crucible-fresh; with --crucible-resume those of every arm."""
         arm = plan.arms[number]
         source = None
         if arm.stored_run is not None:
             source = self.store.stored_candidate(arm.stored_run, plan.nodeid)[:2]
         elif self.settings.resume:
             source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, latest=True)
-        # A refreshed cache would be pointless if stored answers were used instead.
+        # A refreshed cache would be pointless if stored replies were used instead.
         fresh = self.settings.fresh or self.settings.cache == "refresh"
         if source is None and arm.role == "baseline" and not fresh:
             source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run)
@@ -181,7 +181,7 @@ class ExperimentRunner:
 
 
 def arm_fingerprint(plan: Plan, number: int) -> str:
-    """Return the key of an arm's stored answers: a hash of everything that they depend on."""
+    """Return the key of an arm's stored replies: a hash of everything that they depend on."""
     arm, parts = plan.arms[number], plan.fingerprint
     parts_of_key = [parts.dataset, parts.function, parts.metrics, parts.sampling, arm.identity, dict(arm.parameters)]
     parts_of_key += [parts.reasoning] if parts.reasoning else []

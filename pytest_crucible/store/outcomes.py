@@ -85,13 +85,13 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
         return list(connection.execute(query).scalars())
 
 
-def sample_questions(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
     """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
     table = schema.samples
     query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = connection.execute(query.order_by(table.c.position)).all()
-    return [(name, canonical([question, expected])) for name, question, expected in rows]
+    return [(name, canonical([text, expected])) for name, text, expected in rows]
 
 
 def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:

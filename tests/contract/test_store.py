@@ -452,7 +452,7 @@ def test_a_store_of_an_earlier_format_is_upgraded_where_it_is(store, location):
     assert (len(found), status) == (1, "running")
 
 
-# -- stored answers that stand in ---------------------------------------------------------------------------------
+# -- stored replies that stand in ---------------------------------------------------------------------------------
 
 
 def test_the_latest_arm_with_the_fingerprint_is_found(store):

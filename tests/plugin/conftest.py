@@ -46,7 +46,7 @@ TEST_SUMS = """
 
 
 class Suite:
-    """The directory of an eval suite: 20 sums as JSONL, recorded answers of four adapters, and one experiment on them."""
+    """The directory of an eval suite: 20 sums as JSONL, recorded replies of four adapters, and one experiment on them."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester

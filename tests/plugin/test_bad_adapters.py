@@ -42,7 +42,7 @@ ADAPTERS = {
     ),
     "no file": (
         ("--crucible-adapter=gone",),
-        "recorded answers '*answers/gone.jsonl' do* not exist: give the path of a .jsonl file",
+        "recorded replies '*answers/gone.jsonl' do* not exist: give the path of a .jsonl file",
     ),
 }
 
@@ -106,10 +106,10 @@ def test_configuration(suite, text, sentence):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "recorded answers '*v2.jsonl' * empty: write one JSON object per line"),
+        ("", "recorded replies '*v2.jsonl' * empty: write one JSON object per line"),
         ('{"sample_id": "q00", "text": "0"}\n{"sample_id"\n', "line 2 of *v2.jsonl is not JSON (*)"),
         ("[1]\n", "line 1 of *v2.jsonl is a JSON list: write one object per line"),
-        ('{"id": "q00"}\n', "line 1 of *v2.jsonl has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
+        ('{"id": "q00"}\n', "line 1 of *v2.jsonl has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         (
             '{"sample_id": "q00", "text": 3}\n',
             "line 1 of *v2.jsonl has a 'text' of type int: it must be a string",

@@ -36,7 +36,7 @@ MISTAKES = {
     ),
     "member that cannot be opened": (
         {"trio": {"ensemble": ["v1", "gone"]}, "gone": {"backend": "recorded", "path": "gone.jsonl"}},
-        "recorded answers '*gone.jsonl' do* not exist: give the path of a .jsonl file",
+        "recorded replies '*gone.jsonl' do* not exist: give the path of a .jsonl file",
     ),
     "weights": (
         {"trio": {"ensemble": ["v1", "v2"], "vote": "weighted", "weights": [0, 0]}},

@@ -31,7 +31,7 @@ def paid(suite, monkeypatch):
 def forget(suite, where: str) -> None:
     with closing(sqlite3.connect(suite.path / "replies.db")) as store, store:
         store.execute(f"DELETE FROM reply_cache WHERE {where}")
-        store.execute("UPDATE arms SET fingerprint = '' ")  # no stored answers of the baseline, either
+        store.execute("UPDATE arms SET fingerprint = '' ")  # no stored replies of the baseline, either
 
 
 def test_a_run_is_replayed_without_a_key(paid, run):

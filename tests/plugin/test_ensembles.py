@@ -188,11 +188,11 @@ def test_members_that_lack_answers_are_told_before_the_run(suite):
 
     result.stdout.fnmatch_lines(
         [
-            "*member 'v2' of adapter 'trio' lacks answers to 5 of 20 samples (first: q15): there the others answer without it*",
-            "*member 'poor' of adapter 'trio' lacks answers to 10 of 20 samples (first: q10): there the others answer without it*",
-            "*adapter 'trio' lacks answers to 5 of 20 samples (first: q15): they will be lost*",
+            "*member 'v2' of adapter 'trio' lacks replies to 5 of 20 samples (first: q15): there the others answer without it*",
+            "*member 'poor' of adapter 'trio' lacks replies to 10 of 20 samples (first: q10): there the others answer without it*",
+            "*adapter 'trio' lacks replies to 5 of 20 samples (first: q15): they will be lost*",
             "*test_sums: trio: 5 samples lost (error), 5 scores lost (ensemble member)",
-            "    first: 1 of the 3 members of 'trio' answered, and at least 2 must (v2: v2.jsonl has no answer to sample 'q15')",
+            "    first: 1 of the 3 members of 'trio' answered, and at least 2 must (v2: v2.jsonl has no reply to sample 'q15')",
         ]
     )
 

@@ -206,7 +206,7 @@ def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suit
     first = suite.json(*arms)["run"]["id"]
     if changed:
         (suite.path / "changed").touch()
-    assert suite.json(*arms)["experiments"][0]["sections"].get("drift") is None  # stored answers stood in
+    assert suite.json(*arms)["experiments"][0]["sections"].get("drift") is None  # stored replies stood in
 
     document = suite.json(*arms, "--crucible-fresh")
     told = suite.run(*arms, "--crucible-fresh").stdout.str()

@@ -83,7 +83,7 @@ def test_a_killed_run_is_resumed_with_only_what_is_missing(slow, workers):
     cut_short(slow, signal.SIGKILL, *workers)
     kept = stored(slow)
     assert 5 < kept < MANY
-    # The store is written twice a second: 20 answers a second can be on their way, and a kill loses no more.
+    # The store is written twice a second: 20 replies a second can be on their way, and a kill loses no more.
     assert len(slow.calls()) - kept <= 20
     slow.forget_calls()
 

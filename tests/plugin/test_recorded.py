@@ -55,7 +55,7 @@ def test_a_missing_answer_is_lost_and_named_in_a_warning(suite, run):
 
     result.stdout.fnmatch_lines(
         [
-            "*CrucibleWarning: adapter 'v2' lacks answers to 3 of 20 samples (first: q00): they will be lost",
+            "*CrucibleWarning: adapter 'v2' lacks replies to 3 of 20 samples (first: q00): they will be lost",
             "exact_match >= 0.70 *17 *3 *",
             "exact_match: v2 vs v1 *17 *3 *",
             "test_sums: v2: 3 samples lost (error)",
@@ -69,7 +69,7 @@ def test_where_warnings_are_errors_a_missing_answer_fails_its_test_alone(suite):
 
     result = suite.run("--crucible-adapter=v2")
 
-    result.stdout.fnmatch_lines(["*CrucibleWarning: adapter 'v2' lacks answers to 3 of 20 samples*"])
+    result.stdout.fnmatch_lines(["*CrucibleWarning: adapter 'v2' lacks replies to 3 of 20 samples*"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert result.parseoutcomes()["passed"] == 1
 

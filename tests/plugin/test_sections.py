@@ -22,11 +22,11 @@ class Flips:
 
         total = sum(flips.values())
         p_value = binomial_test(flips["broken"], total, 0.5).p_value if total else None
-        return [Claim(subject="answers flip to wrong", p_value=p_value, fails=True, reason="more broken than repaired")]
+        return [Claim(subject="replies flip to wrong", p_value=p_value, fails=True, reason="more broken than repaired")]
 
     def view(self, flips, claims):
         row = Row(cells=("flips", *map(str, flips.values())))
-        table = Table(title="Flips of answers", heads=("kind", "broken", "repaired"), rows=(row,), numbers=("broken", "repaired"))
+        table = Table(title="Flips of replies", heads=("kind", "broken", "repaired"), rows=(row,), numbers=("broken", "repaired"))
         note = Note(text=f"{flips['broken']} answers were right before")
         return View(title="Flips", tables=(table,), notes=(note,), document={**flips, "p_adjusted": claims[0].p_adjusted})
 
@@ -52,16 +52,16 @@ def test_it_is_in_every_format(flipping):
     reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
     result = flipping.run("--crucible-adapter=poor", "--compare=v2", *reports)
 
-    result.stdout.fnmatch_lines(["claim * p (Holm, 2)  verdict", "flips: answers flip to wrong * missed, proven"])
+    result.stdout.fnmatch_lines(["claim * p (Holm, 2)  verdict", "flips: replies flip to wrong * missed, proven"])
     result.stdout.fnmatch_lines(
         ["kind   broken  repaired", "flips      14         0", "test_sums: 14 answers were right before"]
     )
     for ending, text in files(flipping).items():
-        assert "answers flip to wrong" in text, ending
+        assert "replies flip to wrong" in text, ending
         assert "broken" in text, ending
     for ending in ("md", "tex", "html", "ipynb"):
         assert "14 answers were right before" in files(flipping)[ending], ending
-        assert "Flips of answers" in files(flipping)[ending] or ending == "ipynb", ending
+        assert "Flips of replies" in files(flipping)[ending] or ending == "ipynb", ending
 
 
 def test_its_claim_joins_the_family_and_fails_the_session(flipping, run):
@@ -71,7 +71,7 @@ def test_its_claim_joins_the_family_and_fails_the_session(flipping, run):
     verdict = next(one for one in experiment["verdicts"] if one["kind"] == "claim")
 
     assert (document["exit_status"], document["run"]["family_size"]) == (1, 2)
-    assert (verdict["subject"], verdict["state"]) == ("flips: answers flip to wrong", "missed")
+    assert (verdict["subject"], verdict["state"]) == ("flips: replies flip to wrong", "missed")
     assert verdict["reason"] == "more broken than repaired"
     assert experiment["sections"]["flips"] == {
         "broken": 14, "repaired": 0, "p_adjusted": pytest.approx(2 * 0.5**13),  # Holm: the lesser of two p-values twice
@@ -96,7 +96,7 @@ def test_a_claim_alone_fails_the_session(flipping):
 
     assert failed.ret == 1
     failed.stdout.fnmatch_lines(
-        ["FAILED *flips: answers flip to wrong* - missed: adjusted p *; more broken than repaired"]
+        ["FAILED *flips: replies flip to wrong* - missed: adjusted p *; more broken than repaired"]
     )
     assert passed.ret == 0
 
@@ -110,7 +110,7 @@ def test_without_the_plugin_its_verdict_is_still_known(flipping, monkeypatch, ca
 
     assert shown["run"]["family_size"] == 2
     assert [one["subject"] for one in shown["experiments"][0]["verdicts"] if one["kind"] == "claim"] == [
-        "flips: answers flip to wrong"
+        "flips: replies flip to wrong"
     ]
     [then], [now] = (one["experiments"][0]["comparisons"] for one in (session, shown))
     assert now["detectable"] == then["detectable"]

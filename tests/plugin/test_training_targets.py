@@ -51,7 +51,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def words(suite, base):
-    """Two adapters by recipe, and one of recorded answers."""
+    """Two adapters by recipe, and one of recorded replies."""
     suite.write_rows("words.jsonl", [{"id": f"w{k}", "input": f"{k}?", "expected": "five"} for k in range(8)])
     suite.write_rows("old.jsonl", [{"sample_id": f"w{k}", "text": "five"} for k in range(8)])
     local = {"backend": "local", "base": str(base)}

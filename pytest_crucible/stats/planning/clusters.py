@@ -1,4 +1,4 @@
-"""Power, number of clusters and smallest detectable effect for clustered samples, such as questions on one passage.
+"""Power, number of clusters and smallest detectable effect for clustered samples, such as several about one passage.
 
 A mean of G clusters of m samples varies as one of G m / (1 + (m - 1) ICC) independent samples would, on G - 1 degrees
 of freedom: more samples in the same clusters help only up to G / ICC of them.

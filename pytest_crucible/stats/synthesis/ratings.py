@@ -79,7 +79,7 @@ def rate_judgements(
 ) -> Ratings:
     """Return Bradley-Terry strengths from judgements (winner, loser) or (first, second, score of the first).
 
-    With `clusters`, one label per judgement such as its question, errors are cluster-robust: information^-1 *
+    With `clusters`, one label per judgement such as its sample, errors are cluster-robust: information^-1 *
     sum(score score') * information^-1 * G / (G - 1) (Liang & Zeger 1986; R: sandwich::vcovCL, type "HC0") and t with
     G - 1 degrees of freedom. Raises what `bradley_terry` raises, and NotEnoughData below 5 clusters.
 

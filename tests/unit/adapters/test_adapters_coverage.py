@@ -1,4 +1,4 @@
-"""Warnings where recorded answers and the samples of a dataset do not match."""
+"""Warnings where recorded replies and the samples of a dataset do not match."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_matching_answers_and_models_give_no_warning():
 
 
 def test_samples_without_an_answer_are_counted_with_the_first():
-    assert warnings(recorded("ad")) == ["adapter 'v2' lacks answers to 2 of 4 samples (first: b): they will be lost"]
+    assert warnings(recorded("ad")) == ["adapter 'v2' lacks replies to 2 of 4 samples (first: b): they will be lost"]
 
 
 def test_answers_to_unknown_samples_are_counted_with_the_first():
@@ -46,5 +46,5 @@ def test_members_of_an_ensemble_answer_without_the_one_that_lacks_answers():
     ensemble = OpenedArm(arm_of(recorded("abcd").backend, "both").arm, None, members)
 
     assert warnings(ensemble) == [
-        "member 'two' of adapter 'both' lacks answers to 1 of 4 samples (first: d): there the others answer without it"
+        "member 'two' of adapter 'both' lacks replies to 1 of 4 samples (first: d): there the others answer without it"
     ]

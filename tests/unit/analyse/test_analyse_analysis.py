@@ -1,4 +1,4 @@
-"""One experiment, whole: which estimates, targets and comparisons come out of stored answers."""
+"""One experiment, whole: which estimates, targets and comparisons come out of stored replies."""
 
 from __future__ import annotations
 

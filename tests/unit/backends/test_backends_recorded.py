@@ -81,8 +81,8 @@ def test_the_name_of_the_file_is_no_part_of_its_identity(path):
 @pytest.mark.parametrize(
     ("sample", "repeat", "sentence"),
     [
-        ("c", 0, "v2.jsonl has no answer to sample 'c'"),
-        ("a", 2, "v2.jsonl has 2 of the 3 answers to sample 'a' that were asked for"),
+        ("c", 0, "v2.jsonl has no reply to sample 'c'"),
+        ("a", 2, "v2.jsonl has 2 of the 3 replies to sample 'a' that were asked for"),
     ],
     ids=["sample", "repeat"],
 )
@@ -97,7 +97,7 @@ def test_a_missing_file(tmp_path):
     path = tmp_path / "v3.jsonl"
 
     assert complaint(load_recorded, path) == (
-        f"recorded answers {str(path)!r} does not exist: give the path of a .jsonl file"
+        f"recorded replies {str(path)!r} does not exist: give the path of a .jsonl file"
     )
 
 
@@ -105,15 +105,15 @@ def test_an_empty_file(tmp_path):
     path = tmp_path / "v3.jsonl"
     path.touch()
 
-    assert complaint(load_recorded, path) == f"recorded answers {str(path)!r} is empty: write one JSON object per line"
+    assert complaint(load_recorded, path) == f"recorded replies {str(path)!r} is empty: write one JSON object per line"
 
 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"text": "4"}, "has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
-        ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded answers need 'sample_id' and 'text'"),
-        ({"sample_id": "c"}, "has no 'text': recorded answers need 'sample_id' and 'text'"),
+        ({"text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
+        ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
+        ({"sample_id": "c"}, "has no 'text': recorded replies need 'sample_id' and 'text'"),
         ({"sample_id": "c", "text": 4}, "has a 'text' of type int: it must be a string"),
         (
             {"sample_id": "c", "text": "4", "input_tokens": 2**63},

@@ -1,4 +1,4 @@
-"""What stored answers depend on: all that the test function reads of what its author wrote, and nothing else."""
+"""What stored replies depend on: all that the test function reads of what its author wrote, and nothing else."""
 
 from __future__ import annotations
 

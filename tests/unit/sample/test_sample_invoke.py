@@ -136,9 +136,9 @@ def test_any_other_exception_loses_the_sample_with_its_traceback(style):
 
 
 def test_the_sentence_of_a_backend_needs_no_traceback(style):
-    outcome = asked(doing(throw(BackendError("v2 has no answer to sample 'a'")), style))
+    outcome = asked(doing(throw(BackendError("v2 has no reply to sample 'a'")), style))
 
-    assert (outcome.lost, outcome.detail) == ("error", "v2 has no answer to sample 'a'")
+    assert (outcome.lost, outcome.detail) == ("error", "v2 has no reply to sample 'a'")
 
 
 @pytest.mark.parametrize("error", [Refused("no such model"), StoreError("disk full")], ids=["refused", "store"])

@@ -136,7 +136,7 @@ def test_progress_counts_all_units_and_is_cleared_at_the_end(resources, pytester
     assert {(progress.total, progress.done, progress.lost) for progress in shown[:-1]} == {(3, 3, 0)}
 
 
-# -- stored answers -------------------------------------------------------------------------------------------------
+# -- stored replies -------------------------------------------------------------------------------------------------
 
 
 def test_a_baseline_that_was_measured_before_is_copied_and_a_candidate_is_measured_again(resources, models, planned):

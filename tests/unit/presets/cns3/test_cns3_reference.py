@@ -81,7 +81,7 @@ def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
 
 @pytest.mark.parametrize("name", ["chirality", "fisher_rao", "high_flags", "antagonist_findings"])
 def test_the_hash_is_part_of_the_metric_s_version(name, monkeypatch):
-    """Stored answers that were judged with others are not compared with: their metrics have changed."""
+    """Stored replies that were judged with others are not compared with: their metrics have changed."""
     configure(similarity=lambda: Scorer(f"{MINILM}:float32"))
     before = named_metrics.strict_metric(name).facts.version
     other = freeze(MINILM, np.eye(3), texts="others")
