@@ -1,12 +1,18 @@
 """What all tests share: pytester, a database server, and an environment that cannot change what they see."""
 
+import contextlib
+import gc
 import os
+import pkgutil
 from collections.abc import Iterator
+from importlib import import_module
 
 import postgresql_server
 import pytest
 from hypothesis import settings
 from sqlalchemy import create_engine, text
+
+import pytest_crucible
 
 pytest_plugins = ["pytester"]
 
@@ -24,6 +30,36 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if (name.startswith("CRUCIBLE_") and name not in KEPT) or name in FOREIGN or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
+
+
+LIBRARIES = (
+    "scipy.stats",
+    "sqlalchemy.dialects.sqlite",
+    "jsonschema",
+    "jinja2",
+    "nbformat",
+    "httptools",
+    "pandas",
+    "psycopg",
+)
+"""Libraries that sessions import when they need them; psycopg is an extra."""
+
+
+@pytest.fixture(scope="session")
+def _loaded_modules() -> None:
+    """Import what a session may import. pytester forgets what was first imported inside one, and the next one would pay again."""
+    ours = [module.name for module in pkgutil.walk_packages(pytest_crucible.__path__, "pytest_crucible.")]
+    for name in (*LIBRARIES, *ours):
+        if not name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                import_module(name)
+    # Each session of pytester ends with a garbage collection, which need not visit all these modules.
+    gc.freeze()
+
+
+@pytest.fixture
+def pytester(_loaded_modules: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    return pytester
 
 
 @pytest.fixture(scope="session")

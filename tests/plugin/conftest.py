@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-# What runs in process must not import these anew each time: numpy refuses to be loaded twice.
-import jsonschema  # noqa: F401
 import pytest
-import scipy.optimize
-import scipy.special
-import scipy.stats  # noqa: F401
-import sqlalchemy.dialects.sqlite  # noqa: F401
-
-import pytest_crucible.metrics
-import pytest_crucible.report.json
-import pytest_crucible.runs.evaluate
-import pytest_crucible.session.finish
-import pytest_crucible.session.session  # noqa: F401
-
-with contextlib.suppress(ImportError):
-    import psycopg  # noqa: F401
 
 QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
