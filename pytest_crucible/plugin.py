@@ -98,7 +98,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
+    from pytest_crucible.session.worker_links import WorkerLink
+
     node.workerinput["crucible_run"] = _run_id(node.config)
+    node.crucible = WorkerLink(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """Under xdist: open the controller's session when the first worker has announced experiments."""
+    if node.crucible.announced is not None:
+        from pytest_crucible.session.session import open_session
+
+        open_session(node.config, node.crucible.announced["run"]).add_worker(node.crucible)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -109,15 +121,16 @@ def pytest_testnodedown(node: Any) -> None:
         opened.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: Any) -> None:
-    """Under xdist: open the controller's session at the first report with a message from a worker's session."""
-    message = getattr(report, "crucible", None)
-    # Only a report that xdist received has a node; in a worker the session is already open.
-    if message is not None and hasattr(report, "node"):
-        from pytest_crucible.session.session import open_session
-
-        # The controller collects nothing: it learns of experiments from its workers' messages.
-        open_session(report.node.config, message["run"]).receive(message)
+    """Under xdist: take the message of a worker's session from its report."""
+    # Only a report that xdist received has a node.
+    opened = _current_session(report.node.config) if hasattr(report, "node") else None
+    if opened is not None:
+        # Before pytest shows the progress.
+        opened.expect_verdicts(report.node.config.pluginmanager.get_plugin("session"))
+        if hasattr(report, "crucible"):
+            opened.receive(report.crucible)
 
 
 @pytest.hookimpl(wrapper=True)

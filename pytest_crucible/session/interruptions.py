@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.session.lost_terminal import replace_lost_terminal
+
 # `timeout` and `uv run` send a signal to a process and to its group: the second of the two is not a second wish.
 REPEAT_S = 1.0
 _ENDS_PROCESS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -28,6 +30,8 @@ class Interruptions:
     def __init__(self, config: pytest.Config) -> None:
         self._replaced: dict[int, Any] = {}
         self._received_at: float | None = None
+        self.received = int(signal.SIGINT)
+        """The last signal; Python's own handler of Ctrl-C leaves no trace here."""
         self._pending = ""
         self._waits = False
         self._finishing = False
@@ -37,17 +41,22 @@ class Interruptions:
         # `nohup` ignores SIGHUP, and another plugin may have a handler of its own: both are left.
         for number in _ENDS_PROCESS:
             self._replace(number, signal.SIG_DFL)
+        # Ctrl-C reaches a worker of xdist from the terminal and from the controller: the two are one.
+        if hasattr(config, "workerinput"):
+            self._replace(signal.SIGINT, signal.default_int_handler)
 
     @contextlib.contextmanager
     def defer_signals(self) -> Iterator[None]:
         """Let signals wait for `check`, or for the end of the block: garbage collection and imports would swallow them."""
+        ours = signal.SIGINT in self._replaced
         self._replace(signal.SIGINT, signal.default_int_handler)
         self._waits = True
         try:
             yield
         finally:
             self._waits = False
-            self._put_back(signal.SIGINT)
+            if not ours:
+                self._put_back(signal.SIGINT)
             # Also after an error: the session must not go on with the next test.
             self.check()
 
@@ -81,9 +90,11 @@ class Interruptions:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now, before = time.monotonic(), self._received_at
+        if signal.Signals(number).name == "SIGHUP":
+            replace_lost_terminal()
         if before is not None and now - before < REPEAT_S:
             return
-        self._received_at, self._pending = now, signal.Signals(number).name
+        self.received, self._received_at, self._pending = number, now, signal.Signals(number).name
         # What is closed has its own time limits.
         if not self._closing and (before is not None or not self._waits):
             self.check()

@@ -37,6 +37,7 @@ from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.single_sample import run_single_sample
+from pytest_crucible.session.worker_links import WorkerLink, announce_experiments, announce_stored, interrupt_workers
 
 SESSION = pytest.StashKey["CrucibleSession"]()
 
@@ -91,6 +92,8 @@ class CrucibleSession:
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
         self._begun = False
+        self._tests_and_verdicts = -1
+        self._links: list[WorkerLink] = []
 
     def _location(self) -> str:
         """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
@@ -120,9 +123,13 @@ class CrucibleSession:
         with collecting_seldom():
             self._collection.plan_items(session.items)
             self._begun = self._collection.store_plans(self.run)
+        self._messages.expected_verdicts = self._count_verdicts()
         problems = self._messages.problems
         if self._begun and not problems:
             self._publisher.recorder.open(self._resources.writer)
+        if self.is_worker:
+            verdicts = self._messages.expected_verdicts
+            announce_experiments(self.config, {"run": self.run, "begun": self._begun, "verdicts": verdicts})
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self._hide("\n".join(problems)))
@@ -250,6 +257,14 @@ class CrucibleSession:
 
     # -- the end ------------------------------------------------------------------------------------------------
 
+    def add_worker(self, link: WorkerLink) -> None:
+        """Take what a worker of xdist has announced: from now on, signals are passed on to it."""
+        announced = link.announced or {}
+        self._links.append(link)
+        self._begun |= announced["begun"]
+        # Every worker plans all experiments.
+        self._messages.expected_verdicts = announced["verdicts"]
+
     def receive(self, message: dict[str, Any]) -> None:
         """Take a worker's message: the experiment that it started, or why it sends no requests."""
         self._begun |= message["begun"]
@@ -266,15 +281,20 @@ class CrucibleSession:
 
     def expect_verdicts(self, session: pytest.Session) -> None:
         """Count the verdicts to come as tests: the progress in percent would fall when they are reported."""
-        if self._begun and not self.is_worker:
-            plans = self._collection.plans()
-            count = sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
-            self._messages.expected_verdicts = count
-            session.testscollected += count
+        # xdist sets the number again whenever a worker has collected.
+        if not self.is_worker and session.testscollected != self._tests_and_verdicts:
+            session.testscollected += self._messages.expected_verdicts
+            self._tests_and_verdicts = session.testscollected
+
+    def _count_verdicts(self) -> int:
+        plans = self._collection.plans() if self._begun else []
+        return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
 
     def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
         """Analyse the stored replies, decide the verdicts, and report each as a test."""
         self.interruptions.begin_ending(interrupted=interrupted)
+        if interrupted:
+            interrupt_workers(self._links, self.interruptions.received)
         if self._messages.errors:
             # The error may be one of those reported below.
             with contextlib.suppress(StoreError):
@@ -325,6 +345,7 @@ class CrucibleSession:
             self._resources.close_writer()
         except CrucibleError as error:
             self.config.workeroutput["crucible_failures"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
+        announce_stored(self.config)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_crucible.session import finish

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import re
 import signal
 import sqlite3
@@ -54,6 +55,12 @@ TEST = """
     def test_after():
         assert os.environ.get("SLOW_AT") in ("", "verdict", "reports"), "this test must not run"
 """
+# The leader of a session whose terminal is its own: the kernel sends it SIGHUP when the terminal is closed.
+LEADS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 CANCELS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 BEFORE = {"SLOW_AT": "fixture"}
 AMID = {"HANGS_FROM": "12"}
@@ -62,7 +69,10 @@ VERDICT, REPORTS = {"SLOW_AT": "verdict"}, {"SLOW_AT": "reports"}
 
 @pytest.fixture
 def cancel(suite):
-    """Runs the suite in a process, and sends it signals when it has come to a moment, with seconds between them."""
+    """Runs the suite in a process, and sends it signals when it has come to a moment, with seconds between them.
+
+    For the signal None, its terminal is closed.
+    """
     suite.script(SCRIPTS)
     suite.pytester.makeconftest(CONFTEST)
     suite.test(TEST)
@@ -72,16 +82,19 @@ def cancel(suite):
         command = [python, "-u", *arguments_of_pytest, "-p", "no:asyncio", "-p", "no:hypothesispytest"]
         command += ["--crucible-adapter=scripted", "--crucible-concurrency=4", "--crucible-report=run.md", *arguments]
         screen, environment = suite.path / "shown.txt", {**os.environ, "SLOW_AT": "", **moment}
-        with screen.open("wb") as file:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(screen.open("wb"))
+            terminal, output = pty.openpty() if signals == (None,) else (-1, os.dup(file.fileno()))
             process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
+                command if terminal < 0 else [sys.executable, "-c", LEADS_TERMINAL, *command],
+                stdin=subprocess.DEVNULL if terminal < 0 else output,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
                 env=environment,
                 cwd=suite.path,
             )
+            os.close(output)
         until = time.monotonic() + 60
         while not (suite.path / "waiting").exists() and time.monotonic() < until:
             time.sleep(0.02)
@@ -91,7 +104,10 @@ def cancel(suite):
         for k, number in enumerate(signals):
             time.sleep(pause_s * bool(k))
             with contextlib.suppress(ProcessLookupError):
-                (os.killpg if group else os.kill)(process.pid, number)
+                if number is None:
+                    os.close(terminal)
+                else:
+                    (os.killpg if group else os.kill)(process.pid, number)
         process.wait(timeout=60)
         return process.returncode, screen.read_text(), time.monotonic() - began
 
@@ -171,15 +187,45 @@ def test_a_signal_that_is_sent_twice_at_once_is_one(suite, cancel):
 @pytest.mark.parametrize("number", CANCELS)
 @pytest.mark.parametrize("group", [True, False], ids=["group", "controller"])
 def test_workers_are_cancelled_with_their_controller(suite, cancel, number, group):
-    # A first experiment is over, so that the controller has heard of the run.
-    source = (suite.path / "test_sums.py").read_text()
-    first = source.replace("test_sums", "test_first").replace("await sampler.generate(sample.input)", "'1'")
-    suite.test(first.replace('"HANGS_FROM"', '"NEVER"'), name="test_first")
-    status, shown, seconds = cancel(AMID, number, arguments=("-n1",), group=group)
+    status, shown, seconds = cancel(AMID, number, arguments=("-n2",), group=group)
 
     in_order(status, shown)
     assert seconds < 40
-    assert run_status(suite)[0] == "interrupted"
+    assert "node down" not in shown
+    # The worker's last rows are waited for.
+    assert "test_sums: scripted: 8 samples lost (not run)" in shown
+    assert "sampling was interrupted; continue with --crucible-resume" in shown
+    assert run_status(suite) == ("interrupted", 2)
+    assert "exact_match" in (suite.path / "run.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_controller_that_has_received_no_report_is_cancelled_too(suite, cancel):
+    status, shown, _ = cancel(BEFORE, signal.SIGTERM, arguments=("-n2",))
+
+    in_order(status, shown)
+    assert "!!! KeyboardInterrupt: SIGTERM !!!" in shown
+    assert run_status(suite) == ("interrupted", 2)
+
+
+@pytest.mark.slow
+def test_a_worker_that_does_not_end_is_not_waited_for_after_a_second_ctrl_c(suite, cancel):
+    status, shown, seconds = cancel(
+        {**AMID, "BLOCKS": "yes"}, signal.SIGINT, signal.SIGINT, pause_s=1.3, arguments=("-n2",)
+    )
+
+    in_order(status, shown)
+    assert seconds < 20
+    assert run_status(suite) == ("interrupted", 2)
+
+
+@pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
+def test_a_closed_terminal_ends_like_ctrl_c(suite, cancel, arguments):
+    status, _, _ = cancel(AMID, None, arguments=arguments)
+
+    assert status == pytest.ExitCode.INTERRUPTED
+    assert run_status(suite) == ("interrupted", 2)
+    assert "exact_match" in (suite.path / "run.md").read_text()
 
 
 @pytest.mark.slow

@@ -63,6 +63,20 @@ def test_progress_counts_the_verdicts_from_the_start(suite):
     assert shown == [33, 66, 100]
 
 
+@pytest.mark.slow
+def test_with_xdist_progress_names_and_expected_failures_are_the_same(suite):
+    suite.test(suite.path.joinpath("test_sums.py").read_text() + "\n\ndef test_other():\n    pass\n")
+    suite.test(XFAIL.replace("STRICT", "False"), name="test_later")
+
+    result = suite.run("--crucible-adapter=poor", "-v", "-n2")
+
+    assert [int(found) for found in re.findall(r"\[ *(\d+)%\]", result.stdout.str())] == [20, 40, 60, 80, 100]
+    result.assert_outcomes(passed=3, failed=1, xfailed=1)
+
+    again = suite.run("--crucible-adapter=poor", "test_sums.py::test_sums::exact_match >= 0.70", "-n2")
+    again.assert_outcomes(passed=1, failed=1)
+
+
 def test_an_option_with_an_empty_value_is_refused(suite):
     for option in ("--crucible-adapter=", "--compare="):
         name = option.replace("--compare=", "--crucible-compare").rstrip("=")
