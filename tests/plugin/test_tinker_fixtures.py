@@ -100,7 +100,7 @@ def test_the_clients_are_the_sdks_own_on_a_service_of_this_machine(tinker, suite
     def test_train(training_client, service_client, rest_client, tokenizer, local_tinker):
         import tinker
         assert type(training_client) is tinker.TrainingClient
-        assert type(service_client) is tinker.ServiceClient
+        assert isinstance(service_client, tinker.ServiceClient)
         tokens = tokenizer.encode("claim 7 of document 49")
         inputs = {"target_tokens": tokens[1:], "weights": [1.0] * (len(tokens) - 1)}
         datum = tinker.Datum(model_input=tinker.ModelInput.from_ints(tokens[:-1]), loss_fn_inputs=inputs)
@@ -124,6 +124,16 @@ def test_the_clients_are_the_sdks_own_on_a_service_of_this_machine(tinker, suite
         assert got(training_client.get_info()).lora_rank in (4, 6)
         assert training_client.get_tokenizer().encode("claim")
 
+    def test_names(service_client, sampling_client, training_client):
+        # One model has one name, however a client of it is created, and its tokenizer is here.
+        named = got(service_client.create_sampling_client(base_model="crucible/tiny"))
+        trained = got(training_client.save_weights_and_get_sampling_client())
+        stored = got(training_client.save_weights_for_sampler("names")).path
+        loaded = got(service_client.create_sampling_client(model_path=stored))
+        names = {got(client.get_base_model()) for client in (named, sampling_client, trained, loaded)}
+        assert names == {got(training_client.get_info()).model_name}
+        assert named.get_tokenizer().encode("claim")
+
     @pytest.mark.parametrize("training_client", [{"rnk": 4}], indirect=True)
     def test_wrong_option(training_client):
         pass
@@ -135,7 +145,7 @@ def test_the_clients_are_the_sdks_own_on_a_service_of_this_machine(tinker, suite
     )
     result = suite.run_apart("-o", "faulthandler_timeout=60")
 
-    result.assert_outcomes(passed=4, errors=2)
+    result.assert_outcomes(passed=5, errors=2)
     result.stdout.fnmatch_lines(
         [
             "*the local Tinker server did not make an adapter to train: *'rnk'*",
