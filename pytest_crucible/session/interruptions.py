@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.session.lost_terminal import replace_lost_terminal
+from pytest_crucible.session.swallowed_interrupts import SwallowedInterrupts
 
 # `timeout` and `uv run` send a signal to a process and to its group: the second of the two is not a second wish.
 REPEAT_S = 1.0
@@ -36,6 +37,7 @@ class Interruptions:
         self._waits = False
         self._finishing = False
         self._closing = False
+        self._swallowed = SwallowedInterrupts(self._receive_again)
         # Registered first, so it runs last: a signal while the session closes must not leave a traceback.
         config.add_cleanup(self._restore)
         # `nohup` ignores SIGHUP, and another plugin may have a handler of its own: both are left.
@@ -109,7 +111,13 @@ class Interruptions:
         if usual is not None and signal.getsignal(number) == self._handle:
             signal.signal(number, usual)
 
+    def _receive_again(self) -> int:
+        """Return the signal to send again; it is not a repetition of itself."""
+        self._received_at = None
+        return self.received
+
     def _restore(self) -> None:
+        self._swallowed.uninstall()
         for number in tuple(self._replaced):
             self._put_back(number)
 

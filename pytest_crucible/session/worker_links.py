@@ -5,15 +5,15 @@ A signal to the controller alone does not reach its workers, and a worker's last
 
 from __future__ import annotations
 
-import _thread
 import contextlib
-import signal
 import threading
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+from pytest_crucible.session.swallowed_interrupts import raise_in_main_thread
 
 # A worker cancels its requests for up to 5 s, and then stores what it has.
 WORKERS_END_S = 10.0
@@ -63,7 +63,7 @@ def interrupt_workers(links: Iterable[WorkerLink], number: int) -> None:
 def announce_experiments(config: pytest.Config, message: dict[str, Any]) -> None:
     """In a worker: announce its experiments to the controller, and obey the controller's signals from now on."""
     channel = config.workerinput[_INPUT]  # type: ignore[attr-defined]  # xdist's
-    channel.setcallback(_raise_in_main_thread)
+    channel.setcallback(raise_in_main_thread)
     with contextlib.suppress(OSError):
         channel.send(message)
 
@@ -72,11 +72,3 @@ def announce_stored(config: pytest.Config) -> None:
     """In a worker: tell the controller that the last rows are stored."""
     with contextlib.suppress(OSError):
         config.workerinput[_INPUT].send(_STORED)  # type: ignore[attr-defined]  # xdist's
-
-
-def _raise_in_main_thread(number: int) -> None:
-    # Windows has no pthread_kill; interrupt_main would not wake a main thread that waits for a lock.
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-    else:
-        _thread.interrupt_main(signal.Signals(number))

@@ -38,8 +38,15 @@ TEST = """
     import asyncio, os, time
     import pytest
 
+    class Left:
+        def __del__(self):
+            open("waiting", "w").close()
+            time.sleep(2)
+
     @pytest.fixture
     def prepared():
+        if os.environ.get("SLOW_AT") == "finalizer":
+            Left()
         if os.environ.get("SLOW_AT") == "fixture":
             open("waiting", "w").close()
             time.sleep(60)
@@ -62,7 +69,7 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 CANCELS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-BEFORE = {"SLOW_AT": "fixture"}
+BEFORE, FINALIZER = {"SLOW_AT": "fixture"}, {"SLOW_AT": "finalizer"}
 AMID = {"HANGS_FROM": "12"}
 VERDICT, REPORTS = {"SLOW_AT": "verdict"}, {"SLOW_AT": "reports"}
 
@@ -144,6 +151,16 @@ def test_before_the_first_reply_too(suite, cancel, number):
 
     in_order(status, shown)
     assert "KeyboardInterrupt" in shown
+    assert run_status(suite) == ("interrupted", 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
+def test_a_signal_in_a_finalizer_is_neither_lost_nor_printed(suite, cancel, number, arguments):
+    status, shown, _ = cancel(FINALIZER, number, arguments=arguments, group=True)
+
+    in_order(status, shown)
+    assert "PytestUnraisable" not in shown
     assert run_status(suite) == ("interrupted", 2)
 
 

@@ -1,0 +1,50 @@
+"""Raises KeyboardInterrupt again where Python swallows it: in finalizers, in generators that are closed, in garbage collection.
+
+Python would print a stray traceback, and the session would go on as if there had been no signal.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+# Long enough to have left a finalizer, and short enough for someone who has pressed Ctrl-C.
+AGAIN_S = 0.05
+
+
+class SwallowedInterrupts:
+    """A `sys.unraisablehook` that calls `on_swallowed`, which returns the signal to send again; other errors are passed on."""
+
+    def __init__(self, on_swallowed: Callable[[], int]) -> None:
+        self._on_swallowed = on_swallowed
+        self._previous = sys.unraisablehook
+        self._timer: threading.Timer | None = None
+        sys.unraisablehook = self._handle
+
+    def uninstall(self) -> None:
+        """Put the previous hook back, unless another one has been installed since."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if sys.unraisablehook == self._handle:
+            sys.unraisablehook = self._previous
+
+    def _handle(self, unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self._previous(unraisable)
+            return
+        # Not at once: this hook is called inside the finalizer.
+        self._timer = threading.Timer(AGAIN_S, raise_in_main_thread, [self._on_swallowed()])
+        self._timer.daemon = True
+        self._timer.start()
+
+
+def raise_in_main_thread(number: int) -> None:
+    """Send a signal to the main thread of this process, from another thread."""
+    # Windows has no pthread_kill, and interrupt_main does not wake a main thread that waits for a lock.
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
