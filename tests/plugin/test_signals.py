@@ -166,8 +166,9 @@ def test_a_signal_in_a_finalizer_is_neither_lost_nor_printed(suite, cancel, numb
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("moment", [VERDICT, REPORTS], ids=["verdicts", "reports"])
-def test_after_the_last_reply_verdicts_and_reports_are_completed(suite, cancel, moment, number):
-    status, shown, _ = cancel(moment, number)
+@pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
+def test_after_the_last_reply_verdicts_and_reports_are_completed(suite, cancel, moment, number, arguments):
+    status, shown, _ = cancel(moment, number, arguments=arguments, group=True)
 
     in_order(status, shown)
     assert "3 passed" in shown
