@@ -29,6 +29,7 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
+    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.choice_reading"),
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
@@ -38,7 +39,7 @@ EXCEPTIONS = {
     ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-and the members of an ensemble agree by what the metrics call equal."""
+and the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.plan import Target as Target
     from pytest_crucible.records.results import Analysis as Analysis
     from pytest_crucible.records.results import CachedReplies as CachedReplies
-    from pytest_crucible.records.results import ReusedAnswers as ReusedAnswers
+    from pytest_crucible.records.results import ReusedReplies as ReusedReplies
     from pytest_crucible.records.results import Run as Run
     from pytest_crucible.records.results import Verdict as Verdict
     from pytest_crucible.records.samples import ArmReply as ArmReply
@@ -111,7 +111,7 @@ _NAMES = {
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Adapter Arm Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan Sample Selection Target",
-    "results": "Analysis CachedReplies ReusedAnswers Run Verdict",
+    "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue "
     "AATest Proportion TargetResult",

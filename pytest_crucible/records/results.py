@@ -28,11 +28,11 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReusedAnswers:
+class ReusedReplies:
     """Stored replies that replaced new ones: their run and their number."""
 
     run: str
-    answers: int
+    replies: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.records import Arm, CachedReplies, Claim, Note, Plan, ReusedAnswers, View
+from pytest_crucible.records import Arm, CachedReplies, Claim, Note, Plan, ReusedReplies, View
 from pytest_crucible.sections.inputs import SectionInputs
 
 
@@ -14,13 +14,13 @@ class OldAnswers:
     """Origins of the reused and cached replies of each arm, by its name."""
 
     plan: Plan
-    reused: Mapping[str, ReusedAnswers]
+    reused: Mapping[str, ReusedReplies]
     cached: Mapping[str, CachedReplies]
 
 
 def compute(inputs: SectionInputs) -> OldAnswers | None:
     """Return the replies that were not requested by this run; None if there are none."""
-    reused, cached = inputs.stored.reused_answers(), inputs.stored.cached_replies()
+    reused, cached = inputs.stored.reused_replies(), inputs.stored.cached_replies()
     return OldAnswers(plan=inputs.plan, reused=reused, cached=cached) if reused or cached else None
 
 
@@ -44,7 +44,7 @@ def _notes(answers: OldAnswers, arm: Arm) -> Iterator[Note]:
     if reused is not None and arm.stored_run is None:
         total = answers.plan.selected * answers.plan.repeats
         how = "; --crucible-fresh calls the model again" if arm.role == "baseline" else ""
-        yield Note(text=f"{arm.name}: {reused.answers:,} of {total:,} replies reused from run {reused.run}{how}")
+        yield Note(text=f"{arm.name}: {reused.replies:,} of {total:,} replies reused from run {reused.run}{how}")
     if cached is not None:
         yield Note(
             text=f"{arm.name}: {cached.replies:,} of {cached.requests:,} replies from the reply cache (since "

@@ -9,7 +9,7 @@ from typing import Protocol
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import Clusters
-from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, MetricFacts, Plan, ReusedAnswers
+from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, MetricFacts, Plan, ReusedReplies
 
 
 class StoredDetails(Protocol):
@@ -18,7 +18,7 @@ class StoredDetails(Protocol):
     def events(self) -> Mapping[str, ArmEvents]:
         """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
 
-    def reused_answers(self) -> Mapping[str, ReusedAnswers]:
+    def reused_replies(self) -> Mapping[str, ReusedReplies]:
         """Return, by arm, the stored replies that stood in for new ones."""
 
     def cached_replies(self) -> Mapping[str, CachedReplies]:
@@ -43,7 +43,7 @@ class NoStoredDetails:
     def events(self) -> Mapping[str, ArmEvents]:
         return {}
 
-    def reused_answers(self) -> Mapping[str, ReusedAnswers]:
+    def reused_replies(self) -> Mapping[str, ReusedReplies]:
         return {}
 
     def cached_replies(self) -> Mapping[str, CachedReplies]:

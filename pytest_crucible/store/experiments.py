@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, Plan, ReusedAnswers
+from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, Plan, ReusedReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, schema
 from pytest_crucible.store.engine import explain_errors
@@ -41,9 +41,9 @@ class StoredExperiment:
         nodeid = self.plan.nodeid
         return {arm: events for (experiment, arm), events in self.run_events().items() if experiment == nodeid}
 
-    def reused_answers(self) -> Mapping[str, ReusedAnswers]:
+    def reused_replies(self) -> Mapping[str, ReusedReplies]:
         """Return, by arm, the stored replies that were copied into this run."""
-        return outcomes.reused_answers(self.store, self.key)
+        return outcomes.reused_replies(self.store, self.key)
 
     def cached_replies(self) -> Mapping[str, CachedReplies]:
         """Return, by arm, how many replies came from the reply cache."""

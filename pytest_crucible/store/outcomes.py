@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Result, Select, Table, and_, func, insert, literal, select, true, update
 
-from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, CachedReplies, Lost, ReusedAnswers, ScoreColumns, Unit
+from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, CachedReplies, Lost, ReusedReplies, ScoreColumns, Unit
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
@@ -155,13 +155,13 @@ def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str,
     return done
 
 
-def reused_answers(store: RunStore, experiment: int) -> dict[str, ReusedAnswers]:
+def reused_replies(store: RunStore, experiment: int) -> dict[str, ReusedReplies]:
     """Return, by arm, the stored replies that were copied into this run."""
     table = schema.arms
     query = select(table.c.name, table.c.reused_from, table.c.reused_answers)
     query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
     with explain_errors(store.location), store.engine.connect() as connection:
-        return {name: ReusedAnswers(run=run, answers=answers) for name, run, answers in connection.execute(query)}
+        return {name: ReusedReplies(run=run, replies=replies) for name, run, replies in connection.execute(query)}
 
 
 def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:

@@ -26,7 +26,7 @@ from pytest_crucible.records import (
     Outcome,
     Plan,
     Reply,
-    ReusedAnswers,
+    ReusedReplies,
     Sample,
     Target,
     Unit,
@@ -44,7 +44,7 @@ from pytest_crucible.store.outcomes import (
     group_names,
     load_outcomes,
     reply_texts,
-    reused_answers,
+    reused_replies,
     sample_ids,
 )
 from pytest_crucible.store.prune import clear, find_prunable
@@ -498,7 +498,7 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     assert sorted(answers.scores["exact"].positions) == [0, 0, 1]
     assert [(one.unit.position, one.metric) for one in answers.lost] == [(3, "exact")]
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
-    assert reused_answers(store, experiment) == {"v2": ReusedAnswers(run="run0", answers=4)}
+    assert reused_replies(store, experiment) == {"v2": ReusedReplies(run="run0", replies=4)}
     assert rows(store, schema.replies, source) == 4
 
 
@@ -515,7 +515,7 @@ def test_an_arm_that_was_asked_itself_reuses_nothing(store):
     experiment, arm = entered(store)
     write(store, arm, answered(0))
 
-    assert reused_answers(store, experiment) == {}
+    assert reused_replies(store, experiment) == {}
 
 
 def test_copying_twice_changes_nothing(store):
@@ -526,7 +526,7 @@ def test_copying_twice_changes_nothing(store):
     write(store, source, answered(1))
 
     assert copy_outcomes(store, source, target, source_run="run0", repeats=2) == first == {(0, 0)}
-    assert reused_answers(store, experiment) == {"v2": ReusedAnswers(run="run0", answers=1)}
+    assert reused_replies(store, experiment) == {"v2": ReusedReplies(run="run0", replies=1)}
 
 
 def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store):

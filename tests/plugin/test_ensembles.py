@@ -103,7 +103,7 @@ def test_an_ensemble_as_the_baseline_is_used_again(trio):
     trio.run("--crucible-adapter=v3", "--compare=trio")
     document = trio.json("--crucible-adapter=v3", "--compare=trio")
 
-    assert of_arms(document["experiments"][0], "reused")[1]["answers"] == 20
+    assert of_arms(document["experiments"][0], "reused")[1]["replies"] == 20
     assert estimates(document)["exact_match[v1]", "trio"] == 0.6
     assert document["experiments"][0]["sections"]["diversity"][0]["best"] == "v2"
 

@@ -153,7 +153,7 @@ def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
 
     (comparison,) = document["experiments"][0]["comparisons"]
     assert (comparison["baseline"], comparison["pairs"]) == ("tag:main", 20)
-    assert of_arms(document["experiments"][0], "reused")[1] == {"run": good, "answers": 20}
+    assert of_arms(document["experiments"][0], "reused")[1] == {"run": good, "replies": 20}
 
 
 def test_to_promote_by_force_is_written_down(suite, crucible):

@@ -26,7 +26,7 @@ def test_a_run_is_what_it_is_on_sqlite(suite, postgresql, capsys):
 
     assert without_run(on_server) == without_run(on_file)
     again = suite.json("--crucible-adapter=v3", "--compare=tag:main", f"--crucible-store={postgresql}")
-    assert of_arms(again["experiments"][0], "reused")[1] == {"run": on_server["run"]["id"], "answers": 20}
+    assert of_arms(again["experiments"][0], "reused")[1] == {"run": on_server["run"]["id"], "replies": 20}
     capsys.readouterr()
     for command in ("runs", "show", "gc", "calibrate"):
         assert main([command, "--store", postgresql]) == 0

@@ -90,7 +90,7 @@ def test_json_names_the_run_that_was_used(measured):
     first = measured.json(*BOTH, "--crucible-fresh")["run"]["id"]
     (experiment,) = measured.json(*BOTH)["experiments"]
 
-    assert of_arms(experiment, "reused") == [None, {"run": first, "answers": 20}]
+    assert of_arms(experiment, "reused") == [None, {"run": first, "replies": 20}]
 
 
 def test_fresh_asks_again(measured):
@@ -179,7 +179,7 @@ def test_a_stored_run_is_a_baseline_by_its_id(measured):
     assert result.ret == 0
     (experiment,) = json.loads((measured.path / "run.json").read_text())["experiments"]
     assert experiment["comparisons"][0]["difference"] == 1.0
-    assert of_arms(experiment, "reused")[1] == {"run": first, "answers": 20}
+    assert of_arms(experiment, "reused")[1] == {"run": first, "replies": 20}
     assert asked(measured) == {"answer": 20, "base": 0}
     # It is asked nothing, and its name says whose answers these are.
     result.stdout.fnmatch_lines([f"crucible: test_lengths: scripted vs run:{first}, 20 samples; longer: *"])

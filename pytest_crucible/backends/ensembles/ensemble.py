@@ -83,7 +83,7 @@ class Ensemble:
                     "consensus": tally_result.consensus,
                     "tie": tally_result.tied,
                     "abstentions": [ballot.member for ballot in poll.ballots if not ballot.is_cast],
-                    "asked": [self.members[position].name for position in poll.order if position in poll.asked],
+                    "queried": [self.members[position].name for position in poll.order if position in poll.queried],
                     "lost": [self.members[position].name for position in poll.order if position in poll.lost],
                     "stopped_early": poll.early,
                 },
@@ -164,8 +164,8 @@ def _is_settled(rules: Rules, vote: Vote, poll: Poll) -> bool:
         return False
     if rules.threshold is not None and tally(vote, poll.ballots, _no_winner).consensus >= rules.threshold:
         return True
-    unasked = [position for position in poll.order if position not in poll.asked]
-    open_weight = sum(1.0 if rules.weights is None else rules.weights[position] for position in unasked)
+    remaining = [position for position in poll.order if position not in poll.queried]
+    open_weight = sum(1.0 if rules.weights is None else rules.weights[position] for position in remaining)
     return vote.settled(poll.cast, open_weight, rules.ties == "first")
 
 
@@ -186,7 +186,7 @@ def _reply(name: str, poll: Poll, tally_result: Tally, *, voted: bool) -> Reply:
     ballots = [poll.answered[position] for position in sorted(poll.answered)]
     base = Reply(text="", finish=tally_result.why) if tally_result.chosen is None else tally_result.chosen.reply
     # The cost of a cancelled request is unknown.
-    is_complete = poll.asked == set(poll.answered) | set(poll.lost)
+    is_complete = poll.queried == set(poll.answered) | set(poll.lost)
     return replace(
         base,
         model=name,

@@ -11,21 +11,14 @@ from collections.abc import Callable, Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
+from pytest_crucible.metrics.choice_reading import read_choice
 from pytest_crucible.metrics.numbers import final_number
 from pytest_crucible.metrics.text import normalise
 
 Normaliser = Callable[[str], "str | None"]
 
-_MARKS = r"[ \t*_(\[\"'`]*+"
-_DECLARED = re.compile(
-    r"\b(?i:answer)\b(?:\s+(?i:is)\b)?[\s:*_(\[\"'`]*+(?:(?i:option|choice|letter)\b[\s*_(\[\"'`]*+)?"
-    r"(?:([A-E])(?![\w'\u2019])|([a-e])(?=[)\].,;:!*_]|\s*$))",
-    re.MULTILINE,
-)
-_WHOLE = re.compile(r"[\W_]*([A-Ea-e])[\W_]*")
-_MARKED = re.compile(rf"^{_MARKS}([A-E])[)\].:]", re.MULTILINE)
-_ARTICLE = re.compile(r"(?:^|[.!?:]\s)A(?=\s+(?!(?:or|and|is)\b)[a-z])", re.MULTILINE)
-_ISOLATED = re.compile(r"(?<![\w'\u2019+\-])[A-E](?![\w'\u2019+\-])")
+# "I" and letters beyond are left out: alone they are more often a pronoun or a name than an option.
+_LETTERS = "ABCDE"
 _CODE_BLOCK = re.compile(r"```(?:json)?[^\S\n]*+\n(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
@@ -49,28 +42,12 @@ def number(reply: str) -> str | None:
 
 
 def choice(reply: str) -> str | None:
-    """Return one of the letters A to E.
-
-    The first rule that applies decides: the reply is the letter; the last "answer: B" or "the answer is (B)"; the reply begins
-    with "B)" or "B." and no later line begins like that with another letter; there is only one of these letters as a separate
-    capital (the article of "A dog" does not count).
+    """Return the letter from A to E that the reply chooses, as `choice_match` reads it; None where a reader could not tell.
 
     >>> choice("(b)"), choice("A is tempting, but the answer is B."), choice("C) Paris"), choice("A dog"), choice("B or C")
     ('B', 'B', 'C', None, None)
     """
-    whole = _WHOLE.fullmatch(reply)
-    if whole:
-        return whole[1].upper()
-    declared = [match[1] or match[2] for match in _DECLARED.finditer(reply)]
-    if declared:
-        return declared[-1].upper()
-    # Several different markers are a list of options, not an answer.
-    marked: set[str] = set(_MARKED.findall(reply))
-    if len(marked) == 1 and _MARKED.match(reply.lstrip()):
-        return marked.pop()
-    # Several different letters are a discussion, not an answer.
-    isolated: set[str] = set(_ISOLATED.findall(_ARTICLE.sub("", reply)))
-    return isolated.pop() if len(isolated) == 1 else None
+    return read_choice(reply, _LETTERS)
 
 
 def json_value(reply: str) -> str | None:

@@ -33,7 +33,7 @@ class Poll:
     request: Request
     read: Callable[[int, Reply], Ballot]
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    asked: set[int] = field(default_factory=set)
+    queried: set[int] = field(default_factory=set)
     answered: dict[int, Ballot] = field(default_factory=dict)
     lost: dict[int, BackendError] = field(default_factory=dict)
     spent_s: dict[int, float] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Poll:
         Raises Refused, Spent and Uncached: an ensemble cannot replace what will never be answered.
         """
         member, loop = self.members[position], asyncio.get_running_loop()
-        self.asked.add(position)
+        self.queried.add(position)
         # The request's parameters win: they are what the test asks for.
         parameters = {**member.parameters, **self.request.parameters}
         request = replace(self.request, parameters=parameters, member=member.name)

@@ -69,7 +69,7 @@ async def race(poll: Poll, *, delay_s: float) -> None:
             starts |= dict.fromkeys(others, loop.time())
             poll.decided = await _winner(racing, poll, timeout_s=None)
     finally:
-        poll.early = len(poll.asked) < len(poll.order) or any(not task.done() for task in racing)
+        poll.early = len(poll.queried) < len(poll.order) or any(not task.done() for task in racing)
         await _cancel(racing)
     # Times since the poll began, including the delay before a late starter.
     finished = {position: starts[position] - poll.began + seconds for position, seconds in poll.spent_s.items()}

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from pytest_crucible.records import CachedReplies, ReusedAnswers
+from pytest_crucible.records import CachedReplies, ReusedReplies
 from pytest_crucible.report.json import render_json
 
 CONTRACT = {
@@ -91,10 +91,10 @@ def section(run, name):
 
 
 def test_answers_that_are_not_new_are_named_with_their_number(run, analysis):
-    reused = {"v1": ReusedAnswers(run="f00", answers=150)}
+    reused = {"v1": ReusedReplies(run="f00", replies=150)}
 
     assert section(run(analysis(reused=reused)), "cache") == {
-        "reused": {"v1": {"run": "f00", "answers": 150}},
+        "reused": {"v1": {"run": "f00", "replies": 150}},
         "cached": {},
     }
 

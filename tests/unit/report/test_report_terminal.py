@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from pytest_crucible.records import CachedReplies, ReusedAnswers
+from pytest_crucible.records import CachedReplies, ReusedReplies
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.sections.worst_samples import WorstSample
 
@@ -182,14 +182,14 @@ def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
 
 def test_stored_answers_are_counted_and_named(run, analysis, plan):
     twice = plan(repeats=6)
-    told = lines(run(analysis(twice, reused={"v1": ReusedAnswers(run="f00", answers=1150)})))
+    told = lines(run(analysis(twice, reused={"v1": ReusedReplies(run="f00", replies=1150)})))
 
     assert "test_sums: v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again" in told
 
 
 def test_answers_of_a_candidate_that_was_resumed_are_named(run, analysis):
     """--crucible-fresh would not ask these anew."""
-    told = lines(run(analysis(reused={"v2": ReusedAnswers(run="f00", answers=12)})))
+    told = lines(run(analysis(reused={"v2": ReusedReplies(run="f00", replies=12)})))
 
     assert "test_sums: v2: 12 of 200 replies reused from run f00" in told
 
@@ -208,7 +208,7 @@ def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
     v2, v1 = plan().arms
     named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
 
-    assert lines(run(analysis(named, reused={"v1": ReusedAnswers(run="f00", answers=200)}))) == TABLES
+    assert lines(run(analysis(named, reused={"v1": ReusedReplies(run="f00", replies=200)}))) == TABLES
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner, arm_fingerprint
-from pytest_crucible.store.outcomes import load_outcomes, reused_answers
+from pytest_crucible.store.outcomes import load_outcomes, reused_replies
 
 SOURCE = """
     import pytest
@@ -147,7 +147,7 @@ def test_a_baseline_that_was_measured_before_is_copied_and_a_candidate_is_measur
     key, finished = stored(resources, "second")
     assert models.asked() == {"v2": 6}
     assert finished
-    assert {name: reused.run for name, reused in reused_answers(resources.store, key).items()} == {"v1": "first"}
+    assert {name: reused.run for name, reused in reused_replies(resources.store, key).items()} == {"v1": "first"}
     assert len(load_outcomes(resources.store, key, 1).positions) == 6
 
 

@@ -110,7 +110,7 @@ def test_facts_that_are_alike_are_hidden_in_every_event():
 
 
 def test_facts_that_are_plain_come_back_as_they_were(store):
-    told = {"counts": {"4": 2, "5": 1}, "consensus": 0.5, "tie": False, "asked": ["v1", "v2"], "winner": "ä \n 4"}
+    told = {"counts": {"4": 2, "5": 1}, "consensus": 0.5, "tie": False, "queried": ["v1", "v2"], "winner": "ä \n 4"}
     record(store, event("vote", seconds=None, sample="a", repeat=1, **told))
 
     [row] = rows(store)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends.ensembles.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
+from pytest_crucible.metrics import choice_of
 
 
 @pytest.mark.parametrize("said", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
@@ -57,7 +59,7 @@ def test_text_is_compared_as_exact_match_does(said, answer):
         (r"answer is \boxed{B}", "B"),
         ("B) Paris. Explanation: A is London", "B"),
         ("\nC. Rome", "C"),
-        ("A) is wrong.\nB) is wrong.\nSo it is C", None),
+        ("A) is wrong.\nB) is wrong.\nSo it is C", "C"),
         ("I think B", "B"),
         ("I pick A because", "A"),
         ("A or B", None),
@@ -70,6 +72,13 @@ def test_text_is_compared_as_exact_match_does(said, answer):
 )
 def test_a_letter_is_chosen_where_it_is_clear_which(said, answer):
     assert choice(said) == answer
+
+
+def test_the_normaliser_and_the_metric_read_the_same_choice():
+    table = Path(__file__).parents[3] / "data/replies/choices.jsonl"
+    replies = [json.loads(line)["text"] for line in table.read_text(encoding="utf-8").splitlines()]
+
+    assert [choice(reply) for reply in replies] == [choice_of(reply, "ABCDE") for reply in replies]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_a_vote_is_told_with_the_sample_that_it_belongs_to():
     assert (event.name, event.experiment, event.arm, event.sample, event.repeat) == ("vote", "test_it", "trio", "q1", 0)
     assert event.facts == {
         "winner": "4", "member": "v1", "counts": {"4": 2.0, "5": 1.0}, "consensus": 2 / 3, "tie": False,
-        "abstentions": ["v2"], "asked": ["v1", "v2", "v3", "v4", "v5"], "lost": ["v3"], "stopped_early": False,
+        "abstentions": ["v2"], "queried": ["v1", "v2", "v3", "v4", "v5"], "lost": ["v3"], "stopped_early": False,
     }  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def test_a_vote_that_was_stopped_early_says_so():
     told = []
     ask(make("4", "4", "5", told=told, execution="sequential"))
 
-    assert (told[0].facts["asked"], told[0].facts["stopped_early"]) == (["v1", "v2"], True)
+    assert (told[0].facts["queried"], told[0].facts["stopped_early"]) == (["v1", "v2"], True)
 
 
 def test_a_vote_without_a_winner_has_none():
