@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Opener:
-    """Opens arms from the configuration beside pytest's own, each configured adapter once."""
+    """Opens the arms of a session. An adapter that several arms name is opened once."""
 
     def __init__(self, context: AdapterContext) -> None:
         """Raises SpecError for a configuration that cannot be read."""

@@ -1,4 +1,4 @@
-"""Adapters that a recipe makes: found where they were trained before, or trained before anything is sampled."""
+"""Adapters that a recipe trains: reused if they are trained already, otherwise trained before sampling begins."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Computing: stored replies to estimates, target results and comparisons. Nothing is decided here."""
+"""The analysis stage: from stored replies to estimates, target results and comparisons. `gate` decides on them."""

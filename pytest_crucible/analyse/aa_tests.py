@@ -1,4 +1,4 @@
-"""A/A self-tests of a stored experiment: how often its comparisons cry wolf where nothing differs."""
+"""A/A self-tests of a stored experiment: the rate of false alarms of its comparisons where the arms do not differ."""
 
 from __future__ import annotations
 

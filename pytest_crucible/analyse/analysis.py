@@ -1,4 +1,4 @@
-"""One experiment's stored replies to everything that is computed from them. Pure: nothing is decided and nothing printed."""
+"""The analysis of one experiment: from its stored replies to estimates, targets and comparisons. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that failed on every sample: an error of the suite, which is said once, in its own words."""
+"""Metrics that raised on every sample. That is an error of the suite, so the report shows the exception once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One arm's replies at other positions: those of another dataset, sample by sample."""
+"""Moves one arm's replies to the positions that the same samples have in another dataset."""
 
 from __future__ import annotations
 

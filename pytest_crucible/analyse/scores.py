@@ -1,4 +1,4 @@
-"""One value a sample from columns of single scores, with lost and inapplicable samples apart."""
+"""Reduces columns of scores to one value per sample, and separates lost and inapplicable samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of targets on the candidate's training: one number, without an interval, and a note that says so."""
+"""Results of targets on the candidate's training. One training gives one number, so there is no interval."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from pytest_crucible.records import Change, Contrast, MetricFacts, TrendPoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The metric in one run."""
+    """The value of the metric in one run."""
 
     run: str
     started: str

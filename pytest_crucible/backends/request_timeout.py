@@ -18,7 +18,7 @@ DEADLINE_S = 120.0
 
 
 class Timed(Wrapper):
-    """Directly around the backend. The time of a failed request is returned to its sample's clock."""
+    """The wrapper next to the backend. The time of a failed request is credited back to the sample's clock."""
 
     def __init__(self, inner: Backend, timeout_s: float | None) -> None:
         super().__init__(inner)

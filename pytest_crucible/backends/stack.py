@@ -1,4 +1,4 @@
-"""The wrappers around a backend, in the one order that works.
+"""The wrappers around a backend, in the only order that works.
 
 WRAPPERS lists them from the inside out. The deadline of each request is innermost, so that it does not count waiting. What
 counts requests is next: whatever passes it was sent. A hedge is inside the limit, because it goes out only when a permit is

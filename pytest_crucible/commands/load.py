@@ -11,6 +11,6 @@ from pytest_crucible.store.runs import RunStore
 
 
 def stored_inputs(store: RunStore, run: str) -> Iterator[AnalysisInputs]:
-    """Yield the inputs of each experiment of a run that began."""
+    """Yield the inputs of the analysis for each experiment that the run started."""
     for stored in load_experiments(store, run):
         yield analysis_inputs(stored, stored.finished)

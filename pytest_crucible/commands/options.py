@@ -44,7 +44,7 @@ def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
 
 
 def parse_columns(texts: Sequence[str]) -> dict[str, str]:
-    """Return role -> column of `--column ROLE=NAME`. Raises SpecError."""
+    """Parse `--column ROLE=NAME` options as a mapping from role to column. Raises SpecError for an invalid one."""
     return dict(map(_parse_column, texts))
 
 

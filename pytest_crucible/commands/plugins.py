@@ -23,7 +23,7 @@ GROUP = "pytest_crucible"
 
 
 class ProgramPlugins(pluggy.PluginManager):
-    """Takes every function whose name starts as our hooks do for an implementation, as pytest does."""
+    """A plugin manager that treats every function with our hook prefix as an implementation, as pytest does."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
         options = super().parse_hookimpl_opts(plugin, name)

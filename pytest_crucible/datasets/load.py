@@ -56,7 +56,7 @@ def identify(name: str, samples: Iterable[Sample]) -> Dataset:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of samples, and how errors name its rows."""
+    """The source of samples, and the names of its rows in errors."""
 
     name: str
     word: str

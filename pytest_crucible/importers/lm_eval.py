@@ -53,7 +53,7 @@ _PERPLEXITY, _LOG_LIKELIHOOD = "perplexity", "log_likelihood"
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """Facts about the samples that only the results file has."""
+    """Facts about the samples that only the results file contains."""
 
     arm: str
     version: str

@@ -1,4 +1,4 @@
-"""Text among numbers: a cell such as `ERROR` is one lost value, and its metric stays a number for the other samples."""
+"""Text in a column of numbers: a cell such as `ERROR` is one lost value, and the other samples keep their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kind of another harness's metric: declared by its file, known by its name, or guessed from its values with a note."""
+"""The kind of an imported metric: declared in the file, known by the metric's name, or inferred from its values with a note."""
 
 from __future__ import annotations
 

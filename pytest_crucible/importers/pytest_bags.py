@@ -21,7 +21,7 @@ PASSED = "passed"
 
 @dataclass(frozen=True, slots=True)
 class PytestBags:
-    """The reader of one of the two: files of pytest-evals have the name of an eval."""
+    """The reader for one of the two formats; files of pytest-evals name an eval, those of pytest-harvest do not."""
 
     named: bool
 

@@ -1,4 +1,4 @@
-"""A file opened far enough to see whose it is: an archive, one JSON document, or rows."""
+"""A file that is opened and parsed far enough to detect its format: an archive, one JSON document, or rows."""
 
 from __future__ import annotations
 

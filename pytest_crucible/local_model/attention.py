@@ -27,7 +27,7 @@ _BASE = 10_000.0
 
 @dataclass(slots=True)
 class AttentionTrace:
-    """The values that backward needs: smearing's differences, rotated queries, keys and values, and weights by block.
+    """Intermediate values for the backward pass: smearing's differences, rotated queries, keys and values, and weights by block.
 
     `last_key` (rows, width), unsmeared and unrotated, is for decoding that continues from here.
     """

@@ -1,4 +1,4 @@
-"""The shape of a model, and the names of its weights.
+"""The dimensions of a model, and the names of its weights.
 
 A model is a decoder-only transformer: tied embedding, pre-RMSNorm, rotary positions, smeared keys, ReLU^2 MLP, no biases.
 Its weights are a plain dict from name to array, all of one dtype (float32; float64 where gradients are checked):

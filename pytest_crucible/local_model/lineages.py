@@ -1,4 +1,4 @@
-"""The origin of trained weights: `lineage.json` beside them, which identifies them by their SHA-256."""
+"""The lineage of trained weights: `lineage.json` in the same directory, which identifies them by their SHA-256."""
 
 from __future__ import annotations
 

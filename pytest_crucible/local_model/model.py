@@ -66,7 +66,7 @@ class Folded:
 
 @dataclass(slots=True)
 class _LayerTrace:
-    """The values of one layer that backward needs."""
+    """Intermediate values of one layer for the backward pass."""
 
     before_attention: Floats
     attention_scale: Floats

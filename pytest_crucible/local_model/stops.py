@@ -1,4 +1,4 @@
-"""The end of a reply before its limit: at a token, a sequence of tokens, or a text across token borders."""
+"""Stop conditions of a reply: a token, a sequence of tokens, or a text that may span several tokens."""
 
 from __future__ import annotations
 

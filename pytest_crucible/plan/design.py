@@ -41,7 +41,7 @@ def without_unfounded_claim(contrast: Contrast, metric: MetricFacts) -> Contrast
 
 
 def contrasts_with_baselines(contrasts: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
-    """Each comparison that was asked for, against each baseline of this session."""
+    """Each declared comparison, against each baseline of this session."""
     every_contrast = list(contrasts)
     return tuple(
         replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast

@@ -1,4 +1,4 @@
-"""Frozen records: what the stages hand to one another. Made of JSON scalars, tuples, mappings and each other.
+"""Frozen records that the stages exchange. Fields are JSON scalars, tuples, mappings and other records.
 
 `records.serialize` turns them into plain JSON and back. Names resolve on first use, because importing all records takes
 milliseconds that a pytest session without experiments should not pay.

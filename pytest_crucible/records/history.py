@@ -1,4 +1,4 @@
-"""Earlier runs: summaries, the variability of pairs, and points of a trend."""
+"""Records of earlier runs: summaries, the variability of paired differences, and points of a trend."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class CachedReplies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """Everything that was computed for one experiment, before anything is decided."""
+    """Everything that the analysis computed for one experiment. Verdicts are decided from it."""
 
     plan: Plan
     estimates: tuple[Estimate, ...]
@@ -66,7 +66,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One session, whole: what the reporters are given."""
+    """One session with its experiments, analyses and verdicts, as reporters receive it."""
 
     id: str
     started: str
@@ -77,7 +77,7 @@ class Run:
     alpha: float
     correction: str
     family_size: int
-    """Comparisons that the session asked, answered or not: the family that p-values are adjusted for."""
+    """Number of all comparisons of the session, decided or not: the family that p-values are adjusted for."""
     experiments: tuple[Analysis, ...]
     verdicts: tuple[Verdict, ...]
     exit_status: int

@@ -1,4 +1,4 @@
-"""A stored experiment sample by sample: what was asked and answered, and the numbers of all samples side by side."""
+"""A stored experiment sample by sample: prompts and replies, and the numbers of all samples as columns."""
 
 from __future__ import annotations
 

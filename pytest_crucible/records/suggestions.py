@@ -1,4 +1,4 @@
-"""Hints for a name that is not known: the nearest one that is."""
+"""Suggests the nearest known name for an unknown one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table on its way into a file: its columns, and rows that are read as they are written."""
+"""A table to export: its columns, and rows that are read lazily."""
 
 from __future__ import annotations
 

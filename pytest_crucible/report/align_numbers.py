@@ -1,4 +1,4 @@
-"""Estimates and their intervals brought under each other, decimal point under decimal point."""
+"""Aligns estimates and their intervals in a column on the decimal point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One experiment of a report with its samples: their numbers as columns, and what was said, read when it is wanted."""
+"""One experiment of a report with its samples: their numbers as columns, and conversations that are read on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Chapter:
     clusters: npt.NDArray[np.int64] | None
     """A number for the group of each sample, where groups are clusters."""
     read: Callable[[Sequence[int]], Sequence[Exchange]]
-    """What was asked and said of the samples at some positions, in that order."""
+    """Conversations about the samples at these positions, in the same order."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""A run where GitHub Actions shows it: the job's summary, and an annotation at each experiment whose verdict is not met."""
+"""A run's report for GitHub Actions: the job summary, and an annotation at each experiment with a verdict that is not met."""
 
 from __future__ import annotations
 

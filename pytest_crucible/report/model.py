@@ -1,4 +1,4 @@
-"""A report: everything that a run comes to, in words and finished cells. The formats only lay it out."""
+"""The content of a report as text and formatted table cells. The formats only lay it out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_crucible.report.truncate import worst_first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A run in words and finished cells, in the order in which it is read."""
+    """The content of a report as text and formatted cells, in reading order."""
 
     run: Run
     state: State | None

@@ -1,4 +1,4 @@
-"""Notes that change how the numbers are read, a sentence each: those of all sections, and of comparisons and estimates."""
+"""Notes that affect the interpretation of the numbers, one sentence each, from sections, comparisons and estimates."""
 
 from __future__ import annotations
 

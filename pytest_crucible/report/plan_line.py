@@ -1,4 +1,4 @@
-"""One line an experiment, before anything is spent: arms, samples, and what this run can show."""
+"""The line printed for each experiment before it runs: arms, samples, and the smallest detectable difference."""
 
 from __future__ import annotations
 

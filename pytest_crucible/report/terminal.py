@@ -1,4 +1,4 @@
-"""A run as terminal lines: one table of targets, one of comparisons, and what needs saying about them."""
+"""A run as terminal lines: a table of targets, a table of comparisons, and notes on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of many experiments, worst first, and the few of them that the terminal prints."""
+"""Orders experiments, worst first, and selects the few that the terminal prints in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verdict as one sentence, with the numbers that it rests on: for failure reports, short summaries and JUnit files."""
+"""A verdict as one sentence with its numbers, for failure reports, short summaries and JUnit files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a run, each as a report of its own."""
+"""Figures of a run, each as a separate report file."""
 
 from __future__ import annotations
 

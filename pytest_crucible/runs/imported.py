@@ -1,4 +1,4 @@
-"""Results of other harnesses as a run: stored, analysed and decided like a session's own."""
+"""Imports results of other harnesses as a run: stores, analyses and decides it as a session does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task in other harnesses' files, planned like an experiment of a session."""
+"""An experiment's plan for one task of imported files."""
 
 from __future__ import annotations
 

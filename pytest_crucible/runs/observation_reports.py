@@ -1,4 +1,4 @@
-"""Observations of a session's run as a report: the same as `crucible export` writes later."""
+"""Observations of a run as a report file, equal to the output of `crucible export`."""
 
 from __future__ import annotations
 

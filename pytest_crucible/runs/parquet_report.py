@@ -1,4 +1,4 @@
-"""Observations as a Parquet report. It is a module of its own so that a missing pyarrow is found out before anything is asked."""
+"""Observations as a Parquet report. The module is separate so that a missing pyarrow is an error before sampling begins."""
 
 from __future__ import annotations
 

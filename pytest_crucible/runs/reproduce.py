@@ -21,7 +21,7 @@ MOST_PACKAGES = 5
 
 @dataclass(frozen=True, slots=True)
 class ReproductionCheck:
-    """One thing that a run depends on, and whether it is the same here."""
+    """One dependency of a run, and whether this machine has the same."""
 
     subject: str
     matches: bool

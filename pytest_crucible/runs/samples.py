@@ -1,4 +1,4 @@
-"""The samples of a run, from its store: the chapters of those reports that show them."""
+"""The samples of a run, read from the run store for reports that show single samples."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Progress:
 
 @dataclass(slots=True)
 class _Watch:
-    """Notices an arm of which every sample is lost."""
+    """Detects an arm that loses every sample."""
 
     names: tuple[str, ...]
     planned: list[int]
@@ -66,7 +66,7 @@ class _Watch:
 
 @dataclass(slots=True)
 class _LoopYield:
-    """Lets the loop handle other events now and then, which a backend that never waits would prevent."""
+    """Yields to the event loop regularly, because a backend that never waits would block it."""
 
     last: float = 0.0
 

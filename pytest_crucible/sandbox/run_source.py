@@ -20,7 +20,7 @@ def new_module(name: str) -> types.ModuleType:
 
 
 def run_source(source: str, module: types.ModuleType) -> None:
-    """Run source in a module; raises whatever it raises."""
+    """Execute source code in `module`. Its exceptions propagate."""
     exec(compile(source, "<program>", "exec", dont_inherit=True), module.__dict__)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Code that somebody else wrote, and tests that call its functions from another process.
+    """Untrusted code, and tests that call its functions from another process.
 
     >>> Submission(code="def double(x): return 2 * x", tests="assert double(2) == 4", functions=("double",)).setup
     ''

@@ -25,7 +25,7 @@ class StoredDetails(Protocol):
         """Return, by arm, how many replies came from the reply cache."""
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
-        """Return the latest earlier run that measured an equal arm, and its replies."""
+        """Return the latest earlier run that measured the same arm on the same samples, and its replies."""
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""

@@ -22,7 +22,7 @@ MOST_GROUPS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One group: the candidate's mean, and its difference to the first baseline where there is entry."""
+    """One group: the candidate's mean, and its difference to the first baseline if there is one."""
 
     group: str
     n: int
@@ -37,7 +37,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
-    """All groups by one metric, the largest loss first."""
+    """The slices of one metric, ordered by the candidate's loss, largest first."""
 
     metric: str
     arms: tuple[str, ...]

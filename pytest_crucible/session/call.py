@@ -1,4 +1,4 @@
-"""One unit of an experiment: the call of its test function, what exceptions mean for the sample, and the scores."""
+"""One unit of an experiment: calls the test function, maps its exceptions to outcomes, and collects the scores."""
 
 from __future__ import annotations
 

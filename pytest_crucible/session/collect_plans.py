@@ -1,4 +1,4 @@
-"""Collects tests as a stored run did, without running them: `crucible doctor RUN` compares the plans."""
+"""Collects the tests of a stored run without running them, so that `crucible doctor RUN` can compare the plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`@pytest.mark.xfail` on an experiment: what it expects to fail are the verdicts, not the function."""
+"""`@pytest.mark.xfail` on an experiment expects its verdicts to fail, not its function."""
 
 from __future__ import annotations
 

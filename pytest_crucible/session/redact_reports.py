@@ -1,4 +1,4 @@
-"""Redacts keys in reports and warnings: those of the environment, the configuration, the command line and Tinker."""
+"""Redacts secret keys in reports and warnings: keys from the environment, the configuration, the command line and Tinker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one experiment: units go to the engine, outcomes to the metrics, observations to the store, counts to the screen."""
+"""Runs one experiment: units go to the engine, outcomes to the metrics, observations to the store, counts to the progress line."""
 
 from __future__ import annotations
 

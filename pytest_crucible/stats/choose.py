@@ -77,7 +77,7 @@ TABLE = (
 # fmt: on
 """Every combination that has a method, once."""
 
-_ROWS = {(find_row.question, find_row.design, find_row.scale, find_row.clustered): find_row for find_row in TABLE}
+_ROWS = {(row.question, row.design, row.scale, row.clustered): row for row in TABLE}
 
 
 def find_row(question: Question, design: Design, scale: Scale, *, clustered: bool) -> Row:

@@ -1,4 +1,4 @@
-"""The two validities of a one-sided bound: at its level in all realistic cases, or for every distribution."""
+"""The validity of a one-sided bound: its error rate holds in realistic simulations, or is proven for every distribution."""
 
 from __future__ import annotations
 

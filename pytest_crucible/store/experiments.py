@@ -1,4 +1,4 @@
-"""A stored experiment as one object: what every analysis needs, and further details that are read when they are asked for."""
+"""A stored experiment as one object: the inputs of every analysis, and further details that are read on demand."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StoredExperiment:
         return outcomes.load_texts(self.store, self.key, arm, metric)
 
     def inapplicable_reasons(self, arm: int) -> Mapping[str, str]:
-        """Return, by metric, why it does not apply to one of the samples."""
+        """Return, for each metric with inapplicable samples, the reason on one of them."""
         return outcomes.inapplicable_reasons(self.store, self.key, arm)
 
     def expected_values(self) -> Sequence[Any]:

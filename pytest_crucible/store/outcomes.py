@@ -165,7 +165,7 @@ def reused_replies(store: RunStore, experiment: int) -> dict[str, ReusedReplies]
 
 
 def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:
-    """Return, by metric, why it does not apply to one of an arm's samples."""
+    """Return, for each metric with inapplicable samples in an arm, the reason on one of them."""
     table, arms = schema.observations, schema.arms
     query = (
         select(table.c.metric, func.min(table.c.reason))

@@ -47,7 +47,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Account:
-    """The account of one experiment: its own budget, the run's, and what its samples have reserved."""
+    """The account of one experiment: its own budget, the run's budget, and the reservations of its samples."""
 
     budgets: tuple[Budget, ...]
     arms_of: ArmsOf | None = None

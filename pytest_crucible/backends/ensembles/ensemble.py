@@ -92,7 +92,7 @@ class Ensemble:
 
 
 class RecordedEnsemble(Ensemble):
-    """An ensemble with so many members that read replies from files that it cannot answer any sample, but knows which."""
+    """An ensemble of members that read replies from files: it can list the samples that enough members can answer."""
 
     def samples(self) -> frozenset[str]:
         """Return the samples that enough members can answer."""

@@ -1,1 +1,1 @@
-"""The OpenAI-compatible backend: vLLM with LoRA adapters, llama.cpp, Ollama, hosted models, Tinker's own endpoint."""
+"""The OpenAI-compatible backend: vLLM with LoRA adapters, llama.cpp, Ollama, hosted models, Tinker's endpoint."""

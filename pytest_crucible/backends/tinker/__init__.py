@@ -1,1 +1,1 @@
-"""Tinker in a pytest session: the service, on this machine or hosted, its clients as fixtures, and adapters that it answers for."""
+"""Tinker in a pytest session: the local or hosted service, fixtures for its clients, and the adapters that it serves."""

@@ -1,4 +1,4 @@
-"""The address of a Tinker service, which an adapter names by `base_url`, `api_key_env` and `project`."""
+"""The address of a Tinker service, from an adapter's `base_url`, `api_key_env` and `project`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY_STARTS = ("tml-", "eyJ")
 
 @dataclass(frozen=True)
 class ServiceAddress:
-    """The address of one service, with the key of one user, which its repr leaves out."""
+    """The address of a service and the API key for it. The repr omits the key."""
 
     url: str
     key: str | None = field(repr=False)

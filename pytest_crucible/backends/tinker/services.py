@@ -1,8 +1,8 @@
 """The Tinker services of one session: opened when first used, closed with the session.
 
-Local is the default, and then the session's own service cannot be the hosted one: address and key are passed on, and are set
-in the environment for code that makes clients of its own. The hosted service is used when the options name it and there is a
-key. Adapters may name further services, each of which is opened once.
+The default is the local service. Its address and key are passed to the SDK explicitly, and set in the environment for code that
+creates its own clients, so that no client reaches the hosted service by mistake. The hosted service is used only when the
+options select it and there is a key. Adapters may name further services, each of which is opened once.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Checkpoint:
 
 
 class MissingCheckpoint(LookupError):
-    """There is no such checkpoint, or it has expired."""
+    """A checkpoint that does not exist, or has expired."""
 
 
 class Archive:

@@ -16,7 +16,7 @@ from pytest_crucible.local_model.server.messages import Refusal, Response, json_
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Limits on what is kept."""
+    """Limits on the number and size of kept results."""
 
     unfinished: int = 20_000
     fetched_bytes: int = 32 * 1024 * 1024

@@ -39,7 +39,7 @@ def _response(done: asyncio.Future[T], make_response: Callable[[T], Response]) -
 
 
 def error_response(error: BaseException) -> Response:
-    """Return the failure that an exception becomes."""
+    """Return the failure response for an exception."""
     if isinstance(error, Refusal):
         return failure_response(error.sentence, "user")
     if isinstance(error, _USERS_ERRORS):

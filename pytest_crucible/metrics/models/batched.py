@@ -45,9 +45,9 @@ class Batched(Generic[Question, Answer]):
         # Nothing waits on an earlier loop any more.
         if self._loop is not loop:
             self._loop, self._worker, self._waiting, self._computing = loop, None, {}, {}
-        future_found = self._waiting.get(question) or self._computing.get(question)
-        if future_found is not None:
-            return future_found
+        shared = self._waiting.get(question) or self._computing.get(question)
+        if shared is not None:
+            return shared
         self._waiting[question] = future = loop.create_future()
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._run_batches())

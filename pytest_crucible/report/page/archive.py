@@ -1,4 +1,4 @@
-"""All samples inside the page: columns to filter by, and texts in compressed parts that open on demand."""
+"""All samples embedded in the page: columns for filtering, and texts in compressed parts that are unpacked on demand."""
 
 from __future__ import annotations
 

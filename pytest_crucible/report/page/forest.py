@@ -1,4 +1,4 @@
-"""Forest plots: estimates or differences under each other, each a point on its interval, beside the numbers that it draws."""
+"""Forest plots: estimates or differences with their intervals on one scale, beside their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's cells laid out for a page: estimates and their intervals aligned on the decimal point."""
+"""Table cells as HTML: estimates and their intervals are aligned on the decimal point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of one experiment's samples: how scores lie, how they pair, how long answers took."""
+"""Charts of one experiment's samples: the distribution of scores, paired scores, and latencies."""
 
 from __future__ import annotations
 

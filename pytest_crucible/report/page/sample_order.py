@@ -1,4 +1,4 @@
-"""The order in which samples come into a page without room for the texts of all."""
+"""The order in which samples are included in a page that has no room for all texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG that takes its colours from the page: elements, and axes that end at round numbers."""
+"""SVG elements in the page's colours, and axes with round ticks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Axis:
 
 
 def axis(values: Sequence[float], *, most: int = 6) -> Axis:
-    """A scale that holds all finite values, with about `most` round ticks.
+    """Return a scale that covers all finite values, with about `most` round ticks.
 
     >>> axis([0.012, 0.93]).ticks, axis([-0.19, 0.02]).ticks
     ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05))

@@ -101,17 +101,17 @@ class Moments:
 
 
 def nominal(codes: Codes, points: Array) -> Distances:
-    """Return the nominal scale: categories are equal or not."""
+    """Return the squared distances on the nominal scale: 0 for equal categories, 1 for different ones."""
     return Distances(_table(codes, points.size), 1 - np.eye(points.size))
 
 
 def ordinal(codes: Codes, points: Array) -> Ranks:
-    """Return the ordinal scale: categories have an order."""
+    """Return the squared distances on the ordinal scale, where categories have an order."""
     return Ranks(_table(codes, points.size))
 
 
 def ratio(codes: Codes, points: Array) -> Distances:
-    """Return the ratio scale: ((a - b) / (a + b))^2 of ratings from 0 up.
+    """Return the squared distances on the ratio scale: ((a - b) / (a + b))^2 for ratings from 0 up.
 
     Raises ValueError for negative ratings.
     """

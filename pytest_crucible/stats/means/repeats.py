@@ -26,7 +26,7 @@ Repeats = Sequence[Sequence[float]] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarianceComponents:
-    """Sources of the noise of a mean over samples. None where every sample has one repeat."""
+    """The variance components of a mean over samples. Fields are None where one repeat per sample cannot determine them."""
 
     mean: float
     """Mean of the samples' means."""
