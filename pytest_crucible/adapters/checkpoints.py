@@ -45,7 +45,7 @@ def resolve_checkpoint(
         return _at(adapter, named[checkpoint])
     # With a separator, a dot or a tilde it was meant as a path: suggesting names would mislead.
     if any(mark in checkpoint for mark in "/\\.~"):
-        raise SpecError(f"adapter {adapter.name!r} cannot be opened: {path} does not exist")
+        raise SpecError(f"adapter {adapter.name!r} cannot be opened: {path} does not exist: correct its path")
     others = [name for name, candidate in configured.items() if candidate.backend == adapter.backend]
     raise SpecError(
         f"adapter {adapter.name!r} cannot be opened: file {checkpoint!r} does not exist, "

@@ -36,7 +36,9 @@ def open_local(adapter: Adapter, context: AdapterContext) -> Backend:
         raise SpecError(f"adapter {adapter.name!r} has invalid parameters: {error}") from None
     # By then a trained recipe has been replaced by its checkpoint.
     if "recipe" in adapter.options:
-        raise SpecError(f"adapter {adapter.name!r} has a recipe, which has to be trained before it is opened")
+        raise SpecError(
+            f"adapter {adapter.name!r} has a recipe that is not trained yet: train it with --crucible-train"
+        )
     base, checkpoint = _path(adapter, "base", context.root), _path(adapter, "checkpoint", context.root)
     return load_local(open_engine(base), checkpoint, name=adapter.name)
 
@@ -70,10 +72,12 @@ def check_local(adapter: Adapter) -> None:
     check_options(adapter, OPTIONS)
     has_recipe = "recipe" in adapter.options
     if has_recipe and "checkpoint" in adapter.options:
-        raise SpecError(f"adapter {adapter.name!r} has a recipe and a checkpoint: it is made by one of them")
+        raise SpecError(f"adapter {adapter.name!r} has a recipe and a checkpoint: remove one of them")
     for name in RECIPE_OPTIONS:
         if name in adapter.options and not has_recipe:
-            raise SpecError(f"adapter {adapter.name!r} has {name!r} but no recipe, which alone is trained with it")
+            raise SpecError(
+                f"adapter {adapter.name!r} has {name!r}, which only a recipe uses: add a recipe, or remove it"
+            )
 
 
 def _path(adapter: Adapter, name: str, root: Path) -> Path | None:

@@ -24,7 +24,7 @@ def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     if settings.adapter is None:
         if settings.compare:
             raise SpecError(
-                f"--compare={settings.compare[0]} compares with nothing: name the candidate with --crucible-adapter=NAME"
+                f"--compare={settings.compare[0]} has no candidate to compare with: name one with --crucible-adapter=NAME"
             )
         return (OpenedArm(Arm(name=NAMELESS, role="candidate", adapter="", identity=""), None),)
     roles: list[tuple[str, Role]] = [(settings.adapter, "candidate")]

@@ -44,8 +44,8 @@ def open_backend(adapter: Adapter, context: AdapterContext, trained: TrainedAdap
     backend = replay_backend(adapter, context, open_now) if context.is_replay else open_now(adapter)
     if backend is None:
         raise SpecError(
-            f"adapter {adapter.name!r} has backend {adapter.backend!r}, which nothing provides: "
-            f"built in are {', '.join(BUILT_IN)}"
+            f"adapter {adapter.name!r} has backend {adapter.backend!r}, which neither the package nor a plugin "
+            f"provides: write one of {', '.join(BUILT_IN)}"
         )
     if not (context.is_replay or isinstance(backend, Untrained)):
         remember_adapter(adapter, backend, context)

@@ -23,7 +23,7 @@ def is_stored(name: str) -> bool:
 def stored_arm(name: str, role: Role) -> OpenedArm:
     """Return a baseline of stored replies. Raises SpecError for a candidate, which cannot be stored."""
     if role == "candidate":
-        raise SpecError(f"--crucible-adapter={name}: a stored run can be compared with, not judged again")
+        raise SpecError(f"--crucible-adapter={name}: a stored run can only be a baseline: name it with --compare")
     return OpenedArm(
         Arm(name=name, role=role, adapter=name, identity=name, stored_run=name.removeprefix(STORED)), backend=None
     )

@@ -58,7 +58,8 @@ def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> No
     if base_model and not _has_name(trained_on, base_model):
         path = adapter.options["model_path"]
         raise SpecError(
-            f"adapter {adapter.name!r} has base_model {base_model!r}, but {path} was trained on {trained_on!r}"
+            f"adapter {adapter.name!r} has base_model {base_model!r}, but {path} was trained on {trained_on!r}: "
+            "write that, or leave base_model out"
         )
 
 

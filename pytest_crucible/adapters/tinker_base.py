@@ -58,7 +58,7 @@ def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
 def check_recipe(adapter: Adapter) -> None:
     """Raise SpecError for unknown or contradictory options of an adapter with a recipe."""
     if "model_path" in adapter.options:
-        raise SpecError(f"adapter {adapter.name!r} has a recipe and a model_path: it is made by one of them")
+        raise SpecError(f"adapter {adapter.name!r} has a recipe and a model_path: remove one of them")
     if unknown := sorted(set(adapter.options) - {*RECIPE, *OPTIONS}):
         raise SpecError(
             f"adapter {adapter.name!r} has {unknown[0]!r}, which backend 'tinker' does not know: "

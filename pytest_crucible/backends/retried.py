@@ -150,6 +150,6 @@ def read_retries(adapter: Adapter) -> int:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise SpecError(
             f"adapter {adapter.name!r} has retries = {retries!r}: "
-            "expected how often a failed request is sent again, for example 5, or 0 for never"
+            "expected the number of times a failed request is sent again, for example 5, or 0 for never"
         )
     return retries

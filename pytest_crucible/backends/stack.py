@@ -100,8 +100,8 @@ def _has_hedge(wrapping: Wrapping) -> bool:
         return False
     if not (isinstance(backend, Remote) or backend.simulated):
         raise SpecError(
-            f"adapter {adapter.name!r} has a hedge, but backend {adapter.backend!r} has nothing to send a second request to: "
-            "it answers one after another, on this machine"
+            f"adapter {adapter.name!r} has a hedge, but backend {adapter.backend!r} computes on this machine, "
+            "one request after another: remove the hedge"
         )
     return True
 
@@ -151,15 +151,13 @@ def is_cached(backend: Backend, adapter: Adapter) -> bool:
     if not isinstance(is_wanted, bool):
         raise SpecError(f"adapter {adapter.name!r} has cache = {is_wanted!r}: write true or false")
     if is_wanted and backend.simulated:
-        raise SpecError(
-            f"adapter {adapter.name!r} has cache = true, but no model stands behind its answers: leave it out"
-        )
+        raise SpecError(f"adapter {adapter.name!r} has cache = true, but its replies come from no model: remove it")
     return is_wanted and not isinstance(backend, KnowsItsSamples)
 
 
 def _refuse_settings(adapter: Adapter) -> None:
     if adapter.asking:
         raise SpecError(
-            f"adapter {adapter.name!r} has {min(adapter.asking)!r}, but backend {adapter.backend!r} reads its answers "
-            "from a file: nothing is asked of a server"
+            f"adapter {adapter.name!r} has {min(adapter.asking)!r}, but backend {adapter.backend!r} reads its replies "
+            "from a file and sends no requests: remove it"
         )

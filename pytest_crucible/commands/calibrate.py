@@ -36,7 +36,7 @@ def command(run: str, store: str, replicates: int, alpha: float | None, seed: in
     tried = {nodeid: tests for nodeid, tests in experiments.items() if tests}
     if not tried:
         raise SpecError(
-            f"run {run} has neither repeats nor two arms, so its answers cannot be split into two arms: "
+            f"run {run} has neither repeats nor two arms, so its replies cannot be split into two arms: "
             "run it with @pytest.mark.crucible(..., epochs=2) or with --compare"
         )
     print_result(self_test_lines(run, tried), {"run": run, "experiments": tried}, as_json=as_json)

@@ -125,7 +125,7 @@ def _runs(
     with existing_store(store) as opened:
         ours, theirs = _side(opened, candidate), _side(opened, baseline)
         if ours == theirs:
-            raise SpecError(f"{candidate} and {baseline} are the same answers: compare two that differ")
+            raise SpecError(f"{candidate} and {baseline} are the same replies: compare two that differ")
         level = opened.run(ours.run)["alpha"] if alpha is None else alpha
         return compare_runs(
             opened, ours, theirs, lambda metrics: _check_metrics(contrasts, metrics), directions, alpha=level

@@ -30,7 +30,7 @@ def command(run: str, name: str, force: bool, store: str, as_json: bool) -> None
         (stored,) = (summary for summary in list_runs(opened) if summary.id == full)
         # Later runs are measured against a baseline: a broken one would hide their regressions.
         if not (stored.all_met or force):
-            raise SpecError(f"run {full} cannot be a baseline, {_why(stored)}: --force promotes it all the same")
+            raise SpecError(f"run {full} cannot be a baseline, {_why(stored)}: --force promotes it anyway")
         add_tag(opened, full, name, at=utc_now(), promoted=True, forced=not stored.all_met)
     forced = "" if stored.all_met else f", by force ({_why(stored)})"
     document = {"run": full, "tag": name, "forced": not stored.all_met}

@@ -49,7 +49,7 @@ def command(metric: str, suite: str, adapter: str, last: int, alpha: float, stor
             f"metric {metric!r} is in {len(nodeids)} experiments: choose one with --suite, such as {nodeids[0]}"
         )
     if not inputs_of_runs:
-        raise SpecError(f"no finished run has scored {metric!r}: `crucible runs` lists what there is")
+        raise SpecError(f"no finished run has scored {metric!r}: `crucible runs` lists the runs")
     points = trend(
         metric_facts(inputs_of_runs[0][1])[metric],
         [_scores_of_run(run, inputs, metric, adapter) for run, inputs in reversed(inputs_of_runs)],

@@ -142,7 +142,8 @@ def _check(path: Path, results: Sequence[Results]) -> None:
         twice = [sample for (sample, _), count in counts.items() if count > 1]
         if twice:
             raise SpecError(
-                f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat ({len(twice)} such): ids must be unique"
+                f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat "
+                f"({quantity(len(twice), 'sample')} repeated): ids must be unique"
             )
         _check_groups(path, arm)
     if not any(map(_has_scores, results)):

@@ -20,7 +20,7 @@ def with_groups(results: Sequence[Results], key: str) -> list[Results]:
     if not any(key in attributes(row) for row in rows):
         keys = list(dict.fromkeys(name for row in rows for name in attributes(row)))
         hint = suggest(key, keys, always=f"there are {', '.join(keys) or 'no keys'}")
-        raise SpecError(f"--group {key}: no sample has it: {hint}")
+        raise SpecError(f"--group {key}: no sample has this key: {hint}")
     return [replace(arm, rows=[replace(row, group=group_of(row, key)) for row in arm.rows]) for arm in results]
 
 

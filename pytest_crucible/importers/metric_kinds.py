@@ -69,7 +69,9 @@ def _facts(
     low, high = declared.ranges.get(name, (-math.inf, math.inf))
     outside = next((number for number in numbers if not low <= number <= high), None)
     if outside is not None:
-        raise SpecError(f"metric {name!r} has {outside:g}, outside its range {low:g} to {high:g}: correct --range")
+        raise SpecError(
+            f"metric {name!r} has the value {outside:g}, outside its range {low:g} to {high:g}: correct --range"
+        )
     by_name = replace(facts_by_name(name), is_directed=is_known(name))
     assumed = declared.apply_to(declared_facts or by_name)
     kind, low, high = _kind(assumed, numbers)

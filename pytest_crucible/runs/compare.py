@@ -168,7 +168,8 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
     for facts in plan.metrics:
         if facts.is_directed and directions.get(facts.name, facts.direction) != facts.direction:
             raise SpecError(
-                f"--metric {facts.name}:{directions[facts.name]}: the run has recorded that {facts.direction} is better"
+                f"--metric {facts.name}:{directions[facts.name]}: the run has recorded that {facts.direction} is better; "
+                "leave the direction out"
             )
     metrics = tuple(
         dataclasses.replace(facts, direction=directions[facts.name], is_directed=True)

@@ -148,7 +148,9 @@ def _within(value: float, facts: MetricFacts) -> float:
     if not math.isfinite(value):
         raise BadScore(f"returned {value}: a score is a finite number; return None where the metric does not apply")
     if not facts.low <= value <= facts.high:
-        raise BadScore(f"returned {value:g}, outside its bounds [{facts.low:g}, {facts.high:g}]")
+        raise BadScore(
+            f"returned {value:g}, outside its bounds [{facts.low:g}, {facts.high:g}]: correct the metric or its bounds"
+        )
     return value
 
 

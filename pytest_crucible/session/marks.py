@@ -59,7 +59,7 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
         for text in mark.args:
             target = parse_target(text, decide=decide)
             if by_text.setdefault(target.text, target) != target:
-                raise SpecError(f"target {target.text!r} stands twice, with different decide=: write it once")
+                raise SpecError(f"target {target.text!r} is declared twice with different decide=: declare it once")
     return tuple(by_text.values())
 
 
@@ -74,7 +74,7 @@ def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
             comparison = parse_contrast(metric, **options)
             if by_expression.setdefault(comparison.expression, comparison) != comparison:
                 raise SpecError(
-                    f"ab_compare({metric!r}) stands twice, with different margins or alternatives: write it once"
+                    f"ab_compare({metric!r}) is declared twice with different margins or alternatives: declare it once"
                 )
     return tuple(by_expression.values())
 

@@ -21,7 +21,7 @@ def find_run(connection: Connection, location: str, named: str) -> str:
         return _find_tagged(connection, location, named.removeprefix(TAGGED))
     ids = newest_first(connection)
     if not ids:
-        raise SpecError(f"run store {location!r} has no runs yet")
+        raise SpecError(f"run store {location!r} has no runs yet: run an experiment first, or name another store")
     if named in ("", LATEST):
         return ids[0]
     matches = [run for run in ids if run.startswith(named)]
@@ -30,7 +30,7 @@ def find_run(connection: Connection, location: str, named: str) -> str:
         hint = f"did you mean {near!r}?" if near else f"the latest is {ids[0]!r}"
         raise SpecError(f"run store {location!r} has no run that begins with {named!r}: {hint}")
     if len(matches) > 1 and named not in matches:
-        raise SpecError(f"{named!r} begins {len(matches)} runs in {location!r}: write more of the id")
+        raise SpecError(f"{named!r} matches {len(matches)} runs in {location!r}: give more characters of the id")
     return named if named in matches else matches[0]
 
 

@@ -141,7 +141,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id_and_the_latest_one_without(st
 
     assert store.find_run() == "abc1"
     assert store.find_run("abd") == "abd2"
-    with pytest.raises(SpecError, match="'ab' begins 2 runs"):
+    with pytest.raises(SpecError, match="'ab' matches 2 runs"):
         store.find_run("ab")
     with pytest.raises(SpecError, match="no run that begins with 'x_'"):
         store.find_run("x_")
@@ -540,7 +540,7 @@ def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store
 @pytest.mark.parametrize(
     ("wanted", "problem"),
     [
-        ("ab", "'ab' begins 2 runs in {}: write more of the id"),
+        ("ab", "'ab' matches 2 runs in {}: give more characters of the id"),
         ("x", "run store {} has no run that begins with 'x': the latest is 'abd456'"),
         ("abd45x", "run store {} has no run that begins with 'abd45x': did you mean 'abd456'?"),
         ("%", "run store {} has no run that begins with '%': the latest is 'abd456'"),

@@ -95,10 +95,10 @@ async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:
     [
         (Fault("cut"), "connection", "does not answer any more: "),
         (Fault("hang"), "connection", "does not answer any more: no answer within 0.4 s"),
-        (Fault("status", 429), "429", "has answered nothing but status 429 for 0.8 s"),
-        (Fault("status", 503), "503", "has answered nothing but status 503 for 0.8 s"),
-        (Fault("status", 503, FETCH), "503", "has answered nothing but status 503 for 0.8 s"),
-        (Fault("status", 429, SUBMIT), "429", "has answered nothing but status 429 for 0.8 s"),
+        (Fault("status", 429), "429", "has responded only with status 429 for 0.8 s"),
+        (Fault("status", 503), "503", "has responded only with status 503 for 0.8 s"),
+        (Fault("status", 503, FETCH), "503", "has responded only with status 503 for 0.8 s"),
+        (Fault("status", 429, SUBMIT), "429", "has responded only with status 429 for 0.8 s"),
     ],
     ids=["cut", "hang", "429", "503", "503 for results", "429 for requests"],
 )
@@ -127,7 +127,7 @@ def test_an_unpaid_bill_stops_all(hosted, backend):
     (stopped,) = asyncio.run(ask(backend))
 
     assert isinstance(stopped, Refused)
-    assert "status 402: it wants to be paid first" in str(stopped)
+    assert "status 402: it requires payment" in str(stopped)
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -192,8 +192,8 @@ def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
     [
         (Fault("hang"), "Tinker at {url} does not answer within 0.6 s"),
         (Fault("cut"), "Tinker at {url} does not answer: .+"),
-        (Fault("status", 503), "Tinker at {url} answers nothing but status 503"),
-        (Fault("status", 429), "Tinker at {url} answers nothing but status 429"),
+        (Fault("status", 503), "Tinker at {url} responds only with status 503"),
+        (Fault("status", 429), "Tinker at {url} responds only with status 429"),
     ],
     ids=["hang", "cut", "503", "429"],
 )

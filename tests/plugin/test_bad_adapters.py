@@ -22,7 +22,7 @@ ADAPTERS = {
     ),
     "only a baseline": (
         ("--compare=v1",),
-        "--compare=v1 compares with nothing: name the candidate with --crucible-adapter=NAME",
+        "--compare=v1 has no candidate to compare with: name one with --crucible-adapter=NAME",
     ),
     "twice": (
         ("--crucible-adapter=v2", "--compare=v2"),
@@ -34,7 +34,8 @@ ADAPTERS = {
     ),
     "backend": (
         ("--crucible-adapter=odd",),
-        "adapter 'odd' has backend 'gramophone', which nothing provides: built in are local, openai, recorded, scripted, tinker",
+        "adapter 'odd' has backend 'gramophone', which neither the package nor a plugin provides: "
+        "write one of local, openai, recorded, scripted, tinker",
     ),
     "no path": (
         ("--crucible-adapter=pathless",),

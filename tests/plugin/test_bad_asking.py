@@ -10,4 +10,4 @@ def test_answers_from_a_file_have_no_limits_to_keep(suite, run, pytester):
     result = run("--crucible-adapter=v2")
 
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*adapter 'v2' has 'limit', but backend 'recorded' reads its answers from a file*"])
+    result.stderr.fnmatch_lines(["*adapter 'v2' has 'limit', but backend 'recorded' reads its replies from a file*"])

@@ -40,7 +40,7 @@ MISTAKES = {
     ),
     "weights": (
         {"trio": {"ensemble": ["v1", "v2"], "vote": "weighted", "weights": [0, 0]}},
-        "adapter 'trio' has weights that sum to 0: at least one member's vote must count",
+        "adapter 'trio' has weights that sum to 0: write at least one above 0",
     ),
     "the same file": (
         {"trio": {"ensemble": ["v1", "again"]}, "again": RECORDED["v1"]},

@@ -87,13 +87,13 @@ MISTAKES = {
     comparison("'left'"): "ab_compare('left') names metric 'left': this experiment has right, tone",
     comparison(""): "@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')",
     twice("quality_target", "'right >= 0.5'", "'right  >= 0.5', decide='bound'"): (
-        "target 'right >= 0.5' stands twice, with different decide=: write it once"
+        "target 'right >= 0.5' is declared twice with different decide=: declare it once"
     ),
     twice("ab_compare", "'right'", "'right', margin=0.1"): (
-        "ab_compare('right') stands twice, with different margins or alternatives: write it once"
+        "ab_compare('right') is declared twice with different margins or alternatives: declare it once"
     ),
     twice("ab_compare", "'right'", "'right', alternative='superior'"): (
-        "ab_compare('right') stands twice, with different margins or alternatives: write it once"
+        "ab_compare('right') is declared twice with different margins or alternatives: declare it once"
     ),
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
     crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",

@@ -115,7 +115,7 @@ def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, cruc
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("compare", "latest", "latest"), "latest and latest are the same answers: compare two that differ"),
+        (("compare", "latest", "latest"), "latest and latest are the same replies: compare two that differ"),
         (("compare", "latest", "latest:v9"), "run * has no arm 'v9': *"),
         (
             ("compare", "latest", "latest:v1", "--metric=nope"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, senten
 def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
     suite.run("--crucible-adapter=v1", "--crucible-tag=main")  # 12 of 20: its target is missed
     status, _, err = crucible("promote", "latest", "--as", "main")
-    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force promotes it all the same" in err) == (
+    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force promotes it anyway" in err) == (
         4,
         True,
     )

@@ -116,13 +116,13 @@ def test_a_checkpoint_may_be_typed(local):
 @pytest.mark.parametrize(
     ("name", "line", "sentence"),
     [
-        ("v2", "seed = 3", "adapter 'v2' has 'seed' but no recipe, which alone is trained with it"),
+        ("v2", "seed = 3", "adapter 'v2' has 'seed', which only a recipe uses: add a recipe, or remove it"),
         (
             "v2",
             "device = 'cpu'",
             "adapter 'v2' has 'device', which backend 'local' does not know: it takes recipe, checkpoint, *",
         ),
-        ("v2", "recipe = 'recipes:v2'", "adapter 'v2' has a recipe and a checkpoint: it is made by one of them"),
+        ("v2", "recipe = 'recipes:v2'", "adapter 'v2' has a recipe and a checkpoint: remove one of them"),
         ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: file 'gone' does not exist, and *"),
     ],
 )

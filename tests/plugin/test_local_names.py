@@ -106,7 +106,7 @@ def test_in_the_configuration_a_checkpoint_may_be_a_name(project):
         ("zzzz", "*file 'zzzz' does not exist, and no checkpoint has that name: there are *v2*"),
         (
             "gone/v2.safetensors",
-            "adapter 'local:gone/v2.safetensors' cannot be opened: */gone/v2.safetensors does not exist",
+            "adapter 'local:gone/v2.safetensors' cannot be opened: */gone/v2.safetensors does not exist: correct its path",
         ),
     ],
 )

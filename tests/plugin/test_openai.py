@@ -124,7 +124,10 @@ def test_a_refused_key_stops_the_run_at_the_first_sample_and_is_told_nowhere(ser
         ("openai:m", "adapter 'openai:m' is not configured*"),
         ("typo", "adapter 'typo' has 'modell', which is not a setting of backend 'openai': did you mean 'model'?"),
         ("hot", "adapter 'hot' has invalid parameters: temperature must be a number, not 'hot'"),
-        ("keyless", "adapter 'keyless' has api_key_env = 'NO_KEY', but that environment variable is not set"),
+        (
+            "keyless",
+            "adapter 'keyless' has api_key_env = 'NO_KEY', but that environment variable is not set: set it before the run",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(suite, adapter, sentence):

@@ -213,7 +213,7 @@ def test_a_stored_run_with_other_questions_is_refused(measured):
         ),
         (
             ("--crucible-adapter=run:nosuch",),
-            "--crucible-adapter=run:nosuch: a stored run can be compared with, not judged again",
+            "--crucible-adapter=run:nosuch: a stored run can only be a baseline: name it with --compare",
         ),
     ],
     ids=["unknown", "as candidate"],

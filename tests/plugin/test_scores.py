@@ -15,7 +15,7 @@ import pytest
         ("-math.inf", "returned -inf: a score is a finite number; return None where the metric does not apply"),
         ("[1]", "returned a list: return bool, a number or None"),
         ("1 / 0", "raised ZeroDivisionError: division by zero"),
-        ("2.5", "returned 2.5, outside its bounds [0, 1]"),
+        ("2.5", "returned 2.5, outside its bounds [0, 1]: correct the metric or its bounds"),
     ],
 )
 def test_what_a_metric_returns_is_believed_only_if_it_is_a_score(suite, returned, detail):

@@ -236,7 +236,8 @@ def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_senten
         suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=v2"), sentence)
 
     refused(
-        f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {path} was trained on '*tiny-*'", base_model="Qwen/Qwen3-8B"
+        f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {path} was trained on '*tiny-*': write that, or leave base_model out",
+        base_model="Qwen/Qwen3-8B",
     )
     refused("*unknown checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
     about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))

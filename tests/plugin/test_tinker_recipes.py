@@ -174,7 +174,7 @@ def test_a_recipe_may_sample_from_what_it_trains(recipes):
     [
         (
             {"model_path": "'tinker://a/b/c'"},
-            "*adapter 'remote' has a recipe and a model_path: it is made by one of them",
+            "*adapter 'remote' has a recipe and a model_path: remove one of them",
         ),
         ({"rank": "3"}, "*adapter 'remote' has 'rank', which backend 'tinker' does not know: with a recipe it takes *"),
         ({"base_model": "3"}, "*adapter 'remote' has base_model 3: write the name of a model"),

@@ -160,7 +160,7 @@ def _weights(adapter_name: str, options: Mapping[str, Any], count: int) -> tuple
         return None
     weights = _numbers(adapter_name, options, "weights", count)
     if not sum(weights) > 0:
-        raise SpecError(f"{adapter_name} has weights that sum to 0: at least one member's vote must count")
+        raise SpecError(f"{adapter_name} has weights that sum to 0: write at least one above 0")
     return weights
 
 
@@ -175,7 +175,7 @@ def _numbers(adapter_name: str, options: Mapping[str, Any], name: str, count: in
             f"{adapter_name} has {len(values)} {name} and {count} members: write one number for each member"
         )
     if min(values) < 0:
-        raise SpecError(f"{adapter_name} has {min(values):g} among its {name}: write numbers from 0")
+        raise SpecError(f"{adapter_name} has {min(values):g} among its {name}: write numbers of 0 or more")
     return tuple(map(float, values))
 
 
@@ -195,7 +195,9 @@ def _min_responses(adapter_name: str, options: Mapping[str, Any], least: int, co
             f"{adapter_name} has min_responses = {value!r}: write a whole number from 1 to its {count} members"
         )
     if options.get("execution") == "hedged" and value > 1:
-        raise SpecError(f"{adapter_name} has min_responses = {value}, but a hedged ensemble takes the first answer")
+        raise SpecError(
+            f"{adapter_name} has min_responses = {value}, but a hedged ensemble takes the first answer: remove it"
+        )
     return value
 
 

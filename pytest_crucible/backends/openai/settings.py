@@ -203,7 +203,8 @@ def _key(adapter: Adapter, address: Address, environment: Mapping[str, str]) -> 
     key = environment.get(variable or DEFAULT_KEY, "").strip()
     if variable and not key:
         raise SpecError(
-            f"adapter {adapter.name!r} has api_key_env = {variable!r}, but that environment variable is not set"
+            f"adapter {adapter.name!r} has api_key_env = {variable!r}, but that environment variable is not set: "
+            "set it before the run"
         )
     if not key:
         return "", f"no key was sent, because {DEFAULT_KEY} is not set"

@@ -59,9 +59,9 @@ class HealthMonitor:
         # Since when the service is busy matters less than how long this request has waited for it.
         lasted = min(now - since, waited_s)
         if status == UNPAID and lasted >= GONE_S:
-            raise Refused(f"{self._name} answers nothing but status {UNPAID}: it wants to be paid first")
+            raise Refused(f"{self._name} responds only with status {UNPAID}: it requires payment; check the account")
         if lasted >= BUSY_S:
-            raise Retryable(f"{self._name} has answered nothing but status {status} for {BUSY_S:g} s", kind=str(status))
+            raise Retryable(f"{self._name} has responded only with status {status} for {BUSY_S:g} s", kind=str(status))
 
     def heard(self, error: BaseException | None, *, aside: bool = False) -> None:
         """Record the result of one request; None is success. One `aside`, such as a heartbeat, only proves a connection."""

@@ -62,7 +62,7 @@ def check_answers(url: str) -> None:
             status := run_within(max(end - time.monotonic(), _LOOK_S), lambda: fetch_health(url))
         ) >= 500 or status == 429:
             if time.monotonic() > end - 2 * _LOOK_S:
-                raise SpecError(f"Tinker at {url} answers nothing but status {status}")
+                raise SpecError(f"Tinker at {url} responds only with status {status}")
             time.sleep(_LOOK_S)
     except TimeoutError:
         raise SpecError(f"Tinker at {url} does not answer within {HEALTH_S:g} s{_by_proxy(url)}") from None

@@ -45,7 +45,7 @@ def read_address(
     if url is None:
         raise SpecError(
             f"adapter {adapter!r} names a key or a project, but the session's own service is on this machine: "
-            "say which service is meant with base_url"
+            "name the service with base_url"
         )
     if urlsplit(str(url)).scheme not in ("http", "https"):
         raise SpecError(f"adapter {adapter!r} has base_url {url!r}: write http://... or https://...")

@@ -96,7 +96,7 @@ def _check_labels(row: Row) -> None:
         if prediction["label"] not in LABELS:
             raise DatasetError(
                 f"claim {row['id']} has the label {prediction['label']!r} for document {document}: write one of "
-                f"{', '.join(LABELS)}, and leave out documents that are no evidence"
+                f"{', '.join(LABELS)}, and leave out documents that are not evidence"
             )
 
 

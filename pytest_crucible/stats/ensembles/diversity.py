@@ -102,7 +102,7 @@ def _check_answers(members: npt.ArrayLike, combined: npt.ArrayLike) -> tuple[Arr
         raise ValueError(f"expected at least 2 members x samples (x repeats), not the shape {right.shape}")
     if ensemble.shape != right.shape[1:]:
         raise ValueError(
-            f"the ensemble's answers have the shape {ensemble.shape}, not that of its members, {right.shape[1:]}"
+            f"the ensemble's values have the shape {ensemble.shape}, not that of its members, {right.shape[1:]}"
         )
     graded = sum(int(np.sum((array != 0) & (array != 1) & ~np.isnan(array))) for array in (right, ensemble))
     if graded:

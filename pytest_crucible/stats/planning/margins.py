@@ -89,7 +89,7 @@ def check_margin(margin: float, alpha: float) -> None:
     """
     check_alpha(alpha)
     if not margin >= 0:
-        raise ValueError(f"a margin is how much worse is still good enough, at least 0, not {margin!r}")
+        raise ValueError(f"margin, the largest loss that is still acceptable, must be at least 0, not {margin!r}")
 
 
 def check_margins(low: float, high: float, alpha: float) -> None:

@@ -77,7 +77,9 @@ def samples_for_proportions(
     check_choice(method, get_args(Formula), "method")
     _check_rates(rate, baseline_rate)
     if not (math.isfinite(ratio) and ratio > 0):
-        raise ValueError(f"the second arm is a positive number of times as large, not {ratio!r}")
+        raise ValueError(
+            f"ratio, the size of the second arm over the size of the first, must be positive, not {ratio!r}"
+        )
     if rate == baseline_rate or toward(rate - baseline_rate, alternative) <= 0:
         return NEVER
     return sample_size(

@@ -159,7 +159,7 @@ def _counts(array: Array) -> Array:
 
 def _shares(shares: npt.ArrayLike | None, size: int) -> Array:
     if size < 2:
-        raise ValueError(f"expected counts of at least 2 outcomes, not of {size}")
+        raise ValueError(f"expected counts of at least 2 outcomes, not {size}")
     stated = np.full(size, 1 / size) if shares is None else finite(shares, name="shares")
     if stated.size != size or bool((stated <= 0).any()) or abs(float(stated.sum()) - 1) > 1e-8:
         raise ValueError(

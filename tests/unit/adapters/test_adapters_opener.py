@@ -105,8 +105,8 @@ def test_users_may_replace_a_kind_that_is_built_in(project):
 
 def test_a_backend_that_nothing_provides(project):
     assert refusal(Opener(context_in(project)).open, "theirs", "candidate") == (
-        "adapter 'theirs' has backend 'theirs', which nothing provides: "
-        "built in are local, openai, recorded, scripted, tinker"
+        "adapter 'theirs' has backend 'theirs', which neither the package nor a plugin provides: "
+        "write one of local, openai, recorded, scripted, tinker"
     )
 
 
@@ -118,7 +118,7 @@ def test_stored_replies_are_a_baseline_only(project, name):
     assert arm.backend is None
     assert arm.arm.stored_run == name.removeprefix("run:")
     assert refusal(opener.open, name, "candidate") == (
-        f"--crucible-adapter={name}: a stored run can be compared with, not judged again"
+        f"--crucible-adapter={name}: a stored run can only be a baseline: name it with --compare"
     )
 
 
@@ -127,7 +127,7 @@ def test_all_problems_are_reported_together(project):
     sentence = refusal(open_arms, Opener(context_in(project)), settings)
 
     assert [line.partition(":")[0] for line in sentence.splitlines()] == [
-        "adapter 'theirs' has backend 'theirs', which nothing provides",
+        "adapter 'theirs' has backend 'theirs', which neither the package nor a plugin provides",
         "adapter 'v9' is not configured",
     ]
 

@@ -162,7 +162,7 @@ def test_it_draws_from_nobody_elses_numbers():
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, "3", True, None, [3]])
 def test_retries_are_a_count(wrong):
-    with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: expected how often"):
+    with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: expected the number"):
         read_retries(adapter(retries=wrong))
 
 

@@ -33,7 +33,7 @@ def test_what_it_does_not_name_is_the_sessions():
 @pytest.mark.parametrize(
     ("options", "environment", "sentence"),
     [
-        ({"project": "p"}, {"TINKER_API_KEY": KEY}, "say which service is meant with base_url"),
+        ({"project": "p"}, {"TINKER_API_KEY": KEY}, "name the service with base_url"),
         ({"base_url": "ftp://a"}, {"TINKER_API_KEY": KEY}, "has base_url 'ftp://a': write http://... or https://..."),
         ({"base_url": ""}, {}, "has base_url = '': write base_url = "),
         ({"base_url": "http://a", "project": 3}, {}, "has project = 3: write project = "),

@@ -78,7 +78,7 @@ def test_the_user_goes_before_the_file_and_the_file_before_the_name():
 
 
 def test_a_value_outside_the_declared_range_is_refused():
-    with pytest.raises(SpecError, match="metric 'm' has 7, outside its range 1 to 5: correct --range"):
+    with pytest.raises(SpecError, match="metric 'm' has the value 7, outside its range 1 to 5: correct --range"):
         facts([3.0, 7.0], declared=Declared(ranges={"m": (1, 5)}))
 
 

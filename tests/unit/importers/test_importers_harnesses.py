@@ -199,7 +199,7 @@ class TestGroups:
         assert {row.group for row in rows} == (groups or {row.reply.text for row in rows})
 
     def test_a_key_that_no_sample_has(self):
-        with pytest.raises(SpecError, match=r"--group dok: no sample has it: did you mean 'doc'\? there are doc"):
+        with pytest.raises(SpecError, match=r"--group dok: no sample has this key: did you mean 'doc'\? there are doc"):
             read(found("inspect-clusters-v1.eval"), group="dok")
 
 

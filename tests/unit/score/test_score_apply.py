@@ -115,7 +115,7 @@ def test_a_value_outside_its_bounds_is_refused(value):
     with pytest.raises(BadScore) as caught:
         check_score(value, MetricFacts(name="score", kind="bounded", low=0, high=1))
 
-    assert str(caught.value) == f"returned {value:g}, outside its bounds [0, 1]"
+    assert str(caught.value) == f"returned {value:g}, outside its bounds [0, 1]: correct the metric or its bounds"
 
 
 def test_a_binary_metric_may_say_one_for_true():
@@ -173,7 +173,7 @@ def test_a_metric_that_raises_loses_its_own_value_and_no_other():
     ("value", "said"),
     [
         (math.nan, "returned nan: a score is a finite number; return None where the metric does not apply"),
-        (2, "returned 2, outside its bounds [0, 1]"),
+        (2, "returned 2, outside its bounds [0, 1]: correct the metric or its bounds"),
         (np.array([1, 2]), "raised ValueError: can only convert an array of size 1 to a Python scalar"),
     ],
     ids=["nan", "outside", "array"],

@@ -221,7 +221,7 @@ def test_the_order_of_the_samples_does_not_matter(rows, order):
     [
         ([[1, 0]], [1, 0], r"expected at least 2 members x samples \(x repeats\), not the shape \(1, 2\)"),
         ([1, 0], [1, 0], r"expected at least 2 members"),
-        ([[1, 0], [1, 1]], [1], r"the ensemble's answers have the shape \(1,\), not that of its members, \(2,\)"),
+        ([[1, 0], [1, 1]], [1], r"the ensemble's values have the shape \(1,\), not that of its members, \(2,\)"),
         ([[1, 0], [1, 2]], [1, 0], r"1 of 6 values are neither 0 \(wrong\) nor 1 \(right\)"),
     ],
 )

@@ -197,7 +197,7 @@ def test_goodness_of_fit_by_hand_and_at_its_edges():
         chi2_goodness_of_fit([5, 5], [0.5, 0.4])
     with pytest.raises(ValueError, match="3 positive shares"):
         chi2_goodness_of_fit([5, 5, 5], [0.5, 0.5])
-    with pytest.raises(ValueError, match="at least 2 outcomes, not of 1"):
+    with pytest.raises(ValueError, match="at least 2 outcomes, not 1"):
         chi2_goodness_of_fit([5])
 
 

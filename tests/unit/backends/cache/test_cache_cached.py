@@ -297,7 +297,11 @@ def test_what_no_model_answers_is_not_cached():
     ("backend", "value", "sentence"),
     [
         (Model(), "yes", "adapter 'v2' has cache = 'yes': write true or false"),
-        (ScriptedBackend(lambda request: "4", identity="s"), True, "adapter 'v2' has cache = true, but no model *"),
+        (
+            ScriptedBackend(lambda request: "4", identity="s"),
+            True,
+            "adapter 'v2' has cache = true, but its replies come from no model*",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_refused(backend, value, sentence):

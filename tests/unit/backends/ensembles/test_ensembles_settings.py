@@ -135,11 +135,11 @@ MISTAKES = {
     ),
     "negative weight": (
         {"vote": "weighted", "weights": [1, -0.5, 1]},
-        "adapter 'trio' has -0.5 among its weights: write numbers from 0",
+        "adapter 'trio' has -0.5 among its weights: write numbers of 0 or more",
     ),
     "no weight": (
         {"vote": "weighted", "weights": [0, 0, 0]},
-        "adapter 'trio' has weights that sum to 0: at least one member's vote must count",
+        "adapter 'trio' has weights that sum to 0: write at least one above 0",
     ),
     "weights of a majority": (
         {"weights": [1, 2, 3]},
@@ -175,7 +175,7 @@ MISTAKES = {
     ),
     "responses in a race": (
         {"execution": "hedged", "delay_s": 1, "min_responses": 2},
-        "adapter 'trio' has min_responses = 2, but a hedged ensemble takes the first answer",
+        "adapter 'trio' has min_responses = 2, but a hedged ensemble takes the first answer: remove it",
     ),
     "too many responses": (
         {"min_responses": 4},

@@ -164,7 +164,10 @@ def test_a_file_of_authorities_counts_from_the_configuration():
             {"mode": "completions", "system": "s"},
             "has a system prompt and mode = 'completions', which sends a single text: remove one of them",
         ),
-        ({"api_key_env": "NO_KEY"}, "has api_key_env = 'NO_KEY', but that environment variable is not set"),
+        (
+            {"api_key_env": "NO_KEY"},
+            "has api_key_env = 'NO_KEY', but that environment variable is not set: set it before the run",
+        ),
         ({"api_key_env": "ODD_KEY"}, "environment variable ODD_KEY is not a key"),
         ({"headers": {"x-one": "$NO_KEY"}}, "with an invalid value: environment variable 'NO_KEY' is not set"),
         ({"headers": {"x-one": "5 $ each"}}, "with an invalid value: write $$ for a $"),
