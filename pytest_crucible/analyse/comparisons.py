@@ -43,6 +43,7 @@ def compare(
     observed = worst = best = _bounded_value(difference)
     if lost.any():
         low, high = _ends(contrast, ours)
+        # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
         worst = _bounded_value(_difference(contrast, arms, attributes, applicable, (low, high), alpha))
         best = _bounded_value(_difference(contrast, arms, attributes, applicable, (high, low), alpha))
     too_few = _too_few(difference, contrast, alpha)
@@ -148,6 +149,7 @@ def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) ->
             if small
             else ""
         )
+    # Equal differences leave no scatter to estimate an error from: what they prove depends on their number alone.
     equal = difference.deviation == 0 and difference.value and difference.p_value > alpha
     several = f"{difference.clusters or difference.n} {'groups' if difference.clusters else 'samples'}"
     return f"all differences are equal, and {several} are too few to prove one" if equal else ""
@@ -166,10 +168,8 @@ def _needed(difference: Difference | None, contrast: Contrast, *, alpha: float, 
         distance, tail, pseudo = abs(difference.value), alpha / family_size / 2, 0.0
     else:
         distance, tail = abs(_distance_to_margin(difference.value, contrast)), alpha
-        size = (
-            difference.n / difference.clusters if difference.clusters else 1.0
-            # pseudo-observations come in whole groups
-        )
+        # Pseudo-observations come in whole groups.
+        size = difference.n / difference.clusters if difference.clusters else 1.0
         pseudo = 2 * (size * difference.span) ** 2 if difference.bounds_method.startswith("augmented") else 0.0
     return stats.samples_for_margin(distance, difference.deviation, alpha=tail, pseudo=pseudo) if distance else None
 

@@ -43,6 +43,7 @@ def _kept_indices(
     positions: Sequence[int], of_repeats: Sequence[int], places: Mapping[int, int], repeats: int
 ) -> list[int]:
     units = enumerate(zip(positions, of_repeats, strict=True))
+    # The other run may have had more repeats; the ones that this run lacks have nothing to pair with.
     return [k for k, (position, repeat) in units if position in places and repeat < repeats]
 
 

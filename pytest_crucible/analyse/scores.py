@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _OK, _FAILED, _SKIPPED = 1, 2, 3
+# Of several kinds that were seen the widest holds: a single 0.5 makes a column of 0 and 1 a column of numbers.
 _WIDTH: dict[Kind, int] = {"binary": 0, "bounded": 1, "unbounded": 2, "text": 3}
 
 
@@ -85,6 +86,7 @@ def _fill_failures(
     scored = ~np.isnan(values)
     worst = facts.low if facts.direction == "higher" else facts.high
     fails = (status == _FAILED) & ~scored & applies & (not facts.of_ensemble)
+    # Without a finite worst value, as for a latency, a failure cannot be scored: it stays in `fails` and counts as lost.
     if np.isfinite(worst):
         values[fails] = worst
         scored |= fails
@@ -104,7 +106,9 @@ def _means(
         # 0/0 is NaN: no repeat was scored
         means = total / counted
         low, high = (
-            np.where(missing, total + missing * end, total) / (counted + missing) for end in (facts.low, facts.high)
+            # Only where something is missing: 0 times an infinite bound would be NaN.
+            np.where(missing, total + missing * end, total) / (counted + missing)
+            for end in (facts.low, facts.high)
         )
     return Scores(means, low, high, missing > 0, (counted + missing) == 0)
 
@@ -141,4 +145,5 @@ def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Fla
 
 
 def _index(positions: Iterable[int], unit_repeats: Iterable[int], repeats: int) -> npt.NDArray[np.int64]:
+    # Units are numbered sample by sample, so that a reshape to (samples, repeats) puts each in its row.
     return np.array(positions, dtype=np.int64) * repeats + np.array(unit_repeats, dtype=np.int64)

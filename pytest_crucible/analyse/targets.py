@@ -77,4 +77,5 @@ def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:
     if not row_of(measure).fills_inapplicable or not scores.inapplicable.any() or not math.isfinite(worst):
         return None
     values = np.where(scores.inapplicable, worst, scores.values)
+    # Lost samples stay NaN here: their value is unknown, not the worst.
     return float(np.nanmean(values))

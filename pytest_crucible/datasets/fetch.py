@@ -17,6 +17,7 @@ from typing import IO
 
 from pytest_crucible.records.errors import DatasetError
 
+# Memory stays at 64 KiB however large the file is.
 CHUNK = 1 << 16
 # For each read, not for the whole download: a stalled mirror should fail, a slow one should not.
 TIMEOUT_S = 30

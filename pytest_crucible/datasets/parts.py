@@ -15,6 +15,7 @@ from pytest_crucible.datasets.subset import draw
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
 
+# Bounded digits: Python refuses to convert texts of thousands of digits, with an error of its own.
 _SEED = r"(?: seed (\d{1,18}))?"
 _FOLD = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})" + _SEED)
 _SPLIT = re.compile(r"(train|test) (0?\.\d+)" + _SEED)
@@ -85,6 +86,7 @@ def places_of(samples: Sequence[Sample], *, seed: int, purpose: str, stratify: s
 def _spread(members: Sequence[str], units: Mapping[str, Sequence[int]], salt: str, label: str) -> dict[str, float]:
     ordered = sorted(members, key=lambda unit: (draw(f"{salt}:{unit}"), unit))
     total = sum(len(units[unit]) for unit in members)
+    # 48 bits are exact in a float, so that the number is the same on every machine.
     begin = int.from_bytes(draw(f"{salt} begins:{label}")[:6]) / 2**48
     positions, before = {}, 0
     for unit in ordered:
@@ -96,4 +98,5 @@ def _spread(members: Sequence[str], units: Mapping[str, Sequence[int]], salt: st
 
 def _most_frequent(labels: Iterable[str]) -> str:
     counts = Counter(labels)
+    # Ties by name: `Counter.most_common` takes the label that came first, and parts would depend on the order of rows.
     return min(counts, key=lambda label: (-counts[label], label))

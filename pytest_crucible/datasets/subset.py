@@ -29,6 +29,7 @@ def subset(samples: Sequence[Sample], limit: int | None, *, seed: int, stratify:
 
 def draw(what: str) -> bytes:
     """Return a hash that is the same in every process, used as a reproducible random draw."""
+    # Not hash(), which differs from process to process. Labels may hold lone surrogates, which UTF-8 alone refuses.
     return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -38,6 +39,7 @@ def _interleave_strata(order: Sequence[int], labels: Sequence[str]) -> list[int]
     ranked = []
     for place, position in enumerate(order):
         label = labels[position]
+        # The middle of the k-th seat is Webster's divisor; the start of the seat would favour small strata.
         ranked.append(((counts[label] + 0.5) / sizes[label], place, position))
         counts[label] += 1
     return [position for _, _, position in sorted(ranked)]

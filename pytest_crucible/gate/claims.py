@@ -38,6 +38,7 @@ def _own_families(analyses: Sequence[Analysis]) -> Mapping[str, Iterator[float |
 def _adjust_outcome(
     outcome: SectionOutcome, deciding: Iterator[float | None], own: Iterator[float | None]
 ) -> SectionOutcome:
+    # Both iterators are consumed in the order in which the p-values were collected.
     claims = tuple(replace(claim, p_adjusted=next(deciding if claim.fails else own)) for claim in outcome.claims)
     return replace(outcome, claims=claims)
 

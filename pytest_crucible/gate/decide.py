@@ -60,9 +60,11 @@ def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: flo
         return _margin_ruling(contrast, contrast.margin, reading)
     if p_adjusted is None:
         return "undecided", False
+    # An estimate of exactly 0 favours neither arm, so no p-value proves a direction.
     proven = p_adjusted <= alpha and reading.value != 0
     if proven:
         return ("met" if reading.value > 0 else "missed"), True
+    # Without proof a regression gate passes: only a proven regression fails it.
     return ("undecided" if contrast.alternative == "superior" else "met"), False
 
 
@@ -72,6 +74,7 @@ def _margin_ruling(contrast: Contrast, margin: float, reading: BoundedValue) -> 
         return "undecided", False
     if contrast.alternative == "equivalent":
         met = reading.lower > -margin and reading.upper < margin
+        # A whole interval beyond either margin proves a difference that matters.
         missed = reading.lower > margin or reading.upper < -margin
     else:
         turn = margin if contrast.alternative == "superior" else -margin

@@ -30,6 +30,7 @@ def adjust_p_values(analyses: Sequence[Analysis], *, family_size: int) -> tuple[
     was interrupted. Claims that decide nothing, such as drifts, are a family of their own in each section.
     """
     p_values = _family_p_values(analyses)
+    # An iterator, because the adjusted values come in the order in which `_family_p_values` listed the p-values.
     adjusted = iter(holm(p_values, family_size=family_size))
     compared = [
         replace(analysis, comparisons=tuple(replace(item, p_adjusted=next(adjusted)) for item in analysis.comparisons))
@@ -60,7 +61,10 @@ def decide_verdicts(
 def _family_p_values(analyses: Sequence[Analysis]) -> list[float | None]:
     """Return the session's Holm family: first all comparisons, then all deciding claims."""
     comparisons = [
-        item.p_value if item.contrast.decides else None for analysis in analyses for item in analysis.comparisons
+        # A comparison that decides nothing keeps its place as None, so that the order stays that of the comparisons.
+        item.p_value if item.contrast.decides else None
+        for analysis in analyses
+        for item in analysis.comparisons
     ]
     return comparisons + [claim.p_value for analysis in analyses for _, claim in deciding_claims(analysis)]
 
@@ -120,6 +124,7 @@ def _possible(target: Target, evidence: Evidence) -> list[BoundedValue]:
     worst, best = evidence.worst, evidence.best
     if target.relation != "==" or worst.value is None or best.value is None:
         return [worst, best]
+    # Neither extreme equals the required value, but some values of the lost samples between them would.
     between = min(worst.value, best.value) < target.value < max(worst.value, best.value)
     return [worst, best, *([BoundedValue(value=target.value, lower=None, upper=None)] if between else [])]
 
@@ -171,6 +176,7 @@ class _Family:
         if instead is None:
             return None
         family = [instead, *self._without(observed)]
+        # Holm refuses a family that is smaller than the number of its p-values.
         return holm(family, family_size=max(self._family_size, sum(p is not None for p in family)))[0]
 
     def _without(self, observed: float | None) -> list[float | None]:
@@ -222,6 +228,7 @@ def _settle(
     if not lost or observed.value is None:
         return state, proven, ""
     extremes = [rule(reading) for reading in possible]
+    # The lost samples may have any value between the extremes, so one extreme that decides otherwise is enough.
     if any(other != state for other, _ in extremes):
         if all(other == "undecided" for other, _ in extremes):
             return "undecided", False, f"{state} on the scored samples; {lost_samples_text(lost)} could leave it open"

@@ -36,6 +36,7 @@ def interleave_units(samples: int, arms: Sequence[int], repeats: int, *, seed: i
 
     So a slow hour of the server hits both arms. Lazy: a million samples never sit in memory as tasks.
     """
+    # A generator of its own: the order must not depend on what else draws random numbers in this process.
     draw = random.Random(seed)
     units = [(arm, repeat) for repeat in range(repeats) for arm in arms]
     for position in range(samples):

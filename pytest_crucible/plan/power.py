@@ -41,6 +41,7 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
 
 
 def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, family_size: int) -> DetectableEffect:
+    # Bonferroni, the first step of Holm: what a comparison can show when it is tested first, without help from the others.
     shared = alpha / max(family_size, 1)
     span = facts.high - facts.low
     if facts.kind in (None, "binary"):
@@ -57,6 +58,7 @@ def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, family_si
         detectable = _detectable(n, 1.0, shared)
     margin, needed = contrast.margin, None
     if margin is not None and facts.kind is not None and math.isfinite(deviation):
+        # The augmented t adds a difference at each end of the range, -span and +span; their squares enlarge the variance.
         pseudo = 2 * span**2 if facts.kind not in ("binary", "unbounded") else 0.0
         needed = stats.samples_for_margin(margin, deviation, alpha=alpha, pseudo=pseudo)
         if facts.kind == "binary":

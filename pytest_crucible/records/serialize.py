@@ -78,6 +78,7 @@ def from_plain(kind: type[Record], plain: Any) -> Record:
 Builder = Callable[[Any], Any]
 
 
+# Resolving type hints costs far more than building a record, and a large run has a million records of few classes.
 @cache
 def _builder(kind: Any) -> Builder:
     """Return the function that builds a value of a type from its plain form."""

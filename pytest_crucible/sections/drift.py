@@ -51,6 +51,7 @@ def view(drifts: Sequence[Drift], claims: Sequence[Claim]) -> View:
 
 
 def _drifts(inputs: SectionInputs) -> Iterator[Drift]:
+    # An arm with any stored or cached reply would partly be compared with itself.
     not_called = {*inputs.stored.reused_replies(), *inputs.stored.cached_replies()}
     for number, arm in enumerate(inputs.plan.arms):
         if arm.role == "candidate" or arm.name in not_called or arm.stored_run is not None:

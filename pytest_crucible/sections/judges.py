@@ -64,6 +64,7 @@ def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[Judg
                 yield _place_bias(arm.name, name.removesuffix(ORDERS), values, level)
             else:
                 yield _agreement(arm.name, name.removesuffix(HUMAN), values, level)
+        # One judged pair tells nothing about the judge; the scores themselves are reported elsewhere.
         except NotEnoughData:
             continue
 

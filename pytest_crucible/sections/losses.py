@@ -90,6 +90,7 @@ def _lost(plan: Plan, answers: ArmOutcomes, samples: int) -> dict[str, int]:
     lost_replies = sum(lost.metric is None for lost in answers.lost)
     missing = samples * plan.repeats - len(answers.positions) - lost_replies
     if missing:
+        # Counted by difference: nothing is stored for a unit that was never run.
         counts["deselected" if plan.selected < plan.planned else "not_run"] += missing
     return dict(counts)
 

@@ -53,6 +53,7 @@ def compute(inputs: SectionInputs) -> Slices | None:
     metric = main_metric(inputs.plan, inputs.scores)
     labels = np.array([group or "" for group in inputs.groups], dtype=object)
     names = sorted(set(labels) - {""})
+    # With fewer than two samples a group on average, the table would list samples rather than groups.
     if metric is None or not 2 <= len(names) <= min(MOST_GROUPS, inputs.samples // 2):
         return None
     facts, scores = inputs.facts[metric], inputs.scores[metric]
@@ -60,6 +61,7 @@ def compute(inputs: SectionInputs) -> Slices | None:
     return Slices(
         metric=metric,
         arms=tuple(arm.name for arm in inputs.plan.arms[:2]),
+        # The first element keeps None from being compared with a number.
         groups=tuple(sorted(groups, key=lambda entry: (entry.difference is None, entry.difference, entry.group))),
     )
 
@@ -110,6 +112,7 @@ def _comparison(
     both = inside & scores[0].seen & scores[1].seen
     candidate, baseline = scores[0].values[both], scores[1].values[both]
     if both.sum() >= 2 and np.isfinite(candidate).all() and np.isfinite(baseline).all():
+        # Exchanged where lower is better, so that a positive difference is a gain here as everywhere.
         pair = (candidate, baseline) if facts.direction == "higher" else (baseline, candidate)
         yield stats.compare(*pair, kind=numeric(facts.kind), bounds=(facts.low, facts.high), alpha=alpha)
 

@@ -75,6 +75,7 @@ def summarize_usage(arm: str, events: ArmEvents, *, level: float) -> Usage:
     stopped = [count for count in events.counts if count.name == "request.stop"]
     answered = [count for count in stopped if count.error is None]
     cancelled = [count for count in stopped if count.error == "cancelled"]
+    # `request.stop` is counted, because `request.start` is not stored.
     sent, hedged = _total(stopped), _number(events, "hedge.fired")
     return Usage(
         arm=arm,

@@ -33,6 +33,7 @@ from pytest_crucible.local_model.tokens import Tokenizer
 
 LOCAL = "local:"
 MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
+# The default of OpenAI's completions endpoint.
 _DEFAULT_MAX_TOKENS = 16
 # Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
 _UNSUPPORTED = (

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+# Far above the start on an idle machine: on a busy CI machine Python and numpy alone may take many seconds to load.
 READY_S = 60.0
+# Time to shut down after SIGTERM; then the process is killed.
 STOP_S = 10.0
 _POLL_S = 0.02
 

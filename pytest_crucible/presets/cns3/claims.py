@@ -35,6 +35,7 @@ _LINE = re.compile(
 )
 _SOURCES = re.compile(r"\s*\(\s*(?:documents?\s+)?\d+(?:\s*(?:,|;|and\s)\s*(?:documents?\s+)?\d+)*\s*\)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+# At most nine digits: a model can write longer numbers, which Python may refuse to convert.
 _NUMBERED = re.compile(r"c([1-9]\d{0,8})")
 _PUNCTUATION = "[]().,;:!?\"'`*_"
 

@@ -28,6 +28,7 @@ from pytest_crucible.presets.cns3.reference import find_reference
 from pytest_crucible.presets.cns3.rule_values import findings_in, rules
 from pytest_crucible.records import Reply, Sample
 
+# Part of the metrics' fingerprints: raise it when a definition changes, so that stored scores are computed again.
 VERSION = "1"
 Measure = Callable[[Judgement], Any]
 Table = Mapping[str, tuple[str, Measure]]

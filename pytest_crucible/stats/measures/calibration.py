@@ -41,6 +41,7 @@ from pytest_crucible.stats.measures.row import (
 
 BINS = 10
 METHOD = "ece of 10 bins, all signs"
+# A confidence such as 0.1 + 0.2, times 10, comes out just above 3 and would fall into the next bin.
 _ROUNDING = 1e-12
 # Bisection of a p-value on a logarithmic scale: sixty halvings between 1e-15 and 1 leave a relative error below 1e-13.
 _SMALLEST_P = 1e-15

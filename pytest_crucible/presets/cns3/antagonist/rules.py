@@ -26,6 +26,7 @@ VALUES = (
 _RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq,
 }  # fmt: skip
+# Two-character signs come first: `>` alone would match the beginning of `>=`.
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=|==|>|<)\s*([-+]?\d+(?:\.\d+)?)\s*")
 _KEYS = ("name", "severity", "when", "caused_by")
 
