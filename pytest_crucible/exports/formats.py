@@ -33,6 +33,7 @@ def find_writer(extension: str) -> Write:
 def write_file(table: ExportTable, path: Path) -> int:
     """Write the table and return the number of rows. The file is written completely or not at all. Raises SpecError."""
     write = find_writer(path.suffix.removeprefix("."))
+    # Beside the target, so that the replacement is atomic; with the process id, so that two exports share no draft.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as file:

@@ -70,6 +70,7 @@ def _json_cells(row: tuple[Any, ...], json_columns: list[int]) -> tuple[Any, ...
 
 def _line(row: dict[str, Any]) -> str:
     try:
+        # Only a row with an infinity or NaN, which JSON lacks, takes the slow way through plain values.
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError:
         return json.dumps(to_plain(row), ensure_ascii=False) + "\n"
@@ -94,4 +95,5 @@ class _Utf8:
 
     def __exit__(self, *_: object) -> None:
         self._text.flush()
+        # Closing or collecting the text layer would close the file below it.
         self._text.detach()

@@ -89,10 +89,12 @@ def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, fl
     low, high = facts.low, facts.high
     if numbers and not low <= min(numbers) <= max(numbers) <= high:
         low, high = -math.inf, math.inf
+    # Zeros and ones within other declared bounds, such as 0 to 5, are low grades, not yes or no.
     if numbers and set(numbers) <= {0.0, 1.0} and (low, high) in ((0.0, 1.0), (-math.inf, math.inf)):
         return "binary", 0.0, 1.0
     if math.isfinite(low) and math.isfinite(high):
         return "bounded", low, high
+    # Without a declared lower bound these look like shares; a known latency has one, and stays a positive amount.
     if facts.low == -math.inf and numbers and 0 <= min(numbers) <= max(numbers) <= 1:
         return "bounded", 0.0, 1.0
     return ("positive", 0.0, high) if low == 0 else ("unbounded", low, high)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _WORDS = {"true": True, "false": False, "yes": True, "no": False, "pass": True, "fail": False}
+# Spellings of a missing value by pandas, R, JSON and spreadsheets.
 _NOTHING = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
 
 

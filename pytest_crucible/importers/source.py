@@ -56,6 +56,7 @@ def open_source(path: Path) -> Source:
         raise SpecError(f"{str(path)!r} is not a file: give the path of a log, or of a table of results")
     digest = sha256(path)
     try:
+        # By signature, not by name: a renamed archive is still an archive.
         if _begins(path, b"PK"):
             return Source(path=path, sha256=digest, archive=_archive(path))
         if _begins(path, b"PAR1"):
@@ -118,6 +119,7 @@ def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
+            # Nothing shows yet that the file has one object per line, so the caller reports it as neither.
             if not rows:
                 return None
             raise SpecError(

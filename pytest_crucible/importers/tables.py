@@ -41,6 +41,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     role = roles(has, columns)
     if "arms" in role:
         rows, role = _by_arm(rows, role)
+    # Only for the ambiguous column: text in any other column of repeats is an error of the file.
     if not all(map(_is_whole_number, _cells(rows, role.get("repeat", "")))) and role["repeat"] == _OPAQUE:
         del role["repeat"]
     if "sample" not in role:
@@ -112,6 +113,7 @@ class _Table:
             if metric in cells.setdefault(unit, {}):
                 raise self._twice(line, unit)
             cells[unit][metric] = row.get(self.role["value"])
+            # Our own export writes a reason into `lost`, so that a row with neither says that the metric does not apply.
             if metric and "lost" in self.role and not (self._cell(row, "value") or self._cell(row, "lost")):
                 spared[unit].add(metric)
             first.setdefault(unit, row)

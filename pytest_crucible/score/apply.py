@@ -115,6 +115,7 @@ def _lost_member_scores(metrics: Sequence[Metric], outcome: Outcome, reply: Repl
     """Yield a lost score for every metric of a member that gave no reply."""
     for member, why in reply.lost_members.items():
         for metric in metrics:
+            # A missing score would look inapplicable; a lost one leaves the member's targets undecided.
             name = member_metric(metric.name, member)
             yield Lost(outcome.unit, name, "member", f"member {member!r}: {why}")
 
@@ -124,6 +125,7 @@ def check_score(value: Any, facts: MetricFacts) -> tuple[Value | None, str]:
 
     Raises BadScore for NaN, infinities, values outside the declared bounds and other types.
     """
+    # Before the numbers: a bool is an int, but it makes the metric a yes-or-no metric.
     if value is True or value is False:
         return value, ""
     if value is None:

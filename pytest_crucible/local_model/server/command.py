@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # The SDK rejects keys with another prefix.
 KEY_PREFIX = "tml-"
-# The pipe of a killed parent stays open where another process inherited it; the changed parent id shows its end, too.
+# Asking for the parent's id costs nothing, and a second is soon enough to free the model's memory.
 _PARENT_CHECK_S = 1.0
 # Interval after which the model's thread lets others run.
 # The model's thread holds the interpreter while it computes: at Python's default of 5 ms, requests would wait noticeably.

@@ -60,6 +60,7 @@ def cycles(claims: Iterable[Claim], relations: Iterable[Relation]) -> tuple[tupl
     ids = {claim.id for claim in claims}
     edges = [(source.source, source.target) for source in relations if source.source in ids and source.target in ids]
     loops = [(source,) for source, other in dict.fromkeys(edges) if source == other]
+    # Most replies are stars, so that networkx is rarely needed, and seldom imported.
     if not _may_turn(edges):
         return tuple(loops)
     try:

@@ -91,6 +91,7 @@ class ComparisonResult:
         limit = self._limits()[0]
         if limit is None:
             return None
+        # One bound is enough to decide; the other may be unknown.
         if worse is not None and worse > limit:
             return True
         return False if better is not None and better < limit else None
@@ -120,6 +121,7 @@ class ComparisonResult:
     def _limits(self) -> tuple[float | None, float | None]:
         if self.margin is None:
             return None, None
+        # A margin of 0.1 allows a ratio of 1.1, and its inverse on the other side.
         margin = log_ratio(1 + self.margin) if self.estimand == "ratio" else self.margin
         return (None, None) if margin is None else (-margin, margin)
 

@@ -77,6 +77,7 @@ def _significance_line(result: Significance) -> str:
     if result.statistic is not None:
         parts.append(f"statistic {number(result.statistic)}")
     parts += [f"dof {', '.join(f'{dof:.4g}' for dof in result.dof)}"] if result.dof else []
+    # A missing part is left out rather than shown as "nan", which reads like a result.
     parts += [] if result.p_value is None else [f"{p_equals(result.p_value)}"]
     parts += [f"n={' + '.join(f'{n:,}' for n in result.n)}"] if result.n else []
     return f"{', '.join(parts) or result.note} ({result.method})"

@@ -24,6 +24,7 @@ Replies = Mapping[tuple[int, int], Flagged]
 """Findings by position and repeat."""
 Judgement = Callable[[str, Flagged], bool | None]
 """Returns whether a reply counts for a finding; None if it says nothing about it."""
+# The gravest first, as in the tables.
 SEVERITIES = tuple(reversed(get_args(Severity)))
 
 
@@ -116,6 +117,7 @@ def _has(name: str, reply: Flagged) -> bool:
 def _is_right(name: str, reply: Flagged) -> bool | None:
     """Return whether a person agrees with a finding that counts."""
     counts = any(finding.name == name and finding.caused_by is None for finding in reply.findings)
+    # An explained finding does not count, so it can be neither right nor wrong.
     return name in reply.gold if counts and reply.gold is not None else None
 
 
@@ -142,6 +144,7 @@ def _values(name: str, replies: Replies, judgement: Judgement, samples: int) -> 
         if value is not None:
             totals[position] += value
             counts[position] += 1
+    # 0/0 is NaN on purpose: the sample says nothing about this finding.
     with np.errstate(invalid="ignore"):
         return np.asarray(totals / counts)
 
