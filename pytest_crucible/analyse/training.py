@@ -1,4 +1,4 @@
-"""Results of targets on the candidate's training. One training gives one number, so there is no interval."""
+"""Results of targets on the candidate's training. One training gives one number, without an interval."""
 
 from __future__ import annotations
 
