@@ -50,6 +50,7 @@ def identify(name: str, samples: Iterable[Sample]) -> Dataset:
     digest = hashlib.sha256()
     for sample in packed_samples:
         fields = (sample.id, sample.input, sample.expected, sample.group, dict(sample.metadata))
+        # Sorted, because the order of a mapping's keys is layout, not content.
         digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
     return Dataset(name=name, sha256=digest.hexdigest(), samples=packed_samples)
 
@@ -145,6 +146,7 @@ class SampleChecks:
         """Pass the samples on."""
         for number, sample, has_id in rows:
             self._numbers.append(number)
+            # The hash differs from process to process, but these are compared within one.
             self._hashes.append(hash(sample.id))
             self._check_names(number, sample)
             for field, present in (("id", has_id), ("group", sample.group is not None)):

@@ -68,5 +68,6 @@ def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:
     if isinstance(samples, PackedSamples):
         return samples
     more = iter(samples)
+    # One more than MANY shows that there are more, without reading an unbounded iterator to its end.
     first = list(itertools.islice(more, MANY + 1))
     return first if len(first) <= MANY else PackedSamples(itertools.chain(first, more))

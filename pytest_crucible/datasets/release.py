@@ -73,6 +73,7 @@ class Release:
             official_file.name: sha256_of(official_file.path(), official_file.name) for official_file in self.files
         }
         pinned = {official_file.name: official_file.sha256 for official_file in self.files if not official_file.members}
+        # A member of an archive has no checksum of its own, so whether it is the official file stays unknown.
         official = None if len(pinned) < len(digests) else digests == pinned
         return Origin(source=self.source, licence=self.licence, files=digests, official=official)
 

@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+# Types whose repr is the same in every process; that of other objects holds an address.
 _PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, frozenset)
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -36,6 +37,7 @@ def _of(function: Any, owner: type | None, visited: set[int]) -> Iterator[str]:
     code = getattr(function, "__code__", None)
     if code is None:
         yield from _instance_sources(function, visited)
+    # Functions may call each other in a circle.
     elif id(code) not in visited:
         visited.add(id(code))
         yield _source(function)

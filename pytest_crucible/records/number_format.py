@@ -21,6 +21,7 @@ def number(value: float | None, interval: Interval | None = None, *, sign: bool 
         return f"{value:{'+' if sign else ''},}"
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
+    # Floats have 15 to 16 digits: further ones would be invented, and tiny numbers would be shown as 0.000.
     if abs(value) >= 1e15 or (interval is None and 0 < abs(value) < 1e-6):
         return f"{value:{'+' if sign else ''}.3g}"
     decimals = _decimals(interval, value)
@@ -52,6 +53,7 @@ def p_value(value: float | None) -> str:
     """
     if value is None:
         return "-"
+    # So far out the tails of the distributions are rounding errors.
     if value < 1e-15:
         return "<1e-15"
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"

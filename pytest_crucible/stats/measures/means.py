@@ -64,6 +64,7 @@ def _condition_values(observations: Observations, relation: str, threshold: floa
         return column.values
     # neither end of the range need be the one value that counts
     if relation == "==":
+        # Infinity stands for "does not hold": no threshold is infinite.
         could = lost & (column.low <= threshold) & (threshold <= column.high)
         return np.where(lost, np.inf, column.low) if end == "low" else np.where(could, threshold, column.high)
     return column.low if (end == "low") == (relation in _RISING) else column.high
@@ -122,6 +123,7 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
         # Nothing was counted, so the values do not vary. The proportion of samples that count still has a bound.
         prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0))
     reading, method = bound_mean(prepared, alpha)
+    # An unbounded value is a sum already, and infinite.
     scale = 1 if method == "unbounded" else n
     scaled = (_times(number, scale) for number in (reading.value, reading.lower, reading.upper))
     return BoundedValue(**dict(zip(("value", "lower", "upper"), scaled, strict=True))), method
@@ -166,6 +168,7 @@ def samples_to_prove_mean(prepared: Prepared, limit: float, alpha: float) -> int
     if len(values) < 2:
         return None
     if prepared.kind == "binary" and np.isin(values, (0.0, 1.0)).all():
+        # No number of samples proves that a rate lies beyond 0 or 1.
         if not 0 <= limit <= 1:
             return None
         rate = float(values.mean())
