@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_crucible.importers import (
+    braintrust,
     deepeval,
     evalplus,
     helm,
@@ -18,6 +19,7 @@ from pytest_crucible.importers import (
     lm_eval,
     mlflow_genai,
     openai_evals,
+    phoenix,
     promptfoo,
     pydantic_evals,
     ragas,
@@ -46,6 +48,8 @@ READERS: Mapping[str, Reader] = {
     "ragas": ragas,
     "evalplus": evalplus,
     "langsmith": langsmith,
+    "phoenix": phoenix,
+    "braintrust": braintrust,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,

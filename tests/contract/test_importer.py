@@ -35,6 +35,8 @@ PAIRS = {
     "ragas": (("ragas-v2.jsonl", "ragas-v1.jsonl"), "exact_match"),
     "evalplus": (("evalplus-v2_eval_results.json", "evalplus-v1_eval_results.json"), "plus"),
     "langsmith": (("langsmith-v2.csv", "langsmith-v1.csv"), "exact_match"),
+    "phoenix": (("phoenix-v2.json", "phoenix-v1.json"), "exact_match"),
+    "braintrust": (("braintrust-v2.json", "braintrust-v1.json"), "exact_match"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]
