@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_crucible.importers.formats import READERS, detect_harness, read
-from pytest_crucible.importers.results import ImportedFile, Reader
+from pytest_crucible.importers.results import ImportedFile, NoSampleScoresError, Reader
 from pytest_crucible.importers.source import open_source
 from pytest_crucible.records.errors import SpecError
 
@@ -33,8 +33,16 @@ def read_results(
     named = [(file, harness) for file in _files(path)] if harness else _recognise_files(_files(path), readers)
     if not named:
         raise SpecError(f"{path} has no file with results: give a directory of logs or of tables")
-    files = [read(file, name, columns, group=group, readers=readers) for file, name in named]
+    files, refusals = [], []
+    for file, name in named:
+        try:
+            files.append(read(file, name, columns, group=group, readers=readers))
+        except NoSampleScoresError as refusal:
+            refusals.append(refusal)
+    if not files:
+        raise refusals[0]
     _check_unique(path, files)
+    files[0] = replace(files[0], notes=[*files[0].notes, *map(str, refusals)])
     return [replace(file, folder=str(path)) for file in files]
 
 

@@ -19,6 +19,7 @@ from pytest_crucible.importers import (
     lm_eval,
     mlflow_genai,
     openai_evals,
+    opencompass,
     phoenix,
     promptfoo,
     pydantic_evals,
@@ -29,7 +30,7 @@ from pytest_crucible.importers.groups import with_groups
 from pytest_crucible.importers.lost_text import with_text_lost
 from pytest_crucible.importers.metric_names import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
-from pytest_crucible.importers.results import ImportedFile, Reader, Results
+from pytest_crucible.importers.results import ImportedFile, NoSampleScoresError, Reader, Results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
@@ -50,6 +51,7 @@ READERS: Mapping[str, Reader] = {
     "langsmith": langsmith,
     "phoenix": phoenix,
     "braintrust": braintrust,
+    "opencompass": opencompass,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,
@@ -151,7 +153,9 @@ def _check(path: Path, results: Sequence[Results]) -> None:
             )
         _check_groups(path, arm)
     if not any(map(_has_scores, results)):
-        raise SpecError(f"{path} has only aggregate scores; scores of single samples are needed: log the samples too")
+        raise NoSampleScoresError(
+            f"{path} has only aggregate scores; scores of single samples are needed: log the samples too"
+        )
 
 
 def _check_groups(path: Path, arm: Results) -> None:

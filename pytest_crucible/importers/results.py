@@ -9,6 +9,11 @@ from typing import Any, Protocol
 
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
+from pytest_crucible.records.errors import SpecError
+
+
+class NoSampleScoresError(SpecError):
+    """A file of results without scores of single samples. In a directory, the other files are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

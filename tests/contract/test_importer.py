@@ -37,6 +37,7 @@ PAIRS = {
     "langsmith": (("langsmith-v2.csv", "langsmith-v1.csv"), "exact_match"),
     "phoenix": (("phoenix-v2.json", "phoenix-v1.json"), "exact_match"),
     "braintrust": (("braintrust-v2.json", "braintrust-v1.json"), "exact_match"),
+    "opencompass": (("opencompass/results/v2/sums.json", "opencompass/results/v1/sums.json"), "correct"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]
