@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_crucible.importers.inspect_metrics import accuracies, cluster_key
 from pytest_crucible.importers.parse_cell import mostly_numbers
-from pytest_crucible.importers.results import ParsedFile, Results, Row
+from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
@@ -40,15 +41,22 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     # Transcripts are most of a log: they are dropped sample by sample, so that they are never all in memory.
     lean = [_lean(sample) for sample in samples]
     # The user's choice of a group replaces the log's.
-    cluster = "" if "group" in columns else _cluster(spec)
+    cluster = "" if "group" in columns else cluster_key(spec)
     rows = _mark_missing_scores([_row(sample, cluster) for sample in lean])
     dataset, config = spec.get("dataset", {}), spec.get("config", {})
     status = header.get("status", "started")
+    names = {name for row in rows for name in (*row.scores, *row.lost)}
+    if rows and not names:
+        raise NoSampleScoresError(
+            f"{source.path} has {len(rows)} samples and no scores (its run ended as {status!r}): run it again, "
+            "or score it with `inspect score`"
+        )
+    rated = _graded_metrics(lean) | accuracies(spec, names)
     results = Results(
         task=spec["task"],
         arm=spec["model"],
         rows=rows,
-        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in _graded_metrics(lean) | _accuracies(spec)},
+        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in sorted(rated)},
         planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
         repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)]),
         finished=status == "success",
@@ -72,29 +80,6 @@ def _read_document(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], Iter
 def _lean(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the sample without its transcript, which is most of its size."""
     return {name: value for name, value in sample.items() if name not in ("events", "messages", "attachments", "store")}
-
-
-def _cluster(spec: Mapping[str, Any]) -> str:
-    """Return the key of the metadata that `stderr(cluster="...")` names. Raises SpecError for two of them."""
-    metrics = [
-        *_metrics([scorer.get("metrics") for scorer in spec.get("scorers") or ()]),
-        *_metrics(spec.get("metrics")),
-    ]
-    clusters = dict.fromkeys(key for metric in metrics if (key := (metric.get("options") or {}).get("cluster")))
-    if len(clusters) > 1:
-        raise SpecError(f"the log has several clusters ({', '.join(clusters)}): choose one with --group KEY")
-    return next(iter(clusters), "")
-
-
-def _metrics(within: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the metrics of a scorer: a list, or a list for each of its values."""
-    if isinstance(within, list):
-        for item in within:
-            yield from _metrics(item)
-    elif isinstance(within, dict) and "name" in within:
-        yield within
-    elif isinstance(within, dict):
-        yield from _metrics(list(within.values()))
 
 
 def _row(sample: Mapping[str, Any], cluster: str) -> Row:
@@ -166,19 +151,9 @@ def _number(value: Any) -> Value | None:
 
 
 def _graded_metrics(samples: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the scorers that give grades, which are between 0 and 1."""
-    scores = (item for sample in samples for item in (sample.get("scores") or {}).items())
-    return {name for name, score in scores if isinstance(score["value"], str) and score["value"] in GRADES}
-
-
-def _accuracies(spec: Mapping[str, Any]) -> set[str]:
-    """Return the scorers whose values the log averages as an accuracy: from 0 to 1, and more is better."""
-    scorers = [scorer for scorer in spec.get("scorers") or () if isinstance(scorer.get("metrics"), list)]
-    return {
-        str(scorer["name"])
-        for scorer in scorers
-        if any(str(metric["name"]).rpartition("/")[2] == "accuracy" for metric in _metrics(scorer["metrics"]))
-    }
+    """Return the metrics that have grades, which are between 0 and 1."""
+    values = (pair for sample in samples for pair in _values(sample.get("scores") or {}))
+    return {name for name, value in values if isinstance(value, str) and value in GRADES}
 
 
 def _reply(output: Mapping[str, Any]) -> Reply | None:

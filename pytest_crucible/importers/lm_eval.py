@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.known_metrics import facts_by_name
-from pytest_crucible.importers.results import ParsedFile, Results, Row
+from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records import MetricFacts, Reply
 from pytest_crucible.records.errors import SpecError
@@ -40,7 +40,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     date = source.path.stem.removeprefix("results_")
     files = [open_source(path) for path in sorted(source.path.parent.glob(f"samples_*_{date}.jsonl"))]
     if not files:
-        raise SpecError(
+        raise NoSampleScoresError(
             f"{source.path} has totals only: run lm_eval with --log_samples, which writes samples beside it"
         )
     notes = [note for file in files for note in _left_out(file)]

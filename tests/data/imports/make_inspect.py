@@ -9,7 +9,7 @@ from inspect_ai import Epochs, Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import Score, accuracy, match, mean, scorer, stderr
+from inspect_ai.scorer import Score, accuracy, grouped, match, mean, scorer, stderr
 from inspect_ai.solver import generate
 
 HERE = Path(__file__).parent
@@ -85,6 +85,39 @@ def comment():
     return score
 
 
+@scorer(metrics={"right": [accuracy()], "length": [mean()], "part_*": [grouped(accuracy(), "doc")]})
+def values():
+    """Numbers, of which the log averages two as accuracies."""
+
+    async def score(state, target):
+        said = state.output.completion
+        is_right = int(said == target.text)
+        return Score(value={"right": is_right, "length": len(said), "part_a": is_right})
+
+    return score
+
+
+@scorer(metrics=[grouped(stderr(cluster="doc"), "topic")])
+def nested():
+    """A number whose cluster is inside another metric."""
+
+    async def score(state, target):
+        return Score(value=int(state.output.completion == target.text))
+
+    return score
+
+
+def make_values(folder: str) -> None:
+    """Four samples of two documents with scorers of several values."""
+    samples = [
+        Sample(id=f"q{k}", input=f"What is {k} + {k}?", target=str(2 * k), metadata={"doc": f"d{k // 2}", "topic": "x"})
+        for k in range(4)
+    ]
+    task = Task(dataset=samples, solver=generate(), scorer=[values(), nested()], name="values")
+    log = eval(task, model=model("v1", 1), log_dir=folder, display="none", log_format="eval")[0]
+    write_eval_log(lean(read_eval_log(log.location)), str(HERE / "inspect-values.eval"))
+
+
 def make_clusters(folder: str) -> None:
     """Six documents with ten questions each; v2 is right on one document more than v1."""
     samples = [
@@ -118,6 +151,7 @@ def make() -> None:
             for ending in ("eval", "json"):
                 write_eval_log(log, str(HERE / f"inspect-{name}.{ending}"))
         make_clusters(folder)
+        make_values(folder)
     (HERE / "inspect-v2.json").unlink()
 
 

@@ -174,6 +174,38 @@ class TestInspect:
             read(path)
         assert {row.group for row in read(path, group="author").results[0].rows} == set("0123456789")
 
+    def test_an_accuracy_of_one_value_is_better_when_it_is_more(self):
+        """The log averages `right` and each `part_*` as accuracies, and only the mean of `length`."""
+        facts = arm("inspect-values.eval").facts
+
+        assert {name: (one.low, one.high) for name, one in facts.items()} == {
+            "values.right": (0.0, 1.0),
+            "values.part_a": (0.0, 1.0),
+        }
+
+    def test_a_cluster_inside_a_grouped_metric_is_found(self):
+        assert [one.group for one in arm("inspect-values.eval").rows] == ["d0", "d0", "d1", "d1"]
+
+    def test_grades_in_a_value_are_from_0_to_1(self, tmp_path):
+        log = json.loads((FILES / "inspect-v1.json").read_text())
+        for sample in log["samples"]:
+            sample["scores"]["shape"]["value"] = {"grade": "C"}
+        path = tmp_path / "log.json"
+        path.write_text(json.dumps(log))
+
+        assert arm(path).facts["shape.grade"].high == 1.0
+
+    def test_a_run_that_ended_before_a_sample_was_scored_says_so(self, tmp_path):
+        log = json.loads((FILES / "inspect-v1.json").read_text())
+        log["status"] = "error"
+        for sample in log["samples"]:
+            sample["scores"] = {}
+        path = tmp_path / "log.json"
+        path.write_text(json.dumps(log))
+
+        with pytest.raises(SpecError, match=r"24 samples and no scores \(its run ended as 'error'\): run it again"):
+            read(path)
+
     def test_values_that_are_lists_or_text_are_named(self):
         assert read(found("inspect-clusters-v1.eval")).notes == (
             "metric 'spans' of inspect-clusters-v1.eval has lists as values, left out",
