@@ -68,20 +68,24 @@ def _arm(result: Mapping[str, Any], prompts: int) -> str:
     return f"{name} / {result['prompt']['label']}" if prompts > 1 else name
 
 
-def _names(results: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return variables -> sample id: the tests' descriptions where these are unique, or else the variables."""
-    descriptions = {
-        canonical(result.get("vars", {})): str(result["testCase"].get("description") or "") for result in results
-    }
-    own = all(descriptions.values()) and len(set(descriptions.values())) == len(descriptions)
-    return descriptions if own else {variables: variables for variables in descriptions}
+def _names(results: Sequence[Mapping[str, Any]]) -> Mapping[tuple[str, str], str]:
+    """Return test -> sample id: the tests' descriptions where these are unique, or else the variables."""
+    tests = dict.fromkeys(map(_test, results))
+    descriptions = {description for _, description in tests}
+    own = all(descriptions) and len(descriptions) == len(tests)
+    return {(variables, description): description if own else variables for variables, description in tests}
 
 
-def _row(result: Mapping[str, Any], names: Mapping[str, str]) -> Row:
+def _test(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the variables and the description of a result's test: tests of one prompt may check different things."""
+    return canonical(result.get("vars", {})), str(result["testCase"].get("description") or "")
+
+
+def _row(result: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> Row:
     variables, failed = result.get("vars", {}), result.get("failureReason") == _ERROR
     scores: dict[str, Value | None] = {"pass": bool(result["success"]), "score": float(result["score"])}
     return Row(
-        sample=names[canonical(variables)],
+        sample=names[_test(result)],
         scores={}
         if failed
         else {**scores, **{name: float(score) for name, score in result.get("namedScores", {}).items()}},

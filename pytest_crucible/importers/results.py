@@ -96,12 +96,20 @@ class Reader(Protocol):
 
 
 def number_repeats(rows: Sequence[Row]) -> list[Row]:
-    """Number the repeats of a harness that does not: the second row of a sample is its second repeat."""
-    counts: Counter[str] = Counter()
+    """Number the repeats of a harness that does not: the second row of a sample is its second repeat.
+
+    A sample with more rows than most samples stands in the dataset twice: its further rows are a sample `NAME (2)`.
+    """
+    counts = Counter(Counter(row.sample for row in rows).values())
+    # Of two equally frequent numbers the larger: repeats must never count as more samples.
+    repeats = max(counts, key=lambda count: (counts[count], count), default=1)
+    seen: Counter[str] = Counter()
     numbered = []
     for row in rows:
-        numbered.append(replace(row, repeat=counts[row.sample]))
-        counts[row.sample] += 1
+        twin, repeat = divmod(seen[row.sample], repeats)
+        name = f"{row.sample} ({twin + 1})" if twin else row.sample
+        numbered.append(replace(row, sample=name, repeat=repeat))
+        seen[row.sample] += 1
     return numbered
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.importers.metric_kinds import Declared, metric_facts
 from pytest_crucible.importers.metric_names import spelling, with_our_names
-from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
@@ -221,3 +221,20 @@ def test_two_names_that_become_one_are_refused():
 @given(st.text())
 def test_a_spelled_name_can_be_a_target(name):
     assert parse_target(f"{spelling(name)} >= 0.5").metric == spelling(name)
+
+
+@pytest.mark.parametrize(
+    ("rows", "numbered"),
+    [
+        ("aabb", ["a0", "a1", "b0", "b1"]),
+        ("abc", ["a0", "b0", "c0"]),
+        ("aabc", ["a0", "a (2)0", "b0", "c0"]),
+        ("aaaabbcc", ["a0", "a1", "a (2)0", "a (2)1", "b0", "b1", "c0", "c1"]),
+        # The second repeat of `c` is missing, which does not make samples of the others' repeats.
+        ("aabbc", ["a0", "a1", "b0", "b1", "c0"]),
+        ("aab", ["a0", "a1", "b0"]),
+        ("", []),
+    ],
+)
+def test_rows_of_one_sample_are_repeats_and_a_sample_that_stands_twice_is_two(rows, numbered):
+    assert [f"{one.sample}{one.repeat}" for one in number_repeats([Row(sample=name) for name in rows])] == numbered

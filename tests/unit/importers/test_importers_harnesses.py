@@ -267,6 +267,27 @@ class TestPromptfoo:
 
         assert counts == {f"sum-{k}": 2 for k in range(1, 9)}
 
+    def same_variables(self, folder: Path, description: str) -> Results:
+        """The second test has the variables of the first, and assertions of its own."""
+        document = json.loads(found("promptfoo.json").read_text())
+        results = document["results"]["results"]
+        first = next(one for one in results if one["testCase"]["description"] == "sum-1")
+        for one in results:
+            if one["testCase"]["description"] == "sum-2":
+                one["vars"] = first["vars"]
+            if not description:
+                del one["testCase"]["description"]
+        path = folder / "results.json"
+        path.write_text(json.dumps(document))
+        return arm(path)
+
+    def test_two_tests_of_one_prompt_are_two_samples(self, tmp_path):
+        """Otherwise each other test would lack repeats, which count as lost."""
+        assert {one.sample for one in self.same_variables(tmp_path, "kept").rows} == {f"sum-{k}" for k in range(1, 9)}
+        unnamed = self.same_variables(tmp_path, "")
+        assert (unnamed.repeats, set(Counter(one.sample for one in unnamed.rows).values())) == (2, {2})
+        assert '{"k":1} (2)' in {one.sample for one in unnamed.rows}
+
     def test_an_error_of_the_provider_loses_the_sample_and_a_failed_assertion_does_not(self):
         v2, v1 = arm("promptfoo.json"), arm("promptfoo.json", 1)
 

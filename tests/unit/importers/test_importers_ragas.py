@@ -56,7 +56,7 @@ def test_only_metrics_of_ragas_itself_have_a_direction(table):
 
 
 def test_an_input_that_recurs_is_a_repeat_unless_its_reference_differs(table):
-    rows = [("q", "a"), ("p", "a"), ("q", "a"), ("p", "b")]
+    rows = [("q", "a"), ("p", "a"), ("q", "a"), ("p", "b"), ("p", "a"), ("p", "b")]
     results = table(*({"user_input": q, "reference": a, "exact_match": 1.0} for q, a in rows)).results[0]
 
     assert [(row.sample, row.repeat) for row in results.rows] == [
@@ -64,6 +64,8 @@ def test_an_input_that_recurs_is_a_repeat_unless_its_reference_differs(table):
         ('["p","a"]', 0),
         ("q", 1),
         ('["p","b"]', 0),
+        ('["p","a"]', 1),
+        ('["p","b"]', 1),
     ]
     assert results.repeats == 2
 
