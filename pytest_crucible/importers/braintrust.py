@@ -20,16 +20,15 @@ Record = Mapping[str, Any]
 
 def recognises(source: Source) -> bool:
     """Return whether the document has a summary beside results, or is one of Braintrust's other outputs."""
-    document = source.document
-    first = (source.records or [document])[0]
-    return isinstance(first, dict) and (_is_result(document) or _is_summary(first) or _is_event(first))
+    return _is_result(source.document) or bool(_other_output(source))
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the experiment or else by the file. An input is a sample, and its trials are its repeats."""
-    if not _is_result(source.document):
+    other = _other_output(source)
+    if other:
         raise SpecError(
-            f"{source.path} is {_other_output((source.records or [source.document])[0])} of Braintrust, which is not read: "
+            f"{source.path} is {other} of Braintrust, which is not read: "
             "write `result.as_json(default=str)`, where `result` is what `Eval(...)` returns, or a table with a row for each sample"
         )
     summary, records = source.document["summary"], source.document["results"]
@@ -58,12 +57,13 @@ def _is_summary(record: Record) -> bool:
     return {"project_name", "experiment_name", "comparison_experiment_name"} <= set(record)
 
 
-def _is_event(record: Record) -> bool:
-    return {"_xact_id", "root_span_id", "span_id", "scores"} <= set(record)
-
-
-def _other_output(first: Record) -> str:
-    return "a summary" if _is_summary(first) else "an export of events"
+def _other_output(source: Source) -> str:
+    """Return what else of Braintrust it is; empty for anything that is not."""
+    first = (source.records or [source.document])[0]
+    if not isinstance(first, dict):
+        return ""
+    is_event = {"_xact_id", "root_span_id", "span_id", "scores"} <= set(first)
+    return "a summary" if _is_summary(first) else "an export of events" if is_event else ""
 
 
 def _arm(summary: Record) -> str:

@@ -129,3 +129,11 @@ def test_other_outputs_are_refused_with_the_way_out(line, what, ending, tmp_path
 
     with pytest.raises(SpecError, match=rf"is {what} of Braintrust.*as_json\(default=str\)"):
         read(path)
+
+
+def test_a_file_that_is_not_of_braintrust_is_not_called_an_output_of_it(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"id": 1, "score": 2}\n')
+
+    with pytest.raises(SpecError, match="is not a file of braintrust"):
+        read(path, "braintrust")
