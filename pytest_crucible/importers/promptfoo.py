@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +84,27 @@ def _test(result: Mapping[str, Any]) -> tuple[str, str]:
 def _row(result: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> Row:
     variables, failed = result.get("vars", {}), result.get("failureReason") == _ERROR
     scores: dict[str, Value | None] = {"pass": bool(result["success"]), "score": float(result["score"])}
+    scores |= {name: float(score) for name, score in result.get("namedScores", {}).items()}
+    lost = {} if failed else dict(_lost(result.get("gradingResult") or {}))
     return Row(
         sample=names[_test(result)],
-        scores={}
-        if failed
-        else {**scores, **{name: float(score) for name, score in result.get("namedScores", {}).items()}},
+        scores={} if failed else {name: value for name, value in scores.items() if name not in lost},
+        lost=lost,
         error=str(result.get("error") or "error").splitlines()[0] if failed else "",
         reply=_reply(result),
         input=variables,
         metadata=result["testCase"].get("metadata") or {},
     )
+
+
+def _lost(grading: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a judge's failure leaves unknown: its metric and the result as a whole. promptfoo itself counts it as 0."""
+    for component in grading.get("componentResults") or ():
+        yield from _lost(component)
+        if (component.get("metadata") or {}).get("graderError"):
+            for name in ("pass", "score", (component.get("assertion") or {}).get("metric")):
+                if name:
+                    yield name, str(component.get("reason") or "the judge failed").partition("\n")[0]
 
 
 def _reply(result: Mapping[str, Any]) -> Reply | None:

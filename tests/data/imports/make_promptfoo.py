@@ -1,4 +1,4 @@
-"""Writes promptfoo.json and promptfoo.jsonl, with a provider that asks nobody: python make_promptfoo.py PROMPTFOO."""
+"""Writes promptfoo*.json and promptfoo.jsonl, with a provider that calls no model: python make_promptfoo.py PROMPTFOO."""
 
 from __future__ import annotations
 
@@ -23,6 +23,25 @@ module.exports = class {
   }
 };
 """
+JUDGE = """
+module.exports = class {
+  id() { return 'judge'; }
+  async callApi(prompt) {
+    if (prompt.includes('6')) return { error: 'the judge went away' };
+    return { output: JSON.stringify({ pass: true, score: 1, reason: 'fine' }) };
+  }
+};
+"""
+
+
+def judged() -> dict:
+    """Four tests with a judge, which fails on the third."""
+    rubric = {"type": "llm-rubric", "value": "is a number", "metric": "rubric", "provider": "file://judge.js"}
+    return {
+        **config(),
+        "providers": [{"id": "file://provider.js", "label": "v2", "config": {"version": "v2"}}],
+        "tests": [{**test, "assert": [test["assert"][0], rubric]} for test in config()["tests"][:4]],
+    }
 
 
 def config() -> dict:
@@ -49,20 +68,30 @@ def lean_result(one: dict) -> dict:
     return {**one, "error": re.sub(r"\n\s+at .*", "", one["error"])} if "error" in one else one
 
 
-def make(promptfoo: str) -> None:
+def evaluate(promptfoo: str, folder: Path, settings: dict, *options: str) -> dict:
+    (folder / "provider.js").write_text(PROVIDER)
+    (folder / "judge.js").write_text(JUDGE)
+    (folder / "promptfooconfig.json").write_text(json.dumps(settings))
+    quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(folder)}
+    command = [promptfoo, "eval", "-c", "promptfooconfig.json", "--no-cache", "-o", "out.json", *options]
+    subprocess.run(command, cwd=folder, env={**os.environ, **quiet}, check=False, stdout=subprocess.DEVNULL)
+    return lean(json.loads((folder / "out.json").read_text()))
+
+
+def make_sums(promptfoo: str) -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "provider.js").write_text(PROVIDER)
-        (folder / "promptfooconfig.json").write_text(json.dumps(config()))
-        quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": name}
-        command = [promptfoo, "eval", "-c", "promptfooconfig.json", "--no-cache", "--repeat", "2", "-o", "out.json"]
-        command += ["-o", "out.jsonl"]
-        subprocess.run(command, cwd=folder, env={**os.environ, **quiet}, check=False, stdout=subprocess.DEVNULL)
-        document = lean(json.loads((folder / "out.json").read_text()))
+        document = evaluate(promptfoo, Path(name), config(), "--repeat", "2", "-o", "out.jsonl")
         (HERE / "promptfoo.json").write_text(json.dumps(document) + "\n")
-        lines = [lean_result(json.loads(line)) for line in (folder / "out.jsonl").read_text().splitlines()]
+        lines = [lean_result(json.loads(line)) for line in (Path(name) / "out.jsonl").read_text().splitlines()]
         (HERE / "promptfoo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def make_judged(promptfoo: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        document = evaluate(promptfoo, Path(name), judged())
+        (HERE / "promptfoo-judged.json").write_text(json.dumps(document) + "\n")
+
+
 if __name__ == "__main__":
-    make(sys.argv[1])
+    make_sums(sys.argv[1])
+    make_judged(sys.argv[1])

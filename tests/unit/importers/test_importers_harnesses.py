@@ -288,6 +288,15 @@ class TestPromptfoo:
         assert (unnamed.repeats, set(Counter(one.sample for one in unnamed.rows).values())) == (2, {2})
         assert '{"k":1} (2)' in {one.sample for one in unnamed.rows}
 
+    def test_a_judge_that_failed_is_lost_although_promptfoo_counts_0(self):
+        written = json.loads(found("promptfoo-judged.json").read_text())["results"]["results"][2]
+        one = row(arm("promptfoo-judged.json"), "sum-3")
+
+        assert (written["success"], written["namedScores"]) == (False, {"exact": 1, "rubric": 0})
+        assert one.scores == {"exact": 1.0}
+        assert one.lost == dict.fromkeys(("pass", "score", "rubric"), "the judge went away")
+        assert row(arm("promptfoo-judged.json"), "sum-2").scores == {"pass": True, "score": 1, "exact": 1, "rubric": 1}
+
     def test_an_error_of_the_provider_loses_the_sample_and_a_failed_assertion_does_not(self):
         v2, v1 = arm("promptfoo.json"), arm("promptfoo.json", 1)
 
