@@ -2,6 +2,7 @@
 
 tests run           Ctrl-C is Python's own; the other signals raise KeyboardInterrupt, too
 models are called   the signal waits until requests in flight can be cancelled
+workers of xdist    the controller passes the signal on to them (worker_links), and their last rows are waited for
 the session ends    the first signal waits until verdicts and reports are complete; a second one ends the session at once
 """
 
