@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_crucible import metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
+    from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.presets import cns3
     from pytest_crucible.records import Adapter, Reply, Request, Run, Sample, Verdict
@@ -45,6 +46,7 @@ _HOME = {
     "StoreError": "records.errors",
     "Verdict": "records",
     "cns3": "presets.cns3",
+    "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
     "metric": "metrics",
     "metrics": "metrics",
@@ -72,6 +74,7 @@ __all__ = [
     "StoreError",
     "Verdict",
     "cns3",
+    "from_strategy",
     "judges",
     "metric",
     "metrics",

@@ -12,6 +12,7 @@ import pytest
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
 from pytest_crucible.datasets import load_file, load_rows
 from pytest_crucible.datasets.release import Release
+from pytest_crucible.datasets.strategies import StrategySamples
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Origin, Sample
@@ -26,6 +27,7 @@ class DeclaredDatasets:
     """The datasets that a session has loaded."""
 
     config: pytest.Config
+    seed: int
     origins: dict[str, Origin] = field(default_factory=dict)
     """Where the samples of a named dataset come from, by its name."""
     _loaded: dict[Any, Sequence[Sample]] = field(default_factory=dict)
@@ -38,6 +40,9 @@ class DeclaredDatasets:
             if key not in self._loaded:
                 self._loaded[key] = self._load_named(str(dataset), item, fields)
             return self._loaded[key]
+        if isinstance(dataset, StrategySamples):
+            rows = dataset.rows(self.seed, id_field=fields.get("id", "id"))
+            return load_rows(rows, name=item.name, fields=fields)
         if not (callable(dataset) or isinstance(dataset, Iterable)):
             raise SpecError(f"dataset={dataset!r} cannot be used: pass a file, a name, a list of samples or a function")
         return load_rows(dataset, name=item.name, fields=fields)

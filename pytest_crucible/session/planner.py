@@ -32,7 +32,7 @@ class ExperimentPlanner:
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
-        self._datasets = DeclaredDatasets(config)
+        self._datasets = DeclaredDatasets(config, settings.seed)
 
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""

@@ -67,3 +67,50 @@ def test_a_part_that_cannot_be_meant_ends_the_session(pytester, more, sentence):
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{sentence}*".replace("[", "[[]")])
+
+
+STRATEGY = """
+import pytest
+from hypothesis import strategies as st
+
+from pytest_crucible import from_strategy
+
+SUMS = st.integers(0, 10**9).map(lambda k: {{"input": f"{{k}} + 1", "expected": str(k + 1)}})
+
+
+@pytest.mark.crucible(dataset=from_strategy({strategy}, n={n}), metrics="exact_match")
+def test_sum(sample):
+    return str(eval(sample.input))
+
+
+@pytest.mark.crucible(dataset=from_strategy(SUMS, n=40), metrics="exact_match", limit=10)
+def test_part(sample):
+    return str(eval(sample.input))
+"""
+
+
+def hashes_and_reused(pytester: pytest.Pytester, *options: str) -> tuple[list[str], int]:
+    """Return the hash of each experiment's samples, and the number of experiments whose replies were stored before."""
+    result = pytester.runpytest("-p", "no:asyncio", "--crucible-json=out.json", *options)
+    experiments = json.loads((pytester.path / "out.json").read_text())["experiments"]
+    assert [one["dataset"]["n"] for one in experiments] == [30, 10]
+    return [one["dataset"]["sha256"] for one in experiments], str(result.stdout).count("replies reused from run")
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
+def test_samples_of_a_strategy_are_drawn_by_the_seed_and_resumed(pytester, workers):
+    pytester.makepyfile(STRATEGY.format(strategy="SUMS", n=30))
+    hashes, _ = hashes_and_reused(pytester, "--crucible-seed=1")
+
+    assert hashes_and_reused(pytester, "--crucible-seed=1", "--crucible-resume", *workers) == (hashes, 2)
+    others, reused = hashes_and_reused(pytester, "--crucible-seed=2", "--crucible-resume", *workers)
+    assert not set(others) & set(hashes)
+    assert reused == 0
+
+
+def test_a_strategy_with_too_few_samples_ends_the_session(pytester):
+    pytester.makepyfile(STRATEGY.format(strategy="st.booleans()", n=3))
+    result = pytester.runpytest("-p", "no:asyncio")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*from_strategy(booleans()) gives only 2 distinct samples in 100 draws, and n=3: *"])

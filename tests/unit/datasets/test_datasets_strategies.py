@@ -1,0 +1,189 @@
+"""Samples drawn from real Hypothesis strategies."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from pytest_crucible import DatasetError, Sample, from_strategy
+from pytest_crucible.datasets import identify, load_rows
+
+NUMBERS = st.integers(0, 10**6)
+
+
+def drawn(strategy, n: int, seed: int = 0) -> list[Sample]:
+    return list(load_rows(from_strategy(strategy, n).rows(seed), name="drawn"))
+
+
+def complaint(strategy, n: int = 20) -> str:
+    with pytest.raises(DatasetError) as caught:
+        drawn(strategy, n)
+    return str(caught.value)
+
+
+def test_values_are_inputs_and_all_differ():
+    samples = drawn(st.integers(0, 29), 30)
+
+    assert sorted(sample.input for sample in samples) == list(range(30))
+    assert len({sample.id for sample in samples}) == 30
+
+
+def test_mappings_are_rows():
+    strategy = NUMBERS.map(lambda k: {"input": f"{k} + 1", "expected": k + 1, "even": k % 2 == 0})
+
+    for sample in drawn(strategy, 20):
+        assert eval(sample.input) == sample.expected
+        assert sample.metadata == {"even": sample.expected % 2 == 1}
+
+
+def test_samples_are_samples():
+    strategy = NUMBERS.map(lambda k: Sample(id=f"n{k}", input=k, group=str(k % 3)))
+
+    assert all(sample.id == f"n{sample.input}" for sample in drawn(strategy, 20))
+
+
+def test_a_seed_draws_one_dataset_and_another_seed_another():
+    one, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
+
+    assert one == same != other
+
+
+def test_fewer_samples_are_the_first_of_more():
+    assert drawn(NUMBERS, 10) == drawn(NUMBERS, 25)[:10]
+
+
+def test_an_id_depends_on_the_content_alone():
+    ids = {sample.input: sample.id for sample in drawn(st.integers(0, 9), 10, seed=1)}
+
+    assert ids == {sample.input: sample.id for sample in drawn(st.integers(0, 9), 10, seed=2)}
+
+
+def test_an_id_goes_under_the_name_that_the_fields_give_it():
+    rows = from_strategy(NUMBERS, 3).rows(0, id_field="key")
+
+    assert [sample.metadata for sample in load_rows(rows, name="x", fields={"id": "key"})] == [{}, {}, {}]
+
+
+def test_profiles_and_constants_of_loaded_modules_change_nothing(tmp_path, monkeypatch):
+    """Hypothesis' default generator uses the numbers that it finds in the source of modules such as the code under test."""
+    before = drawn(st.integers(), 100)
+    (tmp_path / "parser_of_dates.py").write_text(f"NUMBERS = {[123_456_789 + k for k in range(300)]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("parser_of_dates")
+    settings.register_profile("odd", derandomize=True, database=None, max_examples=3)
+    former = settings.get_current_profile_name()
+    settings.load_profile("odd")
+    try:
+        assert drawn(st.integers(), 100) == before
+    finally:
+        settings.load_profile(former)
+
+
+@pytest.mark.slow  # a process of its own
+def test_another_process_draws_the_same(tmp_path):
+    program = (
+        "from hypothesis import strategies as st\n"
+        "from pytest_crucible import from_strategy\n"
+        "from pytest_crucible.datasets import identify, load_rows\n"
+        "print(identify('x', load_rows(from_strategy(st.text(), 40).rows(5), name='x')).sha256)"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "CI": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == identify("x", drawn(st.text(), 40, seed=5)).sha256
+
+
+def test_the_state_of_random_is_left_alone_and_nothing_warns():
+    random.seed(1)
+    expected = random.Random(1).random()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn(st.lists(NUMBERS, max_size=3), 20)
+
+    assert random.random() == expected
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True, None])
+def test_a_number_of_samples_that_is_none(n):
+    assert complaint(st.text(), n) == f"from_strategy(text()) has n={n!r}: write a whole number of at least 1"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name", "found"),
+    [
+        (st.booleans(), "booleans()", 2),
+        (st.nothing(), "nothing()", 0),
+        (st.sampled_from("abc").filter("ab".__contains__), "sampled_from(('a', 'b', 'c')).filter(__contains__)", 2),
+    ],
+    ids=["few-values", "no-values", "filtered"],
+)
+def test_a_strategy_that_has_too_few_values(strategy, name, found):
+    sentence = complaint(strategy)
+
+    assert sentence.startswith(f"from_strategy({name}")
+    assert sentence.endswith(
+        f"gives only {found} distinct samples in 200 draws, and n=20: "
+        "write a smaller n, or a strategy with more values or fewer filters"
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason"),
+    [
+        (st.binary(), "from_strategy(binary()) drew b'', which cannot be stored (b'' of type bytes has no plain form)"),
+        (
+            st.just({1: "a", "b": "c"}),
+            "from_strategy(just({1: 'a', 'b': 'c'})) drew {1: 'a', 'b': 'c'}, which cannot be stored "
+            "('<' not supported between instances of 'str' and 'int')",
+        ),
+    ],
+    ids=["bytes", "keys"],
+)
+def test_values_that_cannot_be_stored(strategy, reason):
+    assert complaint(strategy) == (
+        f"{reason}: draw texts, numbers, lists and mappings with text keys, or convert values with .map(...)"
+    )
+
+
+def test_a_strategy_that_hypothesis_refuses():
+    assert complaint(st.integers(5, 1)) == (
+        "from_strategy(integers(min_value=5, max_value=1)) is not valid: Cannot have max_value=1 < min_value=5"
+    )
+
+
+def test_what_is_no_strategy():
+    assert complaint([1, 2]) == (
+        "from_strategy([1, 2]) is not a Hypothesis strategy: write for example from_strategy(st.text(), n=200)"
+    )
+
+
+def test_an_exception_of_the_strategy_is_its_own():
+    with pytest.raises(ZeroDivisionError):
+        drawn(NUMBERS.map(lambda k: k / 0), 5)
+
+
+def test_without_hypothesis_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "pytest_crucible.datasets.strategy_draws", raising=False)
+
+    assert complaint(None) == (
+        "from_strategy needs Hypothesis (import of hypothesis halted; None in sys.modules): "
+        'pip install "pytest-crucible[hypothesis]"'
+    )
+
+
+def test_the_repository_has_no_database_of_draws(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn(NUMBERS, 20)
+
+    assert not Path(".hypothesis", "examples").exists()
