@@ -65,6 +65,8 @@ DATASETS = {
     **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.data:release"),
 }
 """Name -> the function that returns its release; a part after a colon in the name is passed to that function."""
+SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}
+"""Scheme of a name, as in `hf://ORG/NAME:SPLIT` -> the function that returns the release of each such name."""
 # Each needs matplotlib, and is written as SVG or PDF.
 FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
 REPORTERS = {
@@ -132,10 +134,11 @@ def find_release(name: str) -> Release | None:
     from pytest_crucible.records.object_reference import load_object
 
     family = name.partition(":")[0]
-    if family not in DATASETS:
+    reference = DATASETS.get(family, SCHEMES.get(family))
+    if reference is None:
         return None
     try:
-        release: Release = load_object(DATASETS[family])(name)
+        release: Release = load_object(reference)(name)
     # The dataset has no parts, and the name may be that of a file with a colon.
     except KeyError:
         return None

@@ -74,7 +74,7 @@ class Release:
         }
         pinned = {official_file.name: official_file.sha256 for official_file in self.files if not official_file.members}
         # A member of an archive has no checksum of its own, so whether it is the official file stays unknown.
-        official = None if len(pinned) < len(digests) else digests == pinned
+        official = digests == pinned if pinned and len(pinned) == len(digests) else None
         return Origin(source=self.source, licence=self.licence, files=digests, official=official)
 
 

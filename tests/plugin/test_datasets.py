@@ -69,6 +69,18 @@ def test_a_part_that_cannot_be_meant_ends_the_session(pytester, more, sentence):
     result.stderr.fnmatch_lines([f"*{sentence}*".replace("[", "[[]")])
 
 
+def test_a_dataset_that_is_neither_on_the_hub_nor_cached_ends_the_session(pytester, monkeypatch, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets are not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    result = run(pytester, "hf://acme/reviews:test")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*dataset 'hf://acme/reviews:test' is neither reachable on the Hugging Face Hub nor in the local cache (*"]
+    )
+
+
 STRATEGY = """
 import pytest
 from hypothesis import strategies as st
