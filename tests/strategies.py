@@ -23,6 +23,12 @@ plain_values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2), max_leaves=4
 )
 
+
+def is_given(value: Any) -> bool:
+    """Return whether a value can be an input: a null is a missing one."""
+    return value is not None
+
+
 COLUMNS = {records.ArmOutcomes, records.ArmEvents, records.Dataset, records.ScoreColumns, records.ExportTable}
 """Records that never leave the process that made them."""
 RECORDS = sorted(

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
-from pytest_crucible.records import Dataset, Sample
+from pytest_crucible.records import Dataset
 
 
 def coverage_warnings(
-    opened_arms: Sequence[OpenedArm], everything: Sequence[Sample], dataset: Dataset
+    opened_arms: Sequence[OpenedArm], all_ids: Callable[[], Iterable[str]], dataset: Dataset
 ) -> Iterable[str]:
-    """Yield a warning where recorded replies and samples do not match, with counts and the first name."""
+    """Yield a warning where recorded replies and samples do not match, with counts and the first name.
+
+    `all_ids` returns the ids of the dataset of which the samples may be a part.
+    """
     for arm in opened_arms:
         yield from _members_coverage(arm, dataset)
         if not isinstance(arm.backend, KnowsItsSamples):
             continue
-        dataset_ids = {sample.id for sample in everything}
+        dataset_ids = set(all_ids())
         answered = arm.backend.samples()
         missing = [sample.id for sample in dataset.samples if sample.id not in answered]
         extra = sorted(answered - dataset_ids)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import DatasetError
 
 
-def read_rows(path: Path, *, what: str = "dataset") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) for each line that is not blank, also of a gzipped file.
+def read_rows(
+    path: Path, *, what: str = "dataset", only: Container[int] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) for each line that is not blank, also of a gzipped file; with `only`, for these lines.
 
     Raises DatasetError if the file is missing, unreadable, empty, or not one JSON object per line.
     """
@@ -23,9 +25,21 @@ def read_rows(path: Path, *, what: str = "dataset") -> Iterator[tuple[int, dict[
     for line, text in text_lines(path):
         if text.strip():
             empty = False
-            yield line, _row(text, path, line)
+            if only is None or line in only:
+                yield line, _row(text, path, line)
     if empty:
         raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object per line")
+
+
+def read_ids(path: Path, field: str) -> Iterator[tuple[int, Any]]:
+    """Yield (line number, value of the field) for each line that is not blank. Lines without the field are not parsed."""
+    # A key may be written with escapes, such as "\u0069d".
+    keys = {json.dumps(field), json.dumps(field, ensure_ascii=False), "\\u", "\\/"}
+    for line, text in text_lines(path):
+        if any(key in text for key in keys):
+            yield line, _row(text, path, line).get(field)
+        elif text.strip():
+            yield line, None
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

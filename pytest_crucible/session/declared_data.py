@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,16 +10,27 @@ from typing import Any
 import pytest
 
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
-from pytest_crucible.datasets import load_file, load_rows
+from pytest_crucible.datasets import load_file, load_rows, select
+from pytest_crucible.datasets.large_file import LargeFile, is_large
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.datasets.strategies import StrategySamples
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
-from pytest_crucible.records import Origin, Sample
+from pytest_crucible.records import Origin, Sample, Selection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.marks import ExperimentMark
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The samples of an experiment, and what they were selected from."""
+
+    samples: Sequence[Sample]
+    selection: Selection
+    all_ids: Callable[[], Iterable[str]]
+    """Returns the ids of the whole dataset."""
 
 
 @dataclass
@@ -27,10 +38,20 @@ class DeclaredDatasets:
     """The datasets that a session has loaded."""
 
     config: pytest.Config
-    seed: int
+    seed: int = 0
     origins: dict[str, Origin] = field(default_factory=dict)
     """Where the samples of a named dataset come from, by its name."""
     _loaded: dict[Any, Sequence[Sample]] = field(default_factory=dict)
+    _drawn: dict[Any, tuple[Sequence[Sample], int]] = field(default_factory=dict)
+
+    def select(self, item: pytest.Item, mark: ExperimentMark) -> Selected:
+        """Return the samples that a marker selects of its dataset. Raises DatasetError."""
+        file = self._large_file(item, mark)
+        if file is not None:
+            return self._draw(file, mark)
+        everything = self.samples(item, mark)
+        selection = self._selection(mark, len(everything))
+        return Selected(select(everything, selection), selection, lambda: (sample.id for sample in everything))
 
     def samples(self, item: pytest.Item, mark: ExperimentMark) -> Sequence[Sample]:
         """Return all samples of the dataset that a marker names."""
@@ -54,10 +75,36 @@ class DeclaredDatasets:
             if isinstance(rows, Release):
                 self.origins[name] = rows.origin()
             return samples
-        beside, below = item.path.parent / name, self.config.rootpath / name
-        if not (beside.exists() or below.exists()):
+        path = self._path(name, item)
+        if not path.exists():
             check_dataset_name(name)
-        return load_file(beside if beside.exists() else below, fields=fields)
+        return load_file(path, fields=fields)
+
+    def _path(self, name: str, item: pytest.Item) -> Path:
+        beside = item.path.parent / name
+        return beside if beside.exists() else self.config.rootpath / name
+
+    def _large_file(self, item: pytest.Item, mark: ExperimentMark) -> LargeFile | None:
+        """Return the file of which only `limit` samples are needed; None where all samples have to be loaded."""
+        if not isinstance(mark.dataset, str | Path) or mark.limit is None or mark.split or mark.fold or mark.stratify:
+            return None
+        name = str(mark.dataset)
+        path = self._path(name, item)
+        if not is_large(path) or self.config.hook.pytest_crucible_dataset(config=self.config, name=name) is not None:
+            return None
+        return LargeFile(path, mark.fields or {})
+
+    def _draw(self, file: LargeFile, mark: ExperimentMark) -> Selected:
+        assert mark.limit is not None
+        key = (file.path, tuple(sorted(file.fields.items())), mark.limit)
+        if key not in self._drawn:
+            self._drawn[key] = file.draw(mark.limit, seed=self.seed)
+        samples, total = self._drawn[key]
+        return Selected(samples, self._selection(mark, total), lambda: (sample_id for _, sample_id in file.ids()))
+
+    def _selection(self, mark: ExperimentMark, of: int) -> Selection:
+        parts = {name: getattr(mark, name) for name in ("split", "fold", "limit", "stratify")}
+        return Selection(of=of, seed=self.seed, **parts)
 
 
 def declared_metrics(config: pytest.Config, declared: Sequence[Any]) -> tuple[Metric, ...]:

@@ -11,18 +11,18 @@ import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.datasets import identify, select
+from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Selection
+from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.experiment import INJECTED, Experiment
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, targets
+from pytest_crucible.session.marks import comparisons, experiment_mark, targets
 
 
 class ExperimentPlanner:
@@ -40,9 +40,8 @@ class ExperimentPlanner:
         _check_return(function)
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
         self._check_adapter("sampler" in takes)
-        everything = self._datasets.samples(item, mark)
-        selection = self._selection(mark, len(everything))
-        dataset = identify(_dataset_name(item, mark.dataset), select(everything, selection))
+        selected = self._datasets.select(item, mark)
+        dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
         metrics, arms = declared_metrics(self._config, mark.metrics), self._arms_to_query(item)
         declared = [metric.facts for metric in metrics]
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
@@ -57,9 +56,9 @@ class ExperimentPlanner:
             fingerprint=_fingerprint(item, function, dataset, metrics, timeout_s, self._settings.reasoning),
             open_metrics="score" in takes,
             origin=self._datasets.origins.get(dataset.name),
-            selection=selection if selection_text(selection) else None,
+            selection=selected.selection if selection_text(selected.selection) else None,
         )
-        warnings = tuple(coverage_warnings(arms, everything, dataset)) if "sampler" in takes else ()
+        warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         return Experiment(
             function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, self._settings.reasoning
@@ -82,10 +81,6 @@ class ExperimentPlanner:
             open_metrics=True,
             by_item=True,
         )
-
-    def _selection(self, mark: ExperimentMark, of: int) -> Selection:
-        parts = {name: getattr(mark, name) for name in ("split", "fold", "limit", "stratify")}
-        return Selection(of=of, seed=self._settings.seed, **parts)
 
     def _arms_to_query(self, item: pytest.Item) -> tuple[OpenedArm, ...]:
         """Return the arms to query: the baselines only if the test compares something."""

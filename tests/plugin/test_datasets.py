@@ -6,6 +6,10 @@ import json
 
 import pytest
 
+from pytest_crucible.datasets import identify, load_file, select
+from pytest_crucible.datasets.large_file import is_large
+from pytest_crucible.records import Selection
+
 SUITE = """
 import pytest
 
@@ -79,6 +83,21 @@ def test_a_dataset_that_is_neither_on_the_hub_nor_cached_ends_the_session(pytest
     result.stderr.fnmatch_lines(
         ["*dataset 'hf://acme/reviews:test' is neither reachable on the Hugging Face Hub nor in the local cache (*"]
     )
+
+
+@pytest.mark.parametrize("more", ["", ', stratify="expected"'])
+def test_a_limit_of_a_large_file_selects_what_it_would_of_a_small_one(pytester, more):
+    rows = [{"id": f"q{k}", "input": "x" * 200, "expected": str(k % 3)} for k in range(20_000)]
+    path = pytester.path / "large.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert is_large(path)
+
+    assert run(pytester, "large.jsonl", f", limit=30{more}").ret == 0
+    record = document(pytester)
+    arguments = eval(f"dict(limit=30{more})")
+    selection = Selection(of=20_000, seed=0, **arguments)
+    assert record["selection"] == {"split": None, "fold": None, "stratify": None, "of": 20_000, "seed": 0, **arguments}
+    assert record["sha256"] == identify("large.jsonl", select(load_file(path), selection)).sha256
 
 
 STRATEGY = """

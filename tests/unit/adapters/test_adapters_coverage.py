@@ -19,7 +19,7 @@ def recorded(answered: str, name: str = "v2") -> OpenedArm:
 
 def warnings(*arms: OpenedArm, selected: str = "abcd") -> list[str]:
     dataset = identify("letters", [sample for sample in SAMPLES if sample.id in selected])
-    return list(coverage_warnings(arms, SAMPLES, dataset))
+    return list(coverage_warnings(arms, lambda: [sample.id for sample in SAMPLES], dataset))
 
 
 def test_matching_answers_and_models_give_no_warning():

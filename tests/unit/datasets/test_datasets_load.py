@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import names, plain_values, record
+from strategies import is_given, names, plain_values, record
 
 from pytest_crucible import DatasetError, Sample
 from pytest_crucible.datasets import identify, load_file, load_rows
@@ -96,11 +96,7 @@ def test_rows_may_be_mappings_or_samples_and_come_from_a_function(given_rows):
     assert load_rows(given_rows, name="sums") == SAMPLES
 
 
-def test_an_input_of_none_is_an_input():
-    assert load_rows([{"input": None}], name="sums")[0].input is None
-
-
-@given(st.lists(names, min_size=1, unique=True), plain_values)
+@given(st.lists(names, min_size=1, unique=True), plain_values.filter(is_given))
 def test_what_was_written_is_read(tmp_path_factory, ids, value):
     path = tmp_path_factory.getbasetemp() / "written.jsonl"
     path.write_text("".join(f"{json.dumps({'id': one, 'input': value})}\n" for one in ids), encoding="utf-8")
@@ -183,6 +179,25 @@ def test_a_row_without_input_says_what_it_has(path):
     assert complaint(load_file, path) == (
         f"line 1 of {path} has no 'input' (it has 'question', 'answer'): name the field with fields={{'input': 'question'}}"
     )
+
+
+@pytest.mark.parametrize("name", ["input", "question"])
+def test_a_null_is_not_an_input(path, name):
+    path.write_text(f'{{"{name}": 1}}\n\n{{"{name}": null}}\n')
+
+    assert complaint(load_file, path, fields={"input": name}) == (
+        f"line 3 of {path} has no value for {name!r} (null): write one, or remove the line"
+    )
+
+
+def test_a_sample_in_memory_without_an_input():
+    assert complaint(load_rows, [Sample(id="a", input=None)], name="sums") == (
+        "sample 1 of sums has no value for 'input' (null): write one, or remove the sample"
+    )
+
+
+def test_an_empty_text_is_an_input():
+    assert load_rows([{"input": ""}], name="sums")[0].input == ""
 
 
 def test_a_row_with_nothing_in_it():
