@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,18 @@ def test_a_comparison_that_is_missed_exits_1(suite, crucible):
     assert status == 1
     assert "exact_match: poor vs v3" in out
     assert "missed, proven" in out
+
+
+@pytest.mark.parametrize("names", [("latest", "zzzz"), ("zzzz", "latest"), ("latest", "tag:zzzz")])
+def test_a_comparison_with_a_run_that_is_missing_exits_4(suite, crucible, names):
+    suite.run("--crucible-adapter=v2")
+
+    status, out, error = crucible("compare", *names)
+
+    assert status == 4
+    assert out == ""
+    (sentence,) = error.splitlines()
+    assert re.fullmatch(r".*run store '.*' has no (run that begins with|tag) 'zzzz'.*: .*", sentence)
 
 
 def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, crucible):
