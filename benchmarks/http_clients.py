@@ -72,7 +72,7 @@ async def crucible(url: str, most: int) -> AsyncIterator[Ask]:
     from pytest_crucible.backends.http.address import parse_address
     from pytest_crucible.backends.http.client import Client
 
-    client = Client(parse_address(url), HEADERS)
+    client = Client(parse_address(url), HEADERS, 10**6)
 
     async def ask(body: bytes) -> bytes:
         return (await client.post("", body)).body

@@ -20,8 +20,8 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
-ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price")
-"""Settings of every adapter: they change how requests are sent, and never the replies."""
+ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
+"""Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 

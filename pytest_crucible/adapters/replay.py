@@ -14,6 +14,7 @@ from pytest_crucible.backends import Backend
 from pytest_crucible.backends.cache.cached import CacheOnlyBackend
 from pytest_crucible.backends.cache.keys import settings_key
 from pytest_crucible.backends.cache.policy import CachePolicy, KnownAdapter
+from pytest_crucible.backends.reply_limit import limit_facts, read_reply_limit
 from pytest_crucible.backends.stack import is_cached
 from pytest_crucible.records import Adapter, Plan, Sample
 from pytest_crucible.records.errors import CrucibleError, Refused, SpecError
@@ -77,7 +78,7 @@ def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sampl
 
 
 def _settings_key(adapter: Adapter, origin: Origin) -> str:
-    return settings_key(adapter, *origin.facts)
+    return settings_key(adapter, *origin.facts, *limit_facts(read_reply_limit(adapter)))
 
 
 def _check_files(recognised: KnownAdapter, adapter: Adapter, root: Path) -> None:

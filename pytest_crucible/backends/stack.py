@@ -1,9 +1,10 @@
 """The wrappers around a backend, in the only order that works.
 
-WRAPPERS lists them from the inside out. The deadline of each request is innermost, so that it does not count waiting. What
-counts requests is next: whatever passes it was sent. A hedge is inside the limit, because it goes out only when a permit is
-spare. The circuit breaker sees each attempt, so that none is used up on a server that restarts; each retry waits for a permit
-again. The cache is outermost: a cached reply needs none of the others.
+WRAPPERS lists them from the inside out. The limit of a reply is innermost, so that nothing further out holds more. The deadline
+of each request is next, so that it does not count waiting. What counts requests follows: whatever passes it was sent. A hedge is
+inside the limit of the server, because it goes out only when a permit is spare. The circuit breaker sees each attempt, so that
+none is used up on a server that restarts; each retry waits for a permit again. The cache is outermost: a cached reply needs none
+of the others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pytest_crucible.backends.limiting.limited import Limited
 from pytest_crucible.backends.limiting.limits import read_limits
 from pytest_crucible.backends.metered import Metered
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Remote
+from pytest_crucible.backends.reply_limit import ReplyLimit, read_reply_limit
 from pytest_crucible.backends.request_timeout import Timed, read_timeout
 from pytest_crucible.backends.retried import Retried, read_retries
 from pytest_crucible.records import Adapter
@@ -84,6 +86,10 @@ def _always(wrapping: Wrapping) -> bool:
     return True
 
 
+def _cut(inner: Backend, wrapping: Wrapping) -> Backend:
+    return ReplyLimit(inner, read_reply_limit(wrapping.adapter))
+
+
 def _time(inner: Backend, wrapping: Wrapping) -> Backend:
     return Timed(inner, read_timeout(wrapping.adapter, wrapping.backend))
 
@@ -132,6 +138,7 @@ def _cache(inner: Backend, wrapping: Wrapping) -> Backend:
 
 
 WRAPPERS = (
+    WrapperRow(_always, _cut),
     WrapperRow(_always, _time),
     WrapperRow(_always, _meter),
     WrapperRow(_has_hedge, _hedge),

@@ -7,7 +7,10 @@ from pytest_crucible.records import Reply, Request
 
 
 class Wrapper:
-    """A Backend around another one. A wrapper changes when and how often requests are sent, never the replies."""
+    """A Backend around another one. A wrapper changes when and how often requests are sent, never the replies.
+
+    The exception is the reply limit, which cuts a reply and changes the identity.
+    """
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from openai_server import OpenAIServer
@@ -82,6 +84,34 @@ def test_cut_and_filtered_answers_are_failures_of_their_own(served, server, run)
             "test_sums: lazy: 20 samples failed (truncation)",
         ],
     )
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_reply_that_is_too_long_is_cut_and_stored_once_in_the_run_and_once_in_the_cache(suite, server, run, stream):
+    server.behave("long", text="12345678 " * 1_000)
+    common = {"backend": "openai", "base_url": server.url, "model": "long", "stream": stream}
+    suite.adapters({"v2": {**common, "max_reply_bytes": 5_000}})
+
+    result = run("--crucible-adapter=v2", "--crucible-store=runs.db")
+
+    result.stdout.fnmatch_lines(["test_sums: v2: 20 samples failed (truncation)"])
+    with closing(sqlite3.connect(suite.path / "runs.db")) as store:
+        assert {*store.execute("SELECT length(text), finish FROM replies")} == {(5_000, "length")}
+        assert {*store.execute("SELECT text, reasoning, is_scored FROM calls")} == {(None, None, 1)}
+        assert store.execute("SELECT count(*) FROM reply_cache WHERE length(reply) > 5000").fetchone() == (20,)
+
+
+def test_a_reply_that_was_cut_is_requested_again_with_another_limit(suite, server):
+    server.behave("long", text="12345678 " * 1_000)
+    common = {"backend": "openai", "base_url": server.url, "model": "long"}
+    for limit, requests in ((5_000, 20), (50_000, 40)):
+        suite.adapters({"v2": {**common, "max_reply_bytes": limit}})
+        suite.run("--crucible-adapter=v2")
+        assert server.counts()["requests"] == requests
+
+    suite.adapters({"v2": {**common, "max_reply_bytes": 7_000}})
+    result = suite.run("--crucible-adapter=v2", "--crucible-cache=only")
+    result.stderr.fnmatch_lines(["*the run store has no replies of adapter 'v2' as it is configured now*"])
 
 
 def test_an_empty_answer_is_scored(served, server):

@@ -28,9 +28,12 @@ class Client:
     It may be used from several loops, one after the other; connections are closed when their loop ends, or by `close`.
     """
 
-    def __init__(self, address: Address, headers: Mapping[str, str], tls: ssl.SSLContext | None = None) -> None:
-        """Raises SpecError for an invalid proxy in the environment."""
+    def __init__(
+        self, address: Address, headers: Mapping[str, str], max_body: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`max_body` is the longest body that is read, in bytes. Raises SpecError for an invalid proxy in the environment."""
         self._address = address
+        self._max_body = max_body
         self._tls = tls
         self._proxy = proxy_for(address)
         self._headers = self._format_headers(headers)
@@ -42,7 +45,7 @@ class Client:
         self._reached = False
 
     def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]:
-        """Send a POST request and return the response, whatever its status. `watch` receives the body as it arrives.
+        """Send a POST request and return the response, whatever its status. `watch` receives an event stream as it arrives.
 
         Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
         """
@@ -128,7 +131,7 @@ class Client:
     async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
         where = self._address.origin
         transport, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(where), host, port, ssl=tls, happy_eyeballs_delay=_next_address_s(host)
+            lambda: Connection(where, self._max_body), host, port, ssl=tls, happy_eyeballs_delay=_next_address_s(host)
         )
         # A connection that idles behind a NAT is dropped without notice; keep-alive finds out.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

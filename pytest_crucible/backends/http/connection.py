@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,11 +12,9 @@ import httptools
 
 from pytest_crucible.records.errors import BackendError, Retryable
 
-Watch = Callable[[bytes], None]
-"""Receives each piece of a response body as it arrives. It must not raise."""
+Watch = Callable[[bytes], bool]
+"""Receives each piece of an event stream as it arrives, and returns whether more is wanted. It must not raise."""
 _FRAMING_HEADERS = ("content-length", "transfer-encoding")
-# Largest response body in bytes: a server that never stops must not fill the memory.
-MAX_BODY = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +25,33 @@ class Response:
     headers: dict[str, str]
     """Headers by lower-case name; of repeated headers, the last."""
     body: bytes
+    """Empty for an event stream that was watched: it is not held twice."""
     sent_at: float
     """When the request was sent, by `time.perf_counter`."""
     seconds: float
     """Seconds from then to the end of the response."""
 
 
+def is_event_stream(status: int, headers: Mapping[str, str]) -> bool:
+    """Return whether a response is a stream of events, not an error or a body in one piece."""
+    return 200 <= status < 300 and headers.get("content-type", "").lower().startswith("text/event-stream")
+
+
+def too_long(where: str, max_body: int) -> BackendError:
+    """Return the error for a body that is not read to its end. It is not retried: it would be as long again."""
+    return BackendError(
+        f"{where} sent a response of more than {max_body / 1e6:,.0f} MB; the rest was not read: "
+        "raise max_reply_bytes of the adapter if its replies are that long",
+        kind="garbage",
+    )
+
+
 class Connection(asyncio.Protocol):
     """An open connection to `where`, the server's name in error messages."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, max_body: int) -> None:
         self.where = where
+        self._max_body = max_body
         self.idle_since = 0.0
         self.open = False
         self.reusable = False
@@ -46,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[Response] | None = None
         self._started = 0.0
         self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
+        self._body = bytearray()
         self._size = 0
         self._watch: Watch | None = None
         self._head_came = self._is_tunnel = False
@@ -61,7 +75,7 @@ class Connection(asyncio.Protocol):
             raise self._connection_error("closed the connection")
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._answer = answer
-        self._headers, self._body, self._size, self._watch, self._head_came = {}, [], 0, watch, False
+        self._headers, self._body, self._size, self._watch, self._head_came = {}, bytearray(), 0, watch, False
         self._started = time.perf_counter()
         self.transport.write(request)
         try:
@@ -125,17 +139,22 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         self._head_came = status >= 200
+        if not is_event_stream(status, self._headers):
+            self._watch = None
         if self._is_tunnel and 200 <= status < 300:
             self._finish()
 
     def on_body(self, body: bytes) -> None:
-        self._body.append(body)
+        if self._answer is None:
+            return
         self._size += len(body)
-        if self._size > MAX_BODY:
-            message = f"{self.where} sent a response of more than {MAX_BODY // 2**20} MiB; the rest was not read"
-            self._fail(BackendError(message, kind="garbage"))
-        elif self._watch is not None:
-            self._watch(body)
+        if self._size > self._max_body:
+            self._fail(too_long(self.where, self._max_body))
+        elif self._watch is None:
+            self._body += body
+        elif not self._watch(body):
+            # Closed, not read to its end: that also stops the server.
+            self._finish()
 
     def on_message_complete(self) -> None:
         # 100 Continue and other interim responses: the final one is still to come.
@@ -151,7 +170,7 @@ class Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             status = self._parser.get_status_code()
-            answer.set_result(Response(status, self._headers, b"".join(self._body), self._started, seconds))
+            answer.set_result(Response(status, self._headers, bytes(self._body), self._started, seconds))
 
     def _fail(self, error: BackendError) -> None:
         answer, self._answer = self._answer, None

@@ -11,7 +11,7 @@ import httpx
 
 from pytest_crucible.backends.http.address import Address
 from pytest_crucible.backends.http.client import IDLE_S
-from pytest_crucible.backends.http.connection import MAX_BODY, Response, Watch
+from pytest_crucible.backends.http.connection import Response, Watch, is_event_stream, too_long
 from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
@@ -31,17 +31,20 @@ def build_client(tls: ssl.SSLContext) -> httpx.AsyncClient:
 class HttpxClient:
     """Sends requests with the same headers to one server. It may be used from several loops, one after the other."""
 
-    def __init__(self, address: Address, headers: Mapping[str, str], build: Callable[[], httpx.AsyncClient]) -> None:
-        """`build` is called once for each loop that requests are sent from."""
+    def __init__(
+        self, address: Address, headers: Mapping[str, str], max_body: int, build: Callable[[], httpx.AsyncClient]
+    ) -> None:
+        """`max_body` is the longest body that is read, in bytes. `build` is called once for each loop that sends requests."""
         self._address = address
         self._headers = dict(headers)
+        self._max_body = max_body
         self._build = build
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: AsyncGenerator[httpx.AsyncClient, None] | None = None
         self._reached = False
 
     async def post(self, path: str, body: bytes, watch: Watch | None = None) -> Response:
-        """Send a POST request and return the response, whatever its status. `watch` receives the body as it arrives.
+        """Send a POST request and return the response, whatever its status. `watch` receives an event stream as it arrives.
 
         Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
         """
@@ -93,21 +96,22 @@ class HttpxClient:
         raise Refused(f"{self._address.origin} redirects more than {MOST_REDIRECTS} times: check base_url")
 
     async def _read(self, response: httpx.Response, started: float, watch: Watch | None) -> Response:
-        pieces, size = [], 0
+        body, size = bytearray(), 0
+        watched = watch if is_event_stream(response.status_code, response.headers) else None
         try:
             async for piece in response.aiter_bytes():
-                pieces.append(piece)
                 size += len(piece)
-                if size > MAX_BODY:
-                    message = f"{self._address.origin} sent a response of more than {MAX_BODY // 2**20} MiB"
-                    raise BackendError(f"{message}; the rest was not read", kind="garbage")
-                if watch is not None:
-                    watch(piece)
+                if size > self._max_body:
+                    raise too_long(self._address.origin, self._max_body)
+                if watched is None:
+                    body += piece
+                elif not watched(piece):
+                    break
         finally:
             await response.aclose()
         # The body is decompressed here, so the header no longer describes it.
         headers = {name.lower(): value for name, value in response.headers.items() if name != "content-encoding"}
-        return Response(response.status_code, headers, b"".join(pieces), started, time.perf_counter() - started)
+        return Response(response.status_code, headers, bytes(body), started, time.perf_counter() - started)
 
     def _error(self, error: httpx.HTTPError, head_came: bool) -> BackendError:
         where = self._address.origin

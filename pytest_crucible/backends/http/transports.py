@@ -23,15 +23,15 @@ class HttpClient(Protocol):
 
 
 def open_default(
-    address: Address, headers: Mapping[str, str], *, verify: bool, ca_file: Path | None, client: str
+    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
 ) -> HttpClient:
     """Return this package's own client."""
     tls = tls_context(verify=verify, ca_file=ca_file) if address.scheme == "https" else None
-    return Client(address, headers, tls)
+    return Client(address, headers, max_body, tls)
 
 
 def open_httpx(
-    address: Address, headers: Mapping[str, str], *, verify: bool, ca_file: Path | None, client: str
+    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
 ) -> HttpClient:
     """Return a client on httpx, or on the `httpx.AsyncClient` that the function `client` ("module:function") returns."""
     try:
@@ -42,7 +42,10 @@ def open_httpx(
         ) from error
     tls = tls_context(verify=verify, ca_file=ca_file)
     return HttpxClient(
-        address, headers, import_function("an adapter has client =", client) if client else lambda: build_client(tls)
+        address,
+        headers,
+        max_body,
+        import_function("an adapter has client =", client) if client else lambda: build_client(tls),
     )
 
 

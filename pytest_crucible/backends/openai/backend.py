@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.http.connection import Response
+from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.bodies import request_body
 from pytest_crucible.backends.openai.failures import reply_or_error, status_within
@@ -17,6 +17,7 @@ from pytest_crucible.backends.openai.parameters import check_parameters
 from pytest_crucible.backends.openai.replies import check_choices, parse_reply
 from pytest_crucible.backends.openai.settings import Settings, read_settings
 from pytest_crucible.backends.openai.streams import Stream
+from pytest_crucible.backends.reply_limit import longest_body
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import Retryable, SpecError
 
@@ -41,6 +42,7 @@ class OpenAIBackend:
         self._client = TRANSPORTS[settings.transport](
             settings.address,
             settings.headers,
+            max_body=longest_body(settings.max_reply_bytes, stream=settings.stream),
             verify=settings.verify,
             ca_file=settings.ca_file,
             client=settings.client,
@@ -54,20 +56,21 @@ class OpenAIBackend:
 
     async def generate(self, request: Request) -> Reply:
         path, body = request_body(self._settings, request)
-        stream = Stream() if self._settings.stream else None
+        choices = self._settings.extra_body.get("n", request.parameters.get("n"))
+        stream = _open_stream(self._settings, choices)
         response = await self._client.post(path, body, stream.feed if stream else None)
         self._headers = response.headers
         if not 200 <= response.status < 300:
             return self._handle_error(response, request)
         where = self._where
-        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        is_stream = is_event_stream(response.status, response.headers)
         answer = stream.answer(where) if stream and is_stream else _decode(response, where)
         # Even with choices: what a stream has delivered until then is half an answer.
         if answer.get("error"):
             return self._handle_error(replace(response, status=status_within(answer)), request, answer)
         first = stream.first_token_at - response.sent_at if stream and stream.first_token_at else None
         reply = parse_reply(answer, seconds=response.seconds, first_token_s=first, where=where)
-        check_choices(reply, self._settings.extra_body.get("n", request.parameters.get("n")), where)
+        check_choices(reply, choices, where)
         return reply
 
     async def close(self) -> None:
@@ -91,6 +94,11 @@ def open_openai(adapter: Adapter, root: Path) -> OpenAIBackend:
     except ValueError as error:
         raise SpecError(f"adapter {adapter.name!r} has invalid parameters: {error}") from None
     return OpenAIBackend(settings)
+
+
+def _open_stream(settings: Settings, choices: Any) -> Stream | None:
+    expected = choices if isinstance(choices, int) else 1
+    return Stream(settings.max_reply_bytes, expected) if settings.stream else None
 
 
 def _decode(response: Response, where: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pytest_crucible.backends.http.address import Address, parse_address
 from pytest_crucible.backends.http.transports import TRANSPORTS
+from pytest_crucible.backends.reply_limit import read_reply_limit
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
@@ -69,6 +70,7 @@ class Settings:
     ca_file: Path | None
     transport: str
     """The HTTP client, a name in `backends.http.transports`."""
+    max_reply_bytes: int
     client: str
     """The function that returns an httpx.AsyncClient, as "module:function"; empty for none."""
     headers: Mapping[str, str] = field(repr=False)
@@ -114,6 +116,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
         verify=options.get("verify", True),
         ca_file=None if ca_file is None else root / Path(ca_file).expanduser(),
         transport=options.get("transport", "httpx" if "client" in options else "default"),
+        max_reply_bytes=read_reply_limit(adapter),
         client=options.get("client", ""),
         headers={"content-type": "application/json", "accept-encoding": "identity", **authorization, **headers},
         key_from="the header 'authorization'" if "authorization" in headers else key_from,

@@ -7,43 +7,70 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.records.errors import Retryable
+from pytest_crucible.backends.openai.stream_choice import Json, StreamedChoice
+from pytest_crucible.backends.reply_limit import longest_body
+from pytest_crucible.records.errors import BackendError, Retryable
 
-Json = dict[str, Any]
-# Tool calls of one message; a larger index is an error of the server, for which no memory is allocated.
-MAX_CALLS = 1_000
+# Choices of one answer; a server that sends more has an error, for which no memory is allocated.
+MAX_CHOICES = 1_000
 
 
 class Stream:
     """Parses events as they arrive, and records when the first token came."""
 
-    def __init__(self) -> None:
-        self._rest = b""
+    def __init__(self, max_reply_bytes: int, choices: int = 1) -> None:
+        """`choices` is how many were requested: the others are read when one has exceeded the limit."""
+        self._limit = max_reply_bytes
+        self._expected = choices
+        self._rest: list[bytes] = []
+        self._waiting = 0
         self._fields: Json = {}
-        self._choices: dict[int, Json] = {}
+        self._choices: dict[Any, StreamedChoice] = {}
         self._done = False
-        self._broken = False
+        self._is_broken = False
         self.first_token_at: float | None = None
         """Time by `time.perf_counter`."""
 
-    def feed(self, piece: bytes) -> None:
-        """Parse a piece of the body, which may end anywhere. Never raises: `answer` reports errors."""
+    def feed(self, piece: bytes) -> bool:
+        """Parse a piece of the body, which may end anywhere; return whether more is wanted. Never raises."""
         # A piece may end within a line, even within a character: only whole lines are decoded.
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        end, *lines = piece.split(b"\n")
+        self._rest.append(end)
+        self._waiting += len(end)
         for line in lines:
-            name, _, value = line.strip().partition(b":")
-            if name == b"data":
-                self._event(value.strip())
+            self._line(b"".join(self._rest))
+            self._rest, self._waiting = [line], len(line)
+        return not (self._is_broken or self._is_too_long() or self._is_cut())
 
     def answer(self, where: str) -> Json:
-        """Return the complete answer. Raises Retryable for invalid JSON and for a stream without end."""
-        if self._broken:
+        """Return the complete answer.
+
+        Raises Retryable for invalid JSON and for a stream that broke off, BackendError for an event without end.
+        """
+        if self._is_broken:
             raise Retryable(f"{where} streamed invalid JSON", kind="garbage")
+        if self._is_too_long():
+            longest = f"{longest_body(self._limit) / 1e6:,.0f} MB"
+            raise BackendError(f"{where} streamed an event of more than {longest}; the rest was not read", kind="garbage")
         # Some servers omit the final [DONE].
-        ended = bool(self._choices) and all(choice["finish_reason"] for choice in self._choices.values())
-        if not (self._done or ended or "error" in self._fields):
+        if not (self._done or self._has_ended() or "error" in self._fields):
             raise Retryable(f"{where} broke off its stream", kind="half")
-        return {**self._fields, "choices": list(self._choices.values())}
+        return {**self._fields, "choices": [choice.whole() for choice in self._choices.values()]}
+
+    def _has_ended(self) -> bool:
+        return bool(self._choices) and all(choice.finish for choice in self._choices.values())
+
+    def _is_too_long(self) -> bool:
+        return self._waiting > longest_body(self._limit)
+
+    def _is_cut(self) -> bool:
+        choices = self._choices.values()
+        return any(choice.is_cut for choice in choices) and len(choices) >= self._expected and self._has_ended()
+
+    def _line(self, line: bytes) -> None:
+        name, _, value = line.strip().partition(b":")
+        if name == b"data":
+            self._event(value.strip())
 
     def _event(self, data: bytes) -> None:
         if data == b"[DONE]":
@@ -57,49 +84,13 @@ class Stream:
             for choice in event.get("choices") or ():
                 self._add(choice)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            self._broken = True
+            self._is_broken = True
 
     def _add(self, choice: Mapping[str, Any]) -> None:
         index = choice.get("index") or 0
-        whole = self._choices.setdefault(index, {"index": index, "finish_reason": None, "logprobs": None})
-        whole["finish_reason"] = choice.get("finish_reason") or whole["finish_reason"]
-        delta = choice.get("delta")
-        if delta is None:
-            has_content = bool(choice.get("text"))
-            whole["text"] = whole.get("text", "") + (choice.get("text") or "")
-        else:
-            has_content = _add_delta(whole.setdefault("message", {"content": None, "tool_calls": []}), delta)
-        if has_content and self.first_token_at is None:
+        if index not in self._choices:
+            if len(self._choices) >= MAX_CHOICES:
+                raise ValueError("too many choices")
+            self._choices[index] = StreamedChoice(index, self._limit)
+        if self._choices[index].add(choice) and self.first_token_at is None:
             self.first_token_at = time.perf_counter()
-        if choice.get("logprobs"):
-            whole["logprobs"] = _concatenate(whole["logprobs"] or {}, choice["logprobs"])
-
-
-def _add_delta(message: Json, delta: Mapping[str, Any]) -> bool:
-    """Add a delta to a message; return whether it had any content."""
-    for name in ("content", "refusal", "reasoning_content", "reasoning"):
-        # Some servers send reasoning as a record of its own, which is no text to add to; anything else must be text.
-        if delta.get(name) and not (name == "reasoning" and not isinstance(delta[name], str)):
-            message[name] = (message.get(name) or "") + delta[name]
-    for call in delta.get("tool_calls") or ():
-        _add_call(message["tool_calls"], call)
-    return any(delta.get(name) for name in ("content", "refusal", "tool_calls", "reasoning_content", "reasoning"))
-
-
-def _add_call(calls: list[Json], piece: Mapping[str, Any]) -> None:
-    """Add a piece of a tool call: its name comes first, its arguments in pieces."""
-    place = piece.get("index", len(calls))
-    if not 0 <= place < MAX_CALLS:
-        raise ValueError(f"invalid tool call index {place}")
-    while len(calls) <= place:
-        calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-    call, function = calls[place], piece.get("function") or {}
-    call["id"] = piece.get("id") or call["id"]
-    call["function"]["name"] = function.get("name") or call["function"]["name"]
-    call["function"]["arguments"] += function.get("arguments") or ""
-
-
-def _concatenate(before: Json, more: Mapping[str, Any]) -> Json:
-    """Concatenate the lists of log-probabilities, in either endpoint's form."""
-    lists = ("content", "token_logprobs")
-    return {name: [*(before.get(name) or ()), *(more.get(name) or ())] for name in lists}

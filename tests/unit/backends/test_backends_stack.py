@@ -43,13 +43,14 @@ def test_all_wrappers_in_their_order():
         "Hedged",
         "Metered",
         "Timed",
+        "ReplyLimit",
     ]
 
 
 def test_a_backend_without_a_server_is_not_limited():
     backend = wrap_backend(ScriptedBackend(str), Adapter(name="v2", backend="scripted"), BackendContext())
 
-    assert names_of_wrappers(backend) == ["Retried", "CircuitBreaker", "Metered", "Timed"]
+    assert names_of_wrappers(backend) == ["Retried", "CircuitBreaker", "Metered", "Timed", "ReplyLimit"]
 
 
 def test_recorded_replies_are_not_wrapped():

@@ -20,6 +20,7 @@ from pytest_crucible.records.errors import Refused, Retryable, SpecError
 OURS = 1
 """The connection on which the server is asked for its counts."""
 PATH = "/completions"
+MAX_BODY = 10**6
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def nobody() -> Iterator[str]:
 
 def client_of(server: OpenAIServer, **trust) -> Client:
     address = parse_address(server.url)
-    return Client(address, {"x-one": "1"}, tls_context(**trust) if address.scheme == "https" else None)
+    return Client(address, {"x-one": "1"}, MAX_BODY, tls_context(**trust) if address.scheme == "https" else None)
 
 
 def body(number: int = 0, model: str = "m") -> bytes:
@@ -162,14 +163,14 @@ def test_a_server_that_restarted_is_reached_again():
 def test_where_nothing_listens_can_be_asked_later(nobody, host):
     url = nobody.replace("127.0.0.1", host)
     with pytest.raises(Retryable, match=rf"nothing listens at http://{host}:.* is the server running") as caught:
-        asyncio.run(Client(parse_address(url), {}).post(PATH, b"{}"))
+        asyncio.run(Client(parse_address(url), {}, MAX_BODY).post(PATH, b"{}"))
 
     assert caught.value.kind == "connection"
 
 
 def test_a_host_that_does_not_exist_is_refused():
     with pytest.raises(Refused, match=r"the host name in http://no.such.host.invalid does not resolve"):
-        asyncio.run(Client(parse_address("http://no.such.host.invalid/v1"), {}).post(PATH, b"{}"))
+        asyncio.run(Client(parse_address("http://no.such.host.invalid/v1"), {}, MAX_BODY).post(PATH, b"{}"))
 
 
 def test_a_connection_that_is_not_taken_is_given_up(server, client, monkeypatch):
@@ -195,7 +196,7 @@ def test_a_certificate_that_nobody_signed_is_refused_with_what_to_do(secure):
 def test_tls_to_a_server_without_it_is_refused(server):
     address = parse_address(server.url.replace("http:", "https:"))
     with pytest.raises(Refused, match=r"does not speak TLS .* check whether its URL should begin with http"):
-        asyncio.run(Client(address, {}, tls_context()).post(PATH, body()))
+        asyncio.run(Client(address, {}, MAX_BODY, tls_context()).post(PATH, body()))
 
 
 def test_a_file_that_holds_no_certificates_is_a_mistake(tmp_path):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.http import connection as http_connection
 from pytest_crucible.backends.http.connection import Connection, Response
 from pytest_crucible.records.errors import BackendError, Retryable
 
@@ -41,7 +40,7 @@ def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Con
     """The answer to a request that is answered with these pieces, after which the connection may be lost."""
 
     async def asked() -> tuple[Response, Connection]:
-        connection = Connection(WHERE)
+        connection = Connection(WHERE, 10**6)
         connection.connection_made(Wire())
         answer = asyncio.ensure_future(connection.send(b"request"))
         await asyncio.sleep(0)
@@ -56,7 +55,7 @@ def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Con
 
 @contextlib.asynccontextmanager
 async def opened() -> AsyncIterator[Connection]:
-    connection = Connection(WHERE)
+    connection = Connection(WHERE, 10**6)
     connection.connection_made(Wire())
     yield connection
 
@@ -142,8 +141,7 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
     assert connection.transport.ended
 
 
-def test_an_answer_without_end_is_broken_off_and_not_asked_for_again(monkeypatch):
-    monkeypatch.setattr(http_connection, "MAX_BODY", 2**20)
+def test_an_answer_without_end_is_broken_off_and_not_asked_for_again():
     piece = b"%x\r\n%b\r\n" % (2**19, b"x" * 2**19)
 
     async def endless() -> Connection:
@@ -153,7 +151,7 @@ def test_an_answer_without_end_is_broken_off_and_not_asked_for_again(monkeypatch
             connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
             for _ in range(3):
                 connection.data_received(piece)
-            with pytest.raises(BackendError, match="sent a response of more than 1 MiB") as caught:
+            with pytest.raises(BackendError, match="sent a response of more than 1 MB") as caught:
                 await answer
             assert not isinstance(caught.value, Retryable)
             return connection
@@ -194,18 +192,46 @@ def test_a_request_that_is_cancelled_ends_the_connection():
     assert not connection.reusable
 
 
-def test_pieces_are_seen_as_they_come():
+def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Connection]:
+    """What was seen of a response, of which so many pieces are wanted."""
     seen: list[bytes] = []
 
-    async def watched(watch: Callable[[bytes], None]) -> Response:
+    def watch(piece: bytes) -> bool:
+        seen.append(piece)
+        return len(seen) < wanted
+
+    async def run() -> tuple[Response, Connection]:
         async with opened() as connection:
             answer = asyncio.ensure_future(connection.send(b"request", watch))
             await asyncio.sleep(0)
-            for place in range(0, len(CHUNKED), 7):
-                connection.data_received(CHUNKED[place : place + 7])
-            return await answer
+            for place in range(0, len(content), 7):
+                connection.data_received(content[place : place + 7])
+            return await answer, connection
 
-    response = asyncio.run(watched(seen.append))
+    return seen, *asyncio.run(run())
 
-    assert b"".join(seen) == response.body == b"hello"
+
+EVENTS = CHUNKED.replace(b"200 OK\r\n", b"200 OK\r\nContent-Type: text/event-stream\r\n")
+
+
+def test_pieces_of_a_stream_are_seen_as_they_come_and_not_held():
+    seen, response, connection = watched(EVENTS, wanted=100)
+
+    assert (b"".join(seen), response.body) == (b"hello", b"")
     assert len(seen) > 1
+    assert connection.reusable
+
+
+def test_a_stream_of_which_no_more_is_wanted_ends_with_its_connection():
+    seen, response, connection = watched(EVENTS, wanted=1)
+
+    assert len(seen) == 1
+    assert response.status == 200
+    assert not connection.reusable
+
+
+@pytest.mark.parametrize("content", [CHUNKED, EVENTS.replace(b"200 OK", b"500 No")], ids=["a body", "an error"])
+def test_what_is_not_a_stream_is_held_and_not_watched(content):
+    seen, response, _ = watched(content, wanted=1)
+
+    assert (seen, response.body) == ([], b"hello")

@@ -29,7 +29,9 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 def httpx_client(url: str, *, verify: bool = True, ca_file: Path | None = None, client: str = ""):
     headers = {"content-type": "application/json", "x-team": "blue"}
-    return TRANSPORTS["httpx"](parse_address(url), headers, verify=verify, ca_file=ca_file, client=client)
+    return TRANSPORTS["httpx"](
+        parse_address(url), headers, max_body=10**6, verify=verify, ca_file=ca_file, client=client
+    )
 
 
 def posted(url: str, **settings):
@@ -90,16 +92,30 @@ def test_a_whole_backend_works_over_it(server: OpenAIServer):
     assert asyncio.run(run()) == {"4"}
 
 
-def test_the_body_is_watched_as_it_arrives(server: OpenAIServer):
+def watched(server: OpenAIServer, body: bytes):
+    """The pieces that were watched, and the response."""
     pieces: list[bytes] = []
 
-    response = asyncio.run(
-        httpx_client(server.url).post("/completions", b'{"model": "m", "prompt": "1"}', pieces.append)
-    )
+    def watch(piece: bytes) -> bool:
+        pieces.append(piece)
+        return True
 
-    assert b"".join(pieces) == response.body
-    assert json.loads(response.body)["choices"]
+    return pieces, asyncio.run(httpx_client(server.url).post("/completions", body, watch))
+
+
+def test_a_stream_is_watched_as_it_arrives_and_not_held(server: OpenAIServer):
+    pieces, response = watched(server, b'{"model": "m", "prompt": "1", "stream": true}')
+
+    assert b"data: [DONE]" in b"".join(pieces)
+    assert response.body == b""
     assert 0 < response.seconds < 60
+
+
+def test_what_is_not_a_stream_is_held_and_not_watched(server: OpenAIServer):
+    pieces, response = watched(server, b'{"model": "m", "prompt": "1"}')
+
+    assert pieces == []
+    assert json.loads(response.body)["choices"]
 
 
 def test_headers_are_sent_and_compressed_bodies_are_read():
@@ -165,7 +181,7 @@ def test_where_nothing_listens_the_sentence_is_that_of_the_default_client():
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
         sentences = []
         for transport in ("default", "httpx"):
-            client = TRANSPORTS[transport](parse_address(url), {}, verify=True, ca_file=None, client="")
+            client = TRANSPORTS[transport](parse_address(url), {}, max_body=10**6, verify=True, ca_file=None, client="")
             with pytest.raises(Retryable, match="nothing listens at") as caught:
                 asyncio.run(client.post("/completions", b"{}"))
             sentences.append(str(caught.value))

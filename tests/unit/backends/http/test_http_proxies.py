@@ -16,6 +16,7 @@ from pytest_crucible.backends.http.proxies import Proxy, proxy_for, read_proxy
 from pytest_crucible.backends.http.tls import tls_context
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 
+MAX_BODY = 10**6
 BODY = b'{"model": "m", "prompt": "2 + 2"}'
 
 
@@ -27,7 +28,7 @@ def proxy() -> Iterator[ForwardProxy]:
 
 def statuses(server: OpenAIServer, times: int = 2) -> list[int]:
     address = parse_address(server.url)
-    client = Client(address, {}, tls_context(ca_file=CERTIFICATE) if address.scheme == "https" else None)
+    client = Client(address, {}, MAX_BODY, tls_context(ca_file=CERTIFICATE) if address.scheme == "https" else None)
 
     async def asked() -> list[int]:
         return [(await client.post("/completions", BODY)).status for _ in range(times)]
@@ -87,7 +88,7 @@ def test_another_network_is_none_of_its_business(server, proxy, monkeypatch, sai
 
 def test_a_query_goes_through_a_proxy_too(server, proxy, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
-    client = Client(parse_address(f"{server.url}?api-version=1"), {})
+    client = Client(parse_address(f"{server.url}?api-version=1"), {}, MAX_BODY)
 
     assert asyncio.run(client.post("/completions", BODY)).status == 200
     assert proxy.asked == [f"POST {server.url}/completions?api-version=1 HTTP/1.1"]

@@ -27,7 +27,7 @@ def events(body, **behaviour) -> bytes:
 
 
 def read(content: bytes, *cuts: int) -> Stream:
-    stream = Stream()
+    stream = Stream(10**6)
     places = [0, *sorted(cut for cut in cuts if cut < len(content)), len(content)]
     for start, end in itertools.pairwise(places):
         stream.feed(content[start:end])

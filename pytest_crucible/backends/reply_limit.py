@@ -1,0 +1,107 @@
+"""The longest reply of an adapter. A longer one is cut, and counts as truncated, as one at its token limit does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.records import Adapter, Reply, Request
+from pytest_crucible.records.errors import SpecError
+
+# A megabyte is a quarter of a million tokens, more than models write; a server that repeats itself has no end.
+MAX_REPLY_BYTES = 1_000_000
+# Bytes of a JSON body for each byte of its reply: with `n` choices, and log-probabilities of alternatives, many.
+_BODY_OVERHEAD = 64
+# In a stream each token of a few letters comes in an event of 300 bytes; but it is not held.
+_STREAM_OVERHEAD = 256
+# An error page fits, however short the replies.
+_SMALLEST_BODY = 1_000_000
+
+
+class ReplyLimit(Wrapper):
+    """The innermost wrapper: no other one, and not the run store, sees more than the limit."""
+
+    def __init__(self, inner: Backend, limit: int) -> None:
+        super().__init__(inner)
+        self.identity = inner.identity + "".join(limit_facts(limit))
+        self._limit = limit
+
+    async def generate(self, request: Request) -> Reply:
+        reply = await self.inner.generate(request)
+        # What is not a Reply is reported by the wrapper that validates them.
+        return cut_reply(reply, self._limit) if isinstance(reply, Reply) else reply
+
+
+def read_reply_limit(adapter: Adapter) -> int:
+    """Read `max_reply_bytes` of an adapter. Raises SpecError."""
+    limit: Any = adapter.asking.get("max_reply_bytes", MAX_REPLY_BYTES)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise SpecError(
+            f"adapter {adapter.name!r} has max_reply_bytes = {limit!r}: "
+            f"expected the bytes after which a reply is cut, for example {MAX_REPLY_BYTES}"
+        )
+    return limit
+
+
+def limit_facts(limit: int) -> tuple[str, ...]:
+    """Return what a limit adds to the identity of a backend: with another limit, replies may be others."""
+    return () if limit == MAX_REPLY_BYTES else (f" max_reply_bytes {limit}",)
+
+
+def longest_body(max_reply_bytes: int, *, stream: bool = False) -> int:
+    """Return after how many bytes a response is no longer read.
+
+    >>> longest_body(1_000_000)
+    64000000
+    """
+    overhead = _STREAM_OVERHEAD if stream else _BODY_OVERHEAD
+    return max(overhead * max_reply_bytes, _SMALLEST_BODY)
+
+
+def cut_reply(reply: Reply, limit: int) -> Reply:
+    """Return the reply, cut where its reasoning, text and tool calls together exceed the limit.
+
+    >>> reply = cut_reply(Reply(text="four", reasoning="2 + 2"), 7)
+    >>> reply.text, reply.reasoning, reply.finish
+    ('fo', '2 + 2', 'length')
+    """
+    if reply.alternatives:
+        reply = replace(reply, alternatives=tuple(cut_reply(other, limit) for other in reply.alternatives))
+    if not isinstance(reply.text, str) or _size(reply) <= limit:
+        return reply
+    reasoning = _cut(reply.reasoning, limit)
+    text = _cut(reply.text, limit - bytes_of(reasoning)) if reasoning == reply.reasoning else ""
+    # Half a call cannot be read.
+    return replace(reply, text=text, reasoning=reasoning, tool_calls=(), finish="length")
+
+
+def bytes_of(text: str) -> int:
+    """Return the length of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _size(reply: Reply) -> int:
+    calls = _calls_size(reply.tool_calls) if reply.tool_calls else 0
+    return bytes_of(reply.reasoning) + bytes_of(reply.text) + calls
+
+
+def _calls_size(calls: Sequence[Mapping[str, Any]]) -> int:
+    return len(json.dumps(calls, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass"))
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return the longest beginning of the text that has at most so many bytes.
+
+    >>> _cut("a\\u00e9", 2)
+    'a'
+    """
+    data = text[: limit + 1].encode("utf-8", "surrogatepass")
+    end = min(limit, len(data))
+    # A byte of the form 10xxxxxx continues a character.
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end].decode("utf-8", "surrogatepass")
