@@ -51,7 +51,9 @@ class Stream:
             raise Retryable(f"{where} streamed invalid JSON", kind="garbage")
         if self._is_too_long():
             longest = f"{longest_body(self._limit) / 1e6:,.0f} MB"
-            raise BackendError(f"{where} streamed an event of more than {longest}; the rest was not read", kind="garbage")
+            raise BackendError(
+                f"{where} streamed an event of more than {longest}; the rest was not read", kind="garbage"
+            )
         # Some servers omit the final [DONE].
         if not (self._done or self._has_ended() or "error" in self._fields):
             raise Retryable(f"{where} broke off its stream", kind="half")
