@@ -16,7 +16,9 @@ from pytest_crucible.records.errors import SpecError
 
 # Statistics that describe the request and not the answer.
 _BOOKKEEPING = re.compile(
-    r"num_.*|training_.*|batch_size|finish_reason_.*|prompt_truncated|.*runtime.*|max_prob|logprob"
+    r"num_.*|training_.*|batch_size|finish_reason_.*|prompt_truncated|.*runtime.*|max_prob|logprob",
+    # With line breaks, .* always ends at the end: else a name of many runtimes and a line break takes quadratic time.
+    re.DOTALL,
 )
 # Shares of right answers, under the names of HELM's own metrics: from 0 to 1, and more is better.
 _SHARES = re.compile(r"((quasi_)?(prefix_)?exact_match|f1_score|rouge_.|bleu_.)(@\d+)?(\..*)?")

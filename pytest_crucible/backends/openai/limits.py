@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# Characters of a duration: the pattern takes quadratic time on a header full of digits.
+_LONGEST = 64
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
 # A larger number of seconds is a point in time.
 # Three years in seconds, longer than any wait; timestamps are above 1.7e9.
@@ -76,6 +78,8 @@ def parse_seconds(text: str) -> float | None:
     90.0
     """
     text = text.strip()
+    if len(text) > _LONGEST:
+        return None
     # Checked before the units: a bare number is seconds, or a timestamp.
     if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
         value = float(text)

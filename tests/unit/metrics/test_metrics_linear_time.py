@@ -1,10 +1,15 @@
-"""No reply can stop a run: whatever reads replies by regular expressions takes linear time, or stops after a second."""
+"""No reply can stop a run: whatever reads replies, and files of them, by regular expressions takes linear time.
+
+Patterns of the user stop after a second.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +19,26 @@ import pytest
 import pytest_crucible
 from pytest_crucible import Reply, Sample, metrics
 from pytest_crucible.backends.ensembles import normalisers
+from pytest_crucible.backends.http.connection import Response
+from pytest_crucible.backends.openai import limits
+from pytest_crucible.backends.openai.failures import reply_or_error
+from pytest_crucible.backends.openai.settings import read_settings
+from pytest_crucible.backends.tinker import errors
+from pytest_crucible.importers import helm, known_metrics, metric_names, promptfoo, pydantic_evals, tables
+from pytest_crucible.local_model.server import archive, transport
+from pytest_crucible.local_model.server.application import Application
+from pytest_crucible.local_model.server.messages import Refusal
+from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_blocks, solutions
 from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
 from pytest_crucible.presets.cns3 import citations, claims, thinker
-from pytest_crucible.records import reasoning
+from pytest_crucible.records import Adapter, reasoning
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.report import markdown
+from pytest_crucible.report.align_numbers import align_estimates
+from pytest_crucible.report.page import html_tables
+from pytest_crucible.store import prompt_forms
 
 ROOT = Path(pytest_crucible.__file__).parent
 OPTIONS = ["one", "two"]
@@ -31,6 +52,59 @@ def scored(metric) -> Callable[[str], object]:
 def verdict(text: str) -> None:
     with contextlib.suppress(NoVerdict):
         read_verdict(text, ["good", "poor"])
+
+
+TOKENIZER = train_tokenizer(["the answer is 42", "final answer: (A)"], vocabulary=270)
+ADAPTER = Adapter(name="v2", backend="openai", options={"base_url": "http://127.0.0.1:1/v1", "model": "m"})
+APPLICATION = Application(None, "key")  # type: ignore[arg-type]
+FOLDER = tempfile.TemporaryDirectory()
+SETTINGS = read_settings(ADAPTER, Path(), {})
+
+
+def error_of(status: int) -> Callable[[str], object]:
+    """A server's error with this message."""
+
+    def read(text: str) -> object:
+        body = json.dumps({"error": {"message": text}}).encode()
+        return reply_or_error(Response(status, {"retry-after": text}, body, 0.0, 0.1), SETTINGS, ("n", "temperature"))
+
+    return read
+
+
+def head(text: str) -> None:
+    """The head of a request to the local server: its first line, and a header."""
+    for before, after in (("", ""), ("GET /", " HTTP/1.1"), ("GET / HTTP/1.1\r\n", ": x")):
+        with contextlib.suppress(Refusal):
+            transport.parse_head(before + text + after)
+
+
+def route(text: str) -> None:
+    with contextlib.suppress(Refusal):
+        APPLICATION._route(transport.Request("GET", f"/api/v1/{text}/x", "", {}))
+
+
+def checkpoint(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        archive.CheckpointPath(text, archive.SAMPLER, text)
+
+
+def promptfoo_output(text: str) -> None:
+    """A table that may be promptfoo's."""
+    path = Path(FOLDER.name) / "results.csv"
+    path.write_text(text, encoding="utf-8")
+    with contextlib.suppress(SpecError, csv.Error):
+        promptfoo.refuse_other_outputs(path)
+
+
+def case_name(text: str) -> None:
+    pydantic_evals._sample({"name": text, "source_case_name": "a"})
+
+
+def helm_name(text: str) -> None:
+    """The name of a statistic."""
+    helm._facts([text])
+    stats = [{"name": {"name": text}, "mean": 1.0, "count": 1}]
+    helm._row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {})
 
 
 READERS: dict[str, dict[str, Callable[[str], object]]] = {
@@ -52,12 +126,43 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "presets/cns3/claims.py": {"parse": claims.parse},
     "presets/cns3/citations.py": {"mentioned": citations.mentioned_ids, "training": citations.ids_in_training},
     "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
+    "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
+    "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
+    "backends/tinker/errors.py": {"is_too_long": lambda text: errors._TOO_LONG.search(text)},
+    "importers/helm.py": {"names of statistics": helm_name},
+    "importers/known_metrics.py": {"is_known": known_metrics.is_known},
+    "importers/metric_names.py": {"spelling": metric_names.spelling},
+    "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
+    "importers/pydantic_evals.py": {"names of cases": case_name},
+    "importers/tables.py": {
+        "a column": lambda text: tables._SUFFIX.sub("", text),
+        "a cell": tables._is_whole_number,
+    },
+    "local_model/server/application.py": {"route": route},
+    "local_model/server/archive.py": {"CheckpointPath": checkpoint},
+    "local_model/server/transport.py": {"parse_head": head},
+    "local_model/tokens.py": {"encode": lambda text: TOKENIZER.encode(text)},
     "records/reasoning.py": {"reasoning_length": reasoning.reasoning_length},
+    "records/redaction.py": {"hider": hider({"planted"})},
+    "report/align_numbers.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
+    "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
+    "report/page/html_tables.py": {"blanks": html_tables.blanks},
+    "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
 }
+CONFIGURATION = "reads the configuration or the command line"
+FILE_NAME = "reads the name of a file, which has at most 255 bytes"
 NO_REPLIES = {
+    "backends/budget/amounts.py": CONFIGURATION,
+    "backends/http/address.py": CONFIGURATION,
+    "backends/openai/settings.py": CONFIGURATION,
+    "importers/directories.py": FILE_NAME,
+    "importers/lm_eval.py": FILE_NAME,
+    "records/durations.py": CONFIGURATION,
+    "records/secret_settings.py": CONFIGURATION,
+    "store/history.py": CONFIGURATION,
     "metrics/text.py": "the pattern is the user's: see below",
     "metrics/patterns.py": "the pattern is the user's: see below",
-    "presets/cns3/antagonist/rules.py": "reads the configuration",
+    "presets/cns3/antagonist/rules.py": CONFIGURATION,
     "presets/cns3/overlap.py": r"its pattern is \w+",
     "presets/cns3/tfidf.py": r"its pattern is \w+",
 }
@@ -141,6 +246,24 @@ ATOMS = (
         "<answer>A",
     ),
     *('{"a": ', "sorry, ", "."),
+    # Of imported files, errors and requests.
+    *(
+        "runtime",
+        "num_",
+        "/v1",
+        " [1",
+        " [1/1",
+        "[FAIL",
+        "maximum ",
+        "context ",
+        "option",
+        "%2F",
+        "www",
+        "://",
+        "sk-",
+        "eyJa.",
+        "1s",
+    ),
 )
 BEFORE = (
     *(
@@ -162,7 +285,7 @@ BLANK = (" ", "\t", "a", "1", ", 1", "-", "*", "(", "a ")
 
 def hostile() -> Iterator[tuple[str, str, str]]:
     for atom in ATOMS:
-        yield "", atom, "x"
+        yield from (("", atom, after) for after in ("x", "\nx"))
     for before in BEFORE:
         yield from ((before, atom, after) for atom in BLANK for after in ("!", "\nx"))
 
@@ -195,7 +318,7 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
 
 
 def test_every_module_that_reads_replies_by_patterns_is_timed():
-    folders = ("metrics", "presets/cns3", "backends/ensembles")
+    folders = ("metrics", "presets", "backends", "importers", "local_model", "records", "report", "store")
     found = {
         str(path.relative_to(ROOT))
         for folder in folders
