@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_crucible.importers.formats import READERS, detect_harness, read
+from pytest_crucible.importers.formats import READERS, find_harness, read
 from pytest_crucible.importers.results import ImportedFile, NoSampleScoresError, Reader
 from pytest_crucible.importers.source import open_source
 from pytest_crucible.records.errors import SpecError
@@ -59,19 +59,13 @@ def _is_read_with_its_results(file: Path) -> bool:
 
 
 def _recognise_files(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:
-    """Return the files with their harness. Beside the logs of a harness, a list of anything is not a table of results."""
-    named = [(file, name) for file in files if (name := _harness(file, readers))]
+    """Return the files with their harness, without those that are not results, such as a configuration.
+
+    Beside the logs of a harness, a list of anything is not a table of results.
+    """
+    named = [(file, name) for file in files if (name := find_harness(open_source(file), readers))]
     logs = [(file, name) for file, name in named if name != "table"]
     return logs or named
-
-
-def _harness(file: Path, readers: Mapping[str, Reader]) -> str:
-    """Return the name of the harness; empty for a file that is not results, such as a configuration."""
-    source = open_source(file)
-    try:
-        return detect_harness(source, readers)
-    except SpecError:
-        return ""
 
 
 def _check_unique(folder: Path, files: Sequence[ImportedFile]) -> None:

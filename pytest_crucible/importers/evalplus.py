@@ -21,7 +21,11 @@ def recognises(source: Source) -> bool:
     if not (isinstance(document, dict) and "hash" in document and isinstance(document.get("eval"), dict)):
         return False
     first = next(iter(document["eval"].values()), None)
-    return isinstance(first, list) and bool(first) and {"solution", "base_status"} <= set(first[0])
+    return isinstance(first, list) and bool(first) and _is_completion(first[0])
+
+
+def _is_completion(value: Any) -> bool:
+    return isinstance(value, dict) and {"solution", "base_status"} <= set(value)
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:

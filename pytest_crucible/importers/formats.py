@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -111,16 +110,31 @@ def read(
 _NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
 
 
+def find_harness(source: Source, readers: Mapping[str, Reader]) -> str:
+    """Return the name of the first reader that recognises the content; empty for none. Raises SpecError for a broken one."""
+    return next((name for name, reader in readers.items() if _recognises(name, reader, source)), "")
+
+
 def detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
     """Return the name of the first reader that recognises the content. Raises SpecError."""
-    for name, reader in readers.items():
-        # Keys and rows may have any type: a reader that cannot even look at the content did not write it.
-        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
-            if reader.recognises(source):
-                return name
+    if name := find_harness(source, readers):
+        return name
     raise SpecError(
         f"the format of {source.path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
     )
+
+
+def _recognises(name: str, reader: Reader, source: Source) -> bool:
+    """Ask one reader. One that raises is broken: to pass over it would read its files as another harness's."""
+    try:
+        return reader.recognises(source)
+    except SpecError:
+        raise
+    except Exception as error:
+        raise SpecError(
+            f"the reader of {name!r} failed to look at {source.path} ({type(error).__name__}: {error}): it must return True or "
+            "False for any content; correct it, or name the harness that wrote the file with --as"
+        ) from error
 
 
 def _check_types(results: Results) -> None:

@@ -19,7 +19,8 @@ Record = Mapping[str, Any]
 def recognises(source: Source) -> bool:
     """Return whether the rows are runs of examples with feedback."""
     names = set((source.records or [{}])[0])
-    return {"example_id", "execution_time"} <= names and any(name.startswith(_FEEDBACK) for name in names)
+    # Cells beyond the header of a CSV file have the column None.
+    return {"example_id", "execution_time"} <= names and any(str(name).startswith(_FEEDBACK) for name in names)
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:

@@ -40,8 +40,9 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     return ParsedFile(version="", results=[results], notes=notes)
 
 
-def _is_value(column: str) -> bool:
-    return column.endswith(_VALUE)
+def _is_value(column: Any) -> bool:
+    # Cells beyond the header of a CSV file have the column None.
+    return isinstance(column, str) and column.endswith(_VALUE)
 
 
 def _trace(record: Record) -> Record:

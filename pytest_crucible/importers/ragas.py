@@ -39,7 +39,8 @@ Record = Mapping[str, Any]
 
 def recognises(source: Source) -> bool:
     """Return whether the first column is a user's input, another is of a sample too, and none names samples or arms."""
-    names = list((source.records or [{}])[0])
+    # Cells beyond the header of a CSV file have the column None.
+    names = [*map(str, (source.records or [{}])[0])]
     return (
         names[:1] == ["user_input"] and len(_SAMPLE & set(names)) > 1 and _OF_OTHERS.isdisjoint(map(str.lower, names))
     )

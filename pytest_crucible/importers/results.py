@@ -89,7 +89,7 @@ class Reader(Protocol):
     """The reader of one format: a module of this folder."""
 
     def recognises(self, source: Source) -> bool:
-        """Return whether the content has this format. The file's name does not matter."""
+        """Return whether the content has this format. The file's name does not matter. Never raises: any content may come."""
 
     def read(self, source: Source, columns: Mapping[str, str]) -> ParsedFile:
         """Return the whole content. `columns` has the user's roles of a table's columns. Raises SpecError."""

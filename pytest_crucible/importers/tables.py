@@ -206,6 +206,7 @@ def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
         and isinstance(document.get("data"), list)
     ):
         lists = all(isinstance(row, list) for row in document["data"])
+        lists = lists and all(isinstance(name, str) for name in document["columns"])
         document = [dict(zip(document["columns"], row, strict=False)) for row in document["data"]] if lists else None
     is_list = isinstance(document, list) and all(isinstance(row, dict) for row in document)
     return list(enumerate(document, start=1)) if is_list else []

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.formats import READERS, read
-from pytest_crucible.importers.source import open_source
+from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun
@@ -113,6 +114,78 @@ def test_whatever_one_value_of_a_file_is_it_is_read_or_refused_in_a_sentence(har
 
     with contextlib.suppress(SpecError):
         ImportedRun.of([read(path)], ImportOptions())
+
+
+NAMES = [
+    *("user_input", "response", "eval", "version", "hash", "test_cases", "evalId", "results", "spec", "name", "cases"),
+    *("failures", "higher_is_better", "instance_id", "train_trial_index", "stats", "example_id", "execution_time"),
+    *(
+        "trace_id",
+        "trace",
+        "state",
+        "doc_id",
+        "resps",
+        "filtered_resps",
+        "promptIdx",
+        "testIdx",
+        "testCase",
+        "provider",
+    ),
+    *("status", "duration_ms", "test_id", "params", "fixtures", "columns", "data"),
+]
+ODD = [
+    None,
+    True,
+    1,
+    math.nan,
+    "x",
+    [],
+    {},
+    [None],
+    [[]],
+    [{}],
+    [1, "x"],
+    {"a": None},
+    {"a": []},
+    {"a": [None]},
+    {"a": [[[]]]},
+]
+
+
+@pytest.mark.parametrize("harness", READERS)
+def test_a_reader_looks_at_any_content_without_raising(harness):
+    """The fields of all formats with odd values, and rows of CSV with too many cells, whose key is None."""
+    documents = [*ODD, *({**dict.fromkeys(NAMES, value), "name": "x"} for value in ODD)]
+    lists = [[document] for document in documents]
+    rows = [[(1, {**dict.fromkeys(NAMES, value), None: "x"})] for value in ODD]
+    sources = [Source(path=Path("x"), sha256="", document=document) for document in [*documents, *lists]]
+    for source in [*sources, *(Source(path=Path("x"), sha256="", rows=of_one) for of_one in [[], *rows])]:
+        assert READERS[harness].recognises(source) in (True, False)
+
+
+class Broken:
+    """A reader with an error in it."""
+
+    def recognises(self, source: Source) -> bool:
+        return source.document["no such field"]
+
+    def read(self, source: Source, columns):
+        raise NotImplementedError
+
+
+BROKEN = r"the reader of 'broken' failed to look at .*results.json \(KeyError: 'no such field'\): .*--as"
+
+
+def test_a_broken_reader_is_named_and_not_passed_over(tmp_path):
+    """Passed over, the next reader would take its file, and what is wrong would stay hidden."""
+    shutil.copy(found("promptfoo.json"), tmp_path / "results.json")
+    readers = {"broken": Broken(), **READERS}
+
+    with pytest.raises(SpecError, match=BROKEN):
+        read(tmp_path / "results.json", readers=readers)
+    with pytest.raises(SpecError, match=BROKEN):
+        read_results(tmp_path, readers=readers)
+    assert read(tmp_path / "results.json", "promptfoo", readers=readers).harness == "promptfoo"
 
 
 def keys(of: dict | list) -> list:
