@@ -69,7 +69,10 @@ BAD = {
     ),
     "results_x.json": (lambda: "", "has totals only: run lm_eval with --log_samples"),
     "spec.jsonl": (only_the_spec, "has no events of single samples, only its specification and report"),
-    "twice.json": (twice, r"has sample 'sum-\d+' of 'mockllm/v1' twice in one repeat \(1 such\): ids must be unique"),
+    "twice.json": (
+        twice,
+        r"has sample 'sum-\d+' of 'mockllm/v1' twice in one repeat \(1 sample repeated\): ids must be unique",
+    ),
     "other.json": (
         lambda: '{"a": 1}',
         r"was not recognised: name the harness that wrote it with --as \(inspect, ",
