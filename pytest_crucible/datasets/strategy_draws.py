@@ -32,7 +32,8 @@ class SeededProvider(HypothesisProvider):
 
 
 # With a backend of its own, Hypothesis also draws each value independently, and mutates no earlier one.
-AVAILABLE_PROVIDERS[BACKEND] = SeededProvider
+# Named by a string, because older versions of Hypothesis take no class.
+AVAILABLE_PROVIDERS[BACKEND] = f"{__name__}.SeededProvider"
 
 
 class _Complete(unittest.SkipTest):
