@@ -1,34 +1,60 @@
-"""The line printed for each experiment before it runs: arms, samples, and the smallest detectable difference."""
+"""The plan printed for each experiment before it runs: arms, samples, and the smallest detectable differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from pytest_crucible.records import DetectableEffect, Plan
-from pytest_crucible.records.number_format import points
+from pytest_crucible.records.number_format import points, quantity
 
 # Fewer groups give no interval, so a comparison could decide nothing.
 FEWEST_GROUPS = 5
+# Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
+WIDTH = 80
 
 
 def announcement(
     plan: Plan, foresight: Sequence[DetectableEffect], not_queried: Sequence[str] = (), *, replayed: bool = False
 ) -> str:
-    """`crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies; accuracy: can detect differences of ...`"""
+    """Return lines of at most 80 columns: arms and samples, then each metric, then what no request is sent for.
+
+    `crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies`, and below it
+    `  accuracy: can detect differences of 8.8 points or more`.
+    """
     name = plan.nodeid.partition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
-    parts = [f"crucible: {name}: {arms}, {_size(plan)}"]
+    lines = [f"crucible: {name}: {arms}, {_size(plan)}"]
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
-    parts += [_shows(effect, plan.groups) for effect in first]
+    lines += _metric_lines(first, plan.groups)
     if not_queried:
-        parts.append(f"{', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
+        lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
-        parts.append("no model is called: replies come from the reply cache")
-    return "; ".join(parts)
+        lines.append("  no model is called: replies come from the reply cache")
+    return "\n".join(map(_wrapped, lines))
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _metric_lines(effects: Sequence[DetectableEffect], groups: int | None) -> Iterator[str]:
+    """Yield a line for each metric, and one for the assumption that adjacent metrics share."""
+    if groups is not None and groups < FEWEST_GROUPS:
+        few = f"{groups} groups are too few to compare by, {FEWEST_GROUPS} at least"
+        yield from (f"  {effect.contrast.expression}: {few}" for effect in effects)
+        return
+    for assumption, sharing in groupby(effects, key=lambda effect: effect.assumption):
+        for effect in sharing:
+            yield _metric_line(effect, groups)
+            if effect.needed is not None and effect.contrast.margin is not None:
+                yield _margin_line(effect, groups)
+        yield f"  (80 % power{f', if {assumption}' if assumption else ''})"
 
 
 def _size(plan: Plan) -> str:
-    samples = f"{plan.selected:,} samples"
+    samples = quantity(plan.selected, "sample")
     if plan.selected < plan.planned:
         samples = f"{plan.selected:,} of {plan.planned:,} samples"
     if plan.groups is not None:
@@ -40,21 +66,16 @@ def _size(plan: Plan) -> str:
     return f"{samples} x {arm_count} arms = {total:,} replies" if arm_count > 1 else samples
 
 
-def _shows(effect: DetectableEffect, groups: int | None) -> str:
-    if groups is not None and groups < FEWEST_GROUPS:
-        return f"{effect.contrast.expression}: {groups} groups are too few to compare by, {FEWEST_GROUPS} at least"
-    what = (
-        "too few to detect a difference"
-        if effect.detectable is None
-        else f"can detect differences of {_amount(effect)} or more"
-    )
-    assumed = f", if {effect.assumption}" if effect.assumption else ""
-    line = f"{effect.contrast.expression}: {what} (80 % power{assumed})"
-    if effect.needed is not None and effect.contrast.margin is not None:
-        line += (
-            f", margin {effect.contrast.margin:g} needs about {'n=' if groups is None else 'groups='}{effect.needed:,}"
-        )
-    return line
+def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
+    unit = "samples" if groups is None else "groups"
+    detects = f"can detect differences of {_amount(effect)} or more"
+    shown = f"too few {unit} to detect a difference" if effect.detectable is None else detects
+    return f"  {effect.contrast.expression}: {shown}"
+
+
+def _margin_line(effect: DetectableEffect, groups: int | None) -> str:
+    symbol = "n" if groups is None else "groups"
+    return f"    margin {effect.contrast.margin:g} needs about {symbol}={effect.needed:,}"
 
 
 def _amount(effect: DetectableEffect) -> str:

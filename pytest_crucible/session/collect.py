@@ -212,7 +212,7 @@ class ExperimentCollection:
             joined.plan = _with_arms(joined.plan, arms)
 
     def _announce(self) -> None:
-        """Write a line for each experiment: how many replies it needs, and the smallest difference it can detect."""
+        """Write the plan of each experiment: how many replies it needs, and the smallest differences it can detect."""
         plans = self.plans()
         family_size = sum(len(plan.contrasts) for plan in plans)
         for plan in plans:

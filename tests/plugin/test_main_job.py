@@ -17,8 +17,9 @@ def test_verdicts_are_tests_with_names_of_their_own(suite, run):
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
-            "crucible: test_sums: v2 vs v1, 20 samples x 2 arms = 40 replies; exact_match: too few to detect a difference "
-            "(80 % power, if the arms differ on 20 % of samples)",
+            "crucible: test_sums: v2 vs v1, 20 samples x 2 arms = 40 replies",
+            "  exact_match: too few samples to detect a difference",
+            "  (80 % power, if the arms differ on 20 % of samples)",
             "*= crucible =*",
             "exact_match >= 0.70 *0.800 [[]0.584, 0.919[]] *20 *0 *met",
             "exact_match: v2 vs v1 *+0.200 [[]+0.007, +0.416[]] *20 *0 *0.046 *met, proven",
@@ -85,8 +86,9 @@ def test_what_a_run_can_show_is_said_before_it_asks(suite):
 
     result.stdout.fnmatch_lines(
         [
-            "crucible: test_sums: scripted vs base, 200 samples x 2 arms = 400 replies; exact_match: can detect differences "
-            "of 8.8 points or more (80 % power, if the arms differ on 20 % of samples)"
+            "crucible: test_sums: scripted vs base, 200 samples x 2 arms = 400 replies",
+            "  exact_match: can detect differences of 8.8 points or more",
+            "  (80 % power, if the arms differ on 20 % of samples)",
         ]
     )
 
@@ -108,8 +110,8 @@ def test_an_experiment_that_compares_nothing_asks_no_baseline(suite):
     assert suite.calls() == []
     result.stdout.fnmatch_lines(
         [
-            "crucible: test_sums: scripted, 20 samples; base not queried: the test compares nothing "
-            "(@pytest.mark.ab_compare)",
+            "crucible: test_sums: scripted, 20 samples",
+            "  base not queried: the test compares nothing (@pytest.mark.ab_compare)",
             "exact_match >= 0.70 *0.000 *20 *0 *missed*",
         ]
     )

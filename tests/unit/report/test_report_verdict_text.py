@@ -1,4 +1,4 @@
-"""A verdict as one sentence, and an experiment announced in one line."""
+"""A verdict as one sentence, and the plan of an experiment."""
 
 from __future__ import annotations
 
@@ -59,50 +59,76 @@ def foresight(
     )  # fmt: skip
 
 
+ARMS = "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies"
+ASSUMED = "  (80 % power, if 10 % of pairs differ)"
+
+
 @pytest.mark.parametrize(
-    ("facts", "seen", "line"),
+    ("facts", "seen", "lines"),
     [
-        ({}, [], "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies"),
-        (
-            {},
-            [foresight()],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 6.2 points "
-            "or more (80 % power, if 10 % of pairs differ)",
-        ),
+        ({}, [], [ARMS]),
+        ({}, [foresight()], [ARMS, "  exact: can detect differences of 6.2 points or more", ASSUMED]),
         (
             {},
             [foresight(needed=1396, alternative="non-inferior", margin=0.02)],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 6.2 points "
-            "or more (80 % power, if 10 % of pairs differ), margin 0.02 needs about n=1,396",
+            [
+                ARMS,
+                "  exact: can detect differences of 6.2 points or more",
+                "    margin 0.02 needs about n=1,396",
+                ASSUMED,
+            ],
         ),
         (
             {},
             [foresight(detectable=0.199, unit="sd"), foresight(baseline="v0")],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 0.2 sd or more "
-            "(80 % power, if 10 % of pairs differ)",
+            [ARMS, "  exact: can detect differences of 0.2 sd or more", ASSUMED],
         ),
         (
             {},
-            [foresight(detectable=0.199, unit="standard deviations", assumption="")],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: can detect differences of 0.2 "
-            "standard deviations or more (80 % power)",
+            [foresight(metric=metric) for metric in ("a", "b")]
+            + [foresight(detectable=0.199, unit="standard deviations", assumption="")],
+            [
+                ARMS,
+                "  a: can detect differences of 6.2 points or more",
+                "  b: can detect differences of 6.2 points or more",
+                ASSUMED,
+                "  exact: can detect differences of 0.2 standard deviations or more",
+                "  (80 % power)",
+            ],
         ),
-        (
-            {},
-            [foresight(detectable=None)],
-            "crucible: test_sums: v2 vs v1, 200 samples x 2 arms = 400 replies; exact: too few to detect a difference "
-            "(80 % power, if 10 % of pairs differ)",
-        ),
+        ({}, [foresight(detectable=None)], [ARMS, "  exact: too few samples to detect a difference", ASSUMED]),
         (
             {"selected": 50, "groups": 12, "repeats": 3},
-            [],
-            "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 repeats x 2 arms = 300 replies",
+            [foresight(detectable=None)],
+            [
+                "crucible: test_sums: v2 vs v1, 50 of 200 samples in 12 groups x 3 repeats x 2",
+                "    arms = 300 replies",
+                "  exact: too few groups to detect a difference",
+                ASSUMED,
+            ],
+        ),
+        (
+            {"groups": 3},
+            [foresight()],
+            [
+                "crucible: test_sums: v2 vs v1, 200 samples in 3 groups x 2 arms = 400 replies",
+                "  exact: 3 groups are too few to compare by, 5 at least",
+            ],
         ),
     ],
-    ids=["plain", "bits", "margin", "scores", "spreads", "nothing", "parts"],
+    ids=["plain", "bits", "margin", "scores", "assumptions", "nothing", "parts", "few-groups"],
 )
-def test_an_experiment_is_announced_in_one_line(plan, facts, seen, line):
-    assert announcement(plan(**facts), seen) == line
+def test_an_experiment_is_announced_with_a_line_for_each_metric(plan, facts, seen, lines):
+    assert announcement(plan(**facts), seen).splitlines() == lines
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "https-host-" * 30, "a name of words " * 20])
+def test_no_line_of_a_plan_is_wider_than_80_columns(plan, name):
+    arms = tuple(dataclasses.replace(arm, name=name) for arm in plan().arms)
+    lines = announcement(plan(arms=arms), [foresight(metric=name, needed=1396, margin=0.02)], [name], replayed=True)
+
+    assert max(map(len, lines.splitlines())) <= 80
+    assert "".join(lines.split()).count("".join(name.split())) == 4
 
 
 def test_stored_answers_are_no_replies_to_ask_for(plan):
@@ -118,7 +144,8 @@ def test_stored_answers_are_no_replies_to_ask_for(plan):
 
 def test_baselines_that_nothing_is_compared_with_are_named(plan):
     assert announcement(plan(arms=plan().arms[:1]), [], ["v1", "v0"]) == (
-        "crucible: test_sums: v2, 200 samples; v1, v0 not queried: the test compares nothing (@pytest.mark.ab_compare)"
+        "crucible: test_sums: v2, 200 samples\n"
+        "  v1, v0 not queried: the test compares nothing (@pytest.mark.ab_compare)"
     )
 
 
