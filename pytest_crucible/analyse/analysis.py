@@ -82,6 +82,9 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         comparisons=_comparisons(plan, table, alpha, family_size),
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         finished=inputs.finished,
+        unanswered=tuple(
+            arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if not len(answers.positions)
+        ),
         failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
     )
 

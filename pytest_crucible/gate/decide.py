@@ -22,11 +22,12 @@ def decide_target(target: Target, reading: BoundedValue, *, strict: bool) -> Dec
     if (strict or target.decide == "bound") and target.relation != "==":
         state: State = "met" if proven_met else "missed" if proven_missed else "undecided"
         return state, proven_met or proven_missed
-    met = _holds(target.relation, reading.value, target.value)
+    met = holds(target.relation, reading.value, target.value)
     return ("met", proven_met) if met else ("missed", proven_missed)
 
 
-def _holds(relation: str, value: float, limit: float) -> bool:
+def holds(relation: str, value: float, limit: float) -> bool:
+    """Return whether a value satisfies a target."""
     slack = _ROUNDING * max(1.0, abs(limit))
     relations: dict[str, Callable[[], bool]] = {
         ">=": lambda: value >= limit - slack,
@@ -41,7 +42,7 @@ def _holds(relation: str, value: float, limit: float) -> bool:
 def _surely(target: Target, reading: BoundedValue) -> bool:
     """Return whether the one-sided bound itself satisfies the target. An equality can only be refuted, never proven."""
     bound = {">": reading.lower, "<": reading.upper}.get(target.relation[0])
-    return bound is not None and _holds(target.relation, bound, target.value)
+    return bound is not None and holds(target.relation, bound, target.value)
 
 
 def _surely_not(target: Target, reading: BoundedValue) -> bool:
@@ -49,7 +50,7 @@ def _surely_not(target: Target, reading: BoundedValue) -> bool:
         below = reading.upper is not None and reading.upper < target.value
         return below or (reading.lower is not None and reading.lower > target.value)
     bound = {">": reading.upper, "<": reading.lower}[target.relation[0]]
-    return bound is not None and not _holds(target.relation, bound, target.value)
+    return bound is not None and not holds(target.relation, bound, target.value)
 
 
 def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: float | None, *, alpha: float) -> Decision:

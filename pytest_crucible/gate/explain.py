@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pytest_crucible.records import Comparison, State, TargetResult
+from pytest_crucible.gate.decide import holds
+from pytest_crucible.records import BoundedValue, Comparison, State, TargetResult
 from pytest_crucible.records.number_format import number
 from pytest_crucible.stats.measures.table import STATISTICS
+
+_OPPOSITES = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 
 
 def lost_could_overturn(lost: int) -> str:
@@ -31,19 +34,44 @@ def target_reason(result: TargetResult, state: State, proven: bool) -> str:
         )
         rate = "" if share is None else f"; the rate may be as high as {share:.3g}"
         return f"0 of {result.estimate.n}{rate}"
+    evidence = _bound_against_target(result, state, proven)
     if proven:
-        return _proof(result, state)
+        return evidence
+    head = "not proven either way" if state == "undecided" else "unproven"
     needed = "" if result.needed is None else f"; proof needs about n={result.needed:,} at this estimate"
-    return f"{'not proven either way' if state == 'undecided' else 'unproven'}{needed}"
+    return f"{head}{f': {evidence}' if evidence else ''}{needed}"
 
 
-def _proof(result: TargetResult, state: State) -> str:
-    """Name the bound that settles it: on the target's side when it is missed, on the other side when it is met."""
-    reading, above = result.evidence.observed, result.target.relation.startswith(">")
-    if result.target.relation == "==":
-        return "the one-sided bounds rule it out"
-    bound = reading.lower if above == (state == "met") else reading.upper
-    return f"the one-sided bound {bound:.3g} {'proves it' if state == 'met' else 'rules it out'}"
+def _bound_against_target(result: TargetResult, state: State, proven: bool) -> str:
+    """Return the bound that settles a target, or would: `one-sided bound 0.685 < target 0.80`.
+
+    A target is met for certain by the bound on its own side, and missed for certain by the other one.
+    """
+    target, reading = result.target, result.evidence.observed
+    goal = target.text.rpartition(target.relation)[2].strip()
+    if target.relation == "==" or state == "undecided":
+        return _both_bounds(reading, f" exclude target {goal}" if proven else f", target {goal}")
+    bound = reading.lower if target.relation.startswith(">") == (state == "met") else reading.upper
+    if bound is None:
+        return ""
+    relation = target.relation if holds(target.relation, bound, target.value) else _OPPOSITES[target.relation]
+    return f"one-sided bound {_digits_for(bound, relation, target.value)} {relation} target {goal}"
+
+
+def _both_bounds(reading: BoundedValue, goal: str) -> str:
+    if reading.lower is None or reading.upper is None:
+        return ""
+    return f"one-sided bounds {reading.lower:.3g} and {reading.upper:.3g}{goal}"
+
+
+def _digits_for(bound: float, relation: str, value: float) -> str:
+    """Return the bound with three digits, or as many as its relation to the target needs.
+
+    >>> _digits_for(0.6849, "<", 0.8), _digits_for(0.94996, "<", 0.95), _digits_for(1999.7, "<", 2000)
+    ('0.685', '0.94996', '1,999.7')
+    """
+    texts = (f"{bound:,.{k}f}" if abs(bound) >= 1000 else f"{bound:.{k + 3}g}" for k in range(14))
+    return next((text for text in texts if holds(relation, float(text.replace(",", "")), value)), repr(bound))
 
 
 def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha: float) -> str:

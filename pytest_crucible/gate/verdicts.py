@@ -242,4 +242,9 @@ def _withheld(analysis: Analysis) -> str:
     plan = analysis.plan
     if plan.selected < plan.planned:
         return f"only {plan.selected} of {plan.planned} samples were selected"
-    return "" if analysis.finished else "sampling was interrupted; continue with --crucible-resume"
+    if analysis.finished:
+        return ""
+    # A wrong key or model: a resumed run would only be refused again.
+    if analysis.unanswered:
+        return f"sampling stopped before the first reply of {' and '.join(analysis.unanswered)}"
+    return "sampling was interrupted; continue with --crucible-resume"

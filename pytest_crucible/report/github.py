@@ -47,7 +47,8 @@ def annotation_lines(run: Run, environment: Mapping[str, str], *, undecided_fail
         if verdict.state != "met" or verdict.suite_error:
             plan = analyses[verdict.nodeid].plan
             fails = verdict.state == "missed" or verdict.suite_error or undecided_fails
-            message = _escape_message(f"{verdict.subject}: {printable(sentence(verdict, analyses[verdict.nodeid]))}")
+            text = sentence(verdict, analyses[verdict.nodeid], run.family_size)
+            message = _escape_message(f"{verdict.subject}: {printable(text)}")
             where = f"file={_property(plan.path)},line={plan.line + 1},title={_property(plan.nodeid)}"
             yield f"::{'error' if fails else 'warning'} {where}::{message}"
 

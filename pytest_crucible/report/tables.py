@@ -28,22 +28,22 @@ def targets(run: Run) -> Table:
 
 
 def comparisons(run: Run) -> Table:
-    """Comparison, difference with interval, n, lost, adjusted p, verdict."""
+    """Comparison, difference with interval, n, lost, p, verdict."""
     verdicts = _verdicts(run)
-    corrected = _adjusted_head(run)
-    rows = [
-        _pair_row(analysis, comparison, verdicts) for analysis in run.experiments for comparison in analysis.comparisons
-    ]
-    heads = ("comparison", f"difference {_interval(run)}", "n", "lost", corrected, "verdict")
+    pairs = [(analysis, comparison) for analysis in run.experiments for comparison in analysis.comparisons]
+    # Where all have margins, the column shows no p-value.
+    p_head = _p_head(run) if any(comparison.contrast.margin is None for _, comparison in pairs) else "p"
+    rows = [_pair_row(*pair, verdicts) for pair in pairs]
+    heads = ("comparison", f"difference {_interval(run)}", "n", "lost", p_head, "verdict")
     title = "Comparisons of the candidate with its baselines"
-    return Table(title=title, heads=heads, rows=tuple(rows), numbers=("n", "lost", corrected))
+    return Table(title=title, heads=heads, rows=tuple(rows), numbers=("n", "lost", p_head))
 
 
 def claims(run: Run) -> Table:
-    """Claims of sections that can fail the session: claim, adjusted p, verdict."""
+    """Claims of sections that can fail the session: claim, p, verdict."""
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     # Claims share alpha with the comparisons, so their p-values are adjusted in the same family.
-    head = _adjusted_head(run)
+    head = _p_head(run)
     rows = [
         Row(
             experiment=verdict.nodeid,
@@ -66,8 +66,9 @@ def verdict_tables(run: Run) -> tuple[Table, ...]:
     return tuple(table for table in (targets(run), comparisons(run), claims(run)) if table.rows)
 
 
-def _adjusted_head(run: Run) -> str:
-    return "p" if run.family_size == 1 else f"p (Holm, {run.family_size})"
+def _p_head(run: Run) -> str:
+    """Return `p`, with the correction where there was something to correct for."""
+    return f"p (Holm, {run.family_size})" if run.family_size > 1 else "p"
 
 
 def _claim_p(claim: Claim | None) -> str:

@@ -35,7 +35,7 @@ class Line:
 
 
 def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
-    """All lines of a run. -q: only what is not met. -v: also methods and losses. -vv: also the worst samples.
+    """All lines of a run. -q: only what is not met, or compared without proof. -v: also methods and losses. -vv: also the worst samples.
 
     Of many experiments only the worst are shown, but with -v.
     """
@@ -64,9 +64,10 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 def _short(run: Run) -> Iterator[Line]:
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     for verdict in run.verdicts:
-        if verdict.state != "met":
+        # Met without proof still says how much worse the candidate may be.
+        if verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven):
             yield Line(
-                f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid])}",
+                f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid], run.family_size)}",
                 _COLOURS[verdict.state],
             )
 

@@ -7,9 +7,14 @@ from pytest_crucible.records.number_format import number, p_value, with_interval
 from pytest_crucible.records.statistics import interval_ends
 
 
-def sentence(verdict: Verdict, analysis: Analysis) -> str:
-    """`missed: 0.347 [0.322, 0.373] n=1,319; the one-sided bound 0.369 rules it out`."""
-    numbers = {"target": _target, "comparison": _comparison, "claim": _claim}[verdict.kind](verdict, analysis)
+def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:
+    """`missed: 0.347 [0.322, 0.373] n=1,319; one-sided bound 0.369 < target 0.80`.
+
+    A p-value is called adjusted where the family has other members to adjust it for.
+    """
+    numbers = {"target": _target, "comparison": _comparison, "claim": _claim}[verdict.kind](
+        verdict, analysis, "adjusted p" if family_size > 1 else "p"
+    )
     simulated = " (simulated)" if any(arm.simulated for arm in analysis.plan.arms) else ""
     state = "error in the suite" if verdict.suite_error else verdict.state
     return f"{state}{simulated}: {'; '.join(part for part in (numbers, verdict.reason) if part)}"
@@ -40,7 +45,7 @@ def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | No
     return {**numbers, "p_adjusted": pair.p_adjusted}
 
 
-def _target(verdict: Verdict, analysis: Analysis) -> str:
+def _target(verdict: Verdict, analysis: Analysis, _: str) -> str:
     result = _target_result(verdict, analysis)
     # Of a training without a recorded number not even n is known.
     if result is None or (result.estimate.value is None and result.note):
@@ -48,12 +53,12 @@ def _target(verdict: Verdict, analysis: Analysis) -> str:
     return f"{estimate_text(result.estimate)} n={result.estimate.n:,}"
 
 
-def _comparison(verdict: Verdict, analysis: Analysis) -> str:
+def _comparison(verdict: Verdict, analysis: Analysis, p_name: str) -> str:
     comparison = _find_comparison(verdict, analysis)
     if comparison is None:
         return ""
     difference = with_interval(comparison.difference, comparison.interval, sign=True)
-    p = "" if comparison.contrast.margin is not None else f", adjusted p {p_value(comparison.p_adjusted)}"
+    p = "" if comparison.contrast.margin is not None else f", {p_name} {p_value(comparison.p_adjusted)}"
     return f"{difference} n={comparison.pairs:,}{p}"
 
 
@@ -66,9 +71,9 @@ def _find_comparison(verdict: Verdict, analysis: Analysis) -> Comparison | None:
     return subjects.get(verdict.subject)
 
 
-def _claim(verdict: Verdict, analysis: Analysis) -> str:
+def _claim(verdict: Verdict, analysis: Analysis, p_name: str) -> str:
     claim = find_claim(verdict, analysis)
-    return "" if claim is None else f"adjusted p {p_value(claim.p_adjusted)}"
+    return "" if claim is None else f"{p_name} {p_value(claim.p_adjusted)}"
 
 
 def find_claim(verdict: Verdict, analysis: Analysis) -> Claim | None:

@@ -44,8 +44,13 @@ def report_verdicts(session: pytest.Session, settings: Settings, run: Run, messa
     session.testscollected += len(run.verdicts) - messages.expected_verdicts
     for verdict in run.verdicts:
         expected = messages.expected_failures.get(verdict.nodeid)
-        analysis = analyses[verdict.nodeid]
-        for report in verdict_reports(verdict, analysis, undecided_fails=_fails(settings), expected=expected):
+        for report in verdict_reports(
+            verdict,
+            analyses[verdict.nodeid],
+            family_size=run.family_size,
+            undecided_fails=_fails(settings),
+            expected=expected,
+        ):
             config.hook.pytest_runtest_logreport(report=report)
             if report.failed:
                 failed.add(verdict.nodeid)

@@ -27,11 +27,17 @@ class VerdictRepr:
 
 
 def verdict_reports(
-    verdict: Verdict, analysis: Analysis, *, undecided_fails: bool, expected: ExpectedFailure | None = None
+    verdict: Verdict,
+    analysis: Analysis,
+    *,
+    family_size: int,
+    undecided_fails: bool,
+    expected: ExpectedFailure | None = None,
 ) -> list[pytest.TestReport]:
     """Return setup, call and teardown reports of a verdict, so that every plugin that reads test reports sees it."""
+    text = sentence(verdict, analysis, family_size)
     setup, call, teardown = (
-        _report(verdict, analysis, when, undecided_fails) for when in ("setup", "call", "teardown")
+        _report(verdict, analysis, text, when, undecided_fails) for when in ("setup", "call", "teardown")
     )
     if expected is not None:
         apply_expected_failure(call, expected)
@@ -45,8 +51,8 @@ def rerun_report(nodeid: str) -> pytest.TestReport:
     )
 
 
-def _report(verdict: Verdict, analysis: Analysis, when: Any, undecided_fails: bool) -> pytest.TestReport:
-    plan, text = analysis.plan, sentence(verdict, analysis)
+def _report(verdict: Verdict, analysis: Analysis, text: str, when: Any, undecided_fails: bool) -> pytest.TestReport:
+    plan = analysis.plan
     outcome: Any = _outcome(verdict, undecided_fails) if when == "call" else "passed"
     reprs = {"passed": None, "skipped": (plan.path, plan.line + 1, f"Skipped: {text}"), "failed": VerdictRepr(text)}
     return pytest.TestReport(

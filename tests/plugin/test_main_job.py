@@ -36,8 +36,8 @@ def test_a_proven_regression_and_a_missed_target_fail_the_session(suite):
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "FAILED test_sums.py::test_sums::exact_match >= 0.70 - missed: 0.100 [[]*[]] n=20; the one-sided bound *",
-            "FAILED test_sums.py::test_sums::exact_match: poor vs v2 - missed: -0.700 [[]*[]] n=20, adjusted p *",
+            "FAILED test_sums.py::test_sums::exact_match >= 0.70 - missed: 0.100 [[]*[]] n=20; one-sided bound * < target 0.70",
+            "FAILED test_sums.py::test_sums::exact_match: poor vs v2 - missed: -0.700 [[]*[]] n=20, p *",
         ]
     )
 

@@ -68,8 +68,8 @@ def test_strict_asks_for_proof_of_every_target(suite):
     result.stdout.fnmatch_lines(
         [
             "exact_match >= 0.70 * 0.800 * undecided",
-            "    not proven either way; proof needs about n=64 at this estimate",
-            "SKIPPED [[]1[]] test_sums.py:*: undecided: 0.800 [[]0.584, 0.919[]] n=20; not proven either way; proof needs *",
+            "    not proven either way: one-sided bounds * and *, target 0.70; proof needs about n=64 at this estimate",
+            "SKIPPED [[]1[]] test_sums.py:*: undecided: 0.800 [[]0.584, 0.919[]] n=20; not proven either way: *; proof needs *",
         ]
     )
 

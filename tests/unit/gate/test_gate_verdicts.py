@@ -232,22 +232,29 @@ def test_proof_only_takes_verdicts_back(seen, limit, relation):
 @pytest.mark.parametrize(
     ("text", "seen", "needed", "strict", "state", "reason"),
     [
-        ("a >= 0.5", reading(0.6, 0.55, 0.65), None, False, "met", "the one-sided bound 0.55 proves it"),
-        ("a <= 0.5", reading(0.4, 0.35, 0.45), None, False, "met", "the one-sided bound 0.45 proves it"),
-        ("a >= 0.5", reading(0.4, 0.35, 0.45), None, False, "missed", "the one-sided bound 0.45 rules it out"),
-        ("a <= 0.5", reading(0.6, 0.55, 0.65), None, False, "missed", "the one-sided bound 0.55 rules it out"),
-        ("a == 0", reading(3, 1.2, 6), None, False, "missed", "the one-sided bounds rule it out"),
-        ("a >= 0.95", reading(0.96, 0.88, 0.99), 1350, False, "met", "unproven; proof needs about n=1,350 at this estimate"),
-        ("a >= 0.95", reading(0.95, 0.88, 0.99), None, False, "met", "unproven"),
-        ("a >= 0.95", reading(0.94, 0.88, 0.99), 9, False, "missed", "unproven; proof needs about n=9 at this estimate"),
+        ("a >= 0.5", reading(0.6, 0.55, 0.65), None, False, "met", "one-sided bound 0.55 >= target 0.5"),
+        ("a <= 0.5", reading(0.4, 0.35, 0.45), None, False, "met", "one-sided bound 0.45 <= target 0.5"),
+        ("a >= 0.5", reading(0.4, 0.35, 0.45), None, False, "missed", "one-sided bound 0.45 < target 0.5"),
+        ("a <= 0.5", reading(0.6, 0.55, 0.65), None, False, "missed", "one-sided bound 0.55 > target 0.5"),
+        ("a == 0", reading(3, 1.2, 6), None, False, "missed", "one-sided bounds 1.2 and 6 exclude target 0"),
+        ("a >= 0.95", reading(0.96, 0.88, 0.99), 1350, False, "met",
+         "unproven: one-sided bound 0.88 < target 0.95; proof needs about n=1,350 at this estimate"),
+        ("a >= 0.95", reading(0.95, 0.88, 0.99), None, False, "met", "unproven: one-sided bound 0.88 < target 0.95"),
+        ("a >= 0.950", reading(0.96, 0.9499, 0.99), None, False, "met", "unproven: one-sided bound 0.9499 < target 0.950"),
+        ("a <= 0.5", reading(0.4, 0.35, 0.55), None, False, "met", "unproven: one-sided bound 0.55 > target 0.5"),
+        ("a >= 0.5", reading(0.6, None, None), None, False, "met", "unproven"),
+        ("a >= 0.95", reading(0.94, 0.88, 0.99), 9, False, "missed",
+         "unproven: one-sided bound 0.99 >= target 0.95; proof needs about n=9 at this estimate"),
         ("a >= 0.95", reading(0.96, 0.88, 0.99), 9, True, "undecided",
-         "not proven either way; proof needs about n=9 at this estimate"),
-        ("a >= 0.95", reading(0.96, 0.88, 0.99), None, True, "undecided", "not proven either way"),
+         "not proven either way: one-sided bounds 0.88 and 0.99, target 0.95; proof needs about n=9 at this estimate"),
+        ("a >= 0.95", reading(0.96, 0.88, 0.99), None, True, "undecided",
+         "not proven either way: one-sided bounds 0.88 and 0.99, target 0.95"),
         ("count(a) == 0", reading(0, 0, 2.9), None, False, "met", "0 of 50; the rate may be as high as 0.058"),
         ("count(a) == 0", reading(0, 0, 2.9), None, True, "met", "0 of 50; the rate may be as high as 0.058"),
         ("a == 0", reading(0, 0, 0.06), None, False, "met", "0 of 50; the rate may be as high as 0.06"),
-        ("count(a) == 0", reading(1, 0.1, 4.7), None, True, "missed", "the one-sided bounds rule it out"),
-        ("count(a) == 3", reading(2, 1.0, 4.0), None, True, "missed", "unproven"),
+        ("count(a) == 0", reading(1, 0.1, 4.7), None, True, "missed",
+         "one-sided bounds 0.1 and 4.7 exclude target 0"),
+        ("count(a) == 3", reading(2, 1.0, 4.0), None, True, "missed", "unproven: one-sided bounds 1 and 4, target 3"),
         ("count(a) == 0", reading(0, None, None), None, False, "met", "0 of 50"),
         ("a >= 0.5", reading(None), None, False, "undecided", "no sample was scored"),
     ],
@@ -610,7 +617,7 @@ def test_lost_samples_that_turn_nothing_change_nothing():
     seen = evidence(reading(0.99, 0.97, 1.0), reading(0.98, 0.96, 0.99), reading(0.99, 0.97, 1.0))
     one = verdict(target_result("a >= 0.95", seen, lost=1))
 
-    assert (one.state, one.proven, one.reason) == ("met", True, "the one-sided bound 0.97 proves it")
+    assert (one.state, one.proven, one.reason) == ("met", True, "one-sided bound 0.97 >= target 0.95")
 
 
 def test_lost_samples_that_could_be_a_regression_leave_it_undecided():
@@ -654,6 +661,12 @@ def test_an_interrupted_experiment_is_undecided():
     for one in verdicts(analysis(*results, finished=False)):
         assert (one.state, one.proven) == ("undecided", False)
         assert one.reason == "sampling was interrupted; continue with --crucible-resume"
+
+
+def test_an_arm_that_was_refused_from_the_first_request_on_is_not_to_be_resumed():
+    stopped = replace(analysis(regressed(0.0001), finished=False), unanswered=("v2",))
+
+    assert [one.reason for one in verdicts(stopped)] == ["sampling stopped before the first reply of v2"]
 
 
 def test_a_target_on_what_nothing_scored_is_a_mistake_of_the_suite():

@@ -18,7 +18,7 @@ def lines(run, *, verbosity=0, width=120) -> list[str]:
 TABLES = [
     "target             estimate [95 % interval]    n  lost  verdict",
     "exact >= 0.80      0.810 [0.750, 0.858]      200     0  met",
-    "    unproven; proof needs about n=12,000 at this estimate",
+    "    unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate",
     "p95(seconds) <= 2  1.250 [1.100, inf]        198     2  met, proven",
     "",
     "comparison       difference [95 % interval]    n  lost      p  verdict",
@@ -45,7 +45,17 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
     """A verdict is never told without its estimate, interval and n, however short the report."""
     assert lines(run(), verbosity=-1) == [
         "test_math.py::test_sums::exact: v2 vs v1: missed: "
-        "-0.035 [-0.087, +0.016] n=198, adjusted p 0.180; a regression is proven"
+        "-0.035 [-0.087, +0.016] n=198, p 0.180; a regression is proven"
+    ]
+
+
+def test_a_quiet_summary_says_what_a_comparison_without_proof_cannot_exclude(run):
+    *_, compared = run().verdicts
+    reason = "no regression is proven (differences down to -0.087 cannot be excluded)"
+    unproven = dataclasses.replace(compared, state="met", proven=False, reason=reason)
+
+    assert lines(run(verdicts=(unproven,)), verbosity=-1) == [
+        f"test_math.py::test_sums::exact: v2 vs v1: met: -0.035 [-0.087, +0.016] n=198, p 0.180; {reason}"
     ]
 
 
@@ -103,7 +113,7 @@ def test_in_a_narrow_terminal_a_subject_has_its_own_line(run):
         "  estimate [95 % interval]    n  lost  verdict",
         "exact >= 0.80",
         "  0.810 [0.750, 0.858]      200     0  met",
-        "    unproven; proof needs about n=12,000 at this estimate",
+        "    unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate",
         "p95(seconds) <= 2",
         "  1.250 [1.100, inf]        198     2  met, proven",
         "",
@@ -133,6 +143,15 @@ def test_of_several_experiments_each_estimate_and_method_names_its_own(run, anal
         "test_products: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
         "run a1b2c3, seed 7, in .crucible/crucible.db",
     ]
+
+
+def test_where_margins_decide_no_p_value_is_called_adjusted(run, analysis):
+    compared = analysis().comparisons[0]
+    margin = dataclasses.replace(compared.contrast, margin=0.05, alternative="non-inferior")
+    verdict = dataclasses.replace(run().verdicts[2], subject=margin.subject("v2"))
+    one = run(analysis(comparisons=(dataclasses.replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict))
+
+    assert "Holm" not in "\n".join(lines(dataclasses.replace(one, family_size=2)))
 
 
 def test_questions_that_were_asked_and_not_answered_share_alpha_too(run):

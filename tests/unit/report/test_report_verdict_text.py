@@ -14,24 +14,30 @@ from pytest_crucible.report.verdict_text import sentence
 def test_a_target_is_told_with_its_numbers(run):
     one = run()
 
-    assert sentence(one.verdicts[0], one.experiments[0]) == (
-        "met: 0.810 [0.750, 0.858] n=200; unproven; proof needs about n=12,000 at this estimate"
+    assert sentence(one.verdicts[0], one.experiments[0], 1) == (
+        "met: 0.810 [0.750, 0.858] n=200; unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate"
     )
 
 
 def test_a_comparison_is_told_with_its_numbers(run):
     one = run()
 
-    assert sentence(one.verdicts[2], one.experiments[0]) == (
-        "missed: -0.035 [-0.087, +0.016] n=198, adjusted p 0.180; a regression is proven"
+    assert sentence(one.verdicts[2], one.experiments[0], 1) == (
+        "missed: -0.035 [-0.087, +0.016] n=198, p 0.180; a regression is proven"
     )
+
+
+def test_a_p_value_is_called_adjusted_where_there_is_another_one(run):
+    one = run()
+
+    assert "n=198, adjusted p 0.180; " in sentence(one.verdicts[2], one.experiments[0], 2)
 
 
 def test_what_was_not_measured_is_told_with_its_reason(run):
     one = run()
     unscored = dataclasses.replace(one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number")
 
-    assert sentence(unscored, one.experiments[0]) == "undecided: no number"
+    assert sentence(unscored, one.experiments[0], 1) == "undecided: no number"
 
 
 def test_a_mistake_in_the_suite_is_called_one(run):
@@ -40,14 +46,14 @@ def test_a_mistake_in_the_suite_is_called_one(run):
         one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number", suite_error=True
     )
 
-    assert sentence(unscored, one.experiments[0]) == "error in the suite: no number"
+    assert sentence(unscored, one.experiments[0], 1) == "error in the suite: no number"
 
 
 def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
     arms = tuple(dataclasses.replace(arm, simulated=True) for arm in plan().arms)
     one = run(analysis(plan(arms=arms)))
 
-    assert sentence(one.verdicts[1], one.experiments[0]).startswith("met (simulated): 1.250 [1.100, inf] n=198; ")
+    assert sentence(one.verdicts[1], one.experiments[0], 1).startswith("met (simulated): 1.250 [1.100, inf] n=198; ")
 
 
 def foresight(
