@@ -11,6 +11,7 @@ from pytest_crucible.commands.plugins import commands
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.report.printable import printable
 
 # The meanings of pytest.ExitCode, without importing pytest.
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_error(sentence: str, status: int) -> int:
-    click.echo(sentence, err=True)
+    click.echo(printable(sentence), err=True)
     return status
 
 

@@ -125,7 +125,13 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
 
 
 VERDICTS = (
-    ("exact >= 0.80", "target", "met", False, "unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate"),
+    (
+        "exact >= 0.80",
+        "target",
+        "met",
+        False,
+        "unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate",
+    ),
     ("p95(seconds) <= 2", "target", "met", True, "one-sided bound 1.9 <= target 2"),
     ("exact: v2 vs v1", "comparison", "missed", True, "a regression is proven"),
 )

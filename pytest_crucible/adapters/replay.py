@@ -73,7 +73,7 @@ def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sampl
     total = plan.selected * plan.repeats * len(tallies)
     raise Refused(
         f"{len(missing):,} of {total:,} replies cannot be replayed: the first that is not in the reply cache is that of "
-        f"{arm!r} to sample {sample!r}{repeat}; run once without --crucible-cache=only"
+        f"{arm!r} to sample {sample!r:.200}{repeat}; run once without --crucible-cache=only"
     )
 
 

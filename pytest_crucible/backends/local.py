@@ -78,9 +78,9 @@ class LocalBackend:
         try:
             return tokenizer.encode(prompt_text(request.input)) or [tokenizer.eos]
         except TypeError as error:
-            raise Refused(f"adapter {self._name!r} cannot answer sample {request.sample!r}: {error}") from None
+            raise Refused(f"adapter {self._name!r} cannot answer sample {request.sample!r:.200}: {error}") from None
         except ValueError as error:
-            raise BackendError(f"adapter {self._name!r} cannot read sample {request.sample!r}: {error}") from None
+            raise BackendError(f"adapter {self._name!r} cannot read sample {request.sample!r:.200}: {error}") from None
 
 
 def reply_seed(seed: int, request: Request) -> int:

@@ -36,11 +36,11 @@ class RecordedBackend:
     async def generate(self, request: Request) -> Reply:
         replies = self._replies.get(request.sample)
         if replies is None:
-            raise BackendError(f"{self._name} has no reply to sample {request.sample!r}")
+            raise BackendError(f"{self._name} has no reply to sample {request.sample!r:.200}")
         if request.repeat >= len(replies):
             raise BackendError(
                 f"{self._name} has {len(replies)} of the {request.repeat + 1} replies to sample "
-                f"{request.sample!r} that were asked for"
+                f"{request.sample!r:.200} that were asked for"
             )
         return replies[request.repeat]
 

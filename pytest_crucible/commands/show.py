@@ -101,5 +101,5 @@ def _hint(store: RunStore, run: str, sample: str) -> str:
     ]
     if not sample_ids:
         return "none of its experiments began"
-    first = f"the first of its {len(sample_ids):,} samples is {sample_ids[0]!r}"
+    first = f"the first of its {len(sample_ids):,} samples is {sample_ids[0]!r:.200}"
     return suggest(sample, sample_ids, otherwise=first)

@@ -86,7 +86,7 @@ class SampleChecks:
         for number, id_hash, k in zip(self._numbers, self._hashes, range(len(samples)), strict=True):
             if id_hash in suspects and (name := samples[k].id) in first_numbers:
                 raise DatasetError(
-                    f"{self._source.where(number)} repeats the id {name!r} of {self._source.where(first_numbers[name])}: "
+                    f"{self._source.where(number)} repeats the id {name!r:.200} of {self._source.where(first_numbers[name])}: "
                     "ids must be unique"
                 )
             if id_hash in suspects:

@@ -246,5 +246,5 @@ def _withheld(analysis: Analysis) -> str:
         return ""
     # A wrong key or model: a resumed run would only be refused again.
     if analysis.unanswered:
-        return f"sampling stopped before the first reply of {' and '.join(analysis.unanswered)}"
+        return f"sampling stopped before the first result of {' and '.join(analysis.unanswered)}"
     return "sampling was interrupted; continue with --crucible-resume"

@@ -57,7 +57,7 @@ class Analysis:
     finished: bool
     """False when sampling was cut short."""
     unanswered: tuple[str, ...] = ()
-    """Arms without a single reply, such as one whose key the server refuses."""
+    """Arms without a single result, such as one whose key the server refuses."""
     inapplicable: Mapping[str, str] = field(default_factory=dict)
     """Metric -> why it does not apply to some sample of the candidate."""
     failed_metrics: Mapping[str, str] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible.records import Conversation, StoredCall
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.report.printable import AN_ID, printable
 
 _INDENT, _ROLE = "  ", 10
 
@@ -16,7 +17,7 @@ def conversation_lines(
     nodeid: str, sample: Mapping[str, Any], conversations: Sequence[Conversation], *, reasoning: bool
 ) -> Iterator[str]:
     """Yield the lines. Reasoning is one line that gives its length, unless `reasoning` asks for all of it."""
-    yield f"{nodeid}, sample {sample['sample_id']}"
+    yield f"{nodeid}, sample {printable(sample['sample_id'], AN_ID)}"
     for name in ("expected", "metadata"):
         if sample[name] is not None:
             yield from _block(name, sample[name])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_crucible.records import Row, Run, Table, experiment_name
 from pytest_crucible.report.model import Report, build_report
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import section_excerpts
 
 # A mark stands beside the word, never instead of it: screen readers and plain text keep the verdict.
@@ -104,7 +104,7 @@ def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
     for analysis in run.experiments:
         owner = f"{plain(experiment_name(analysis.plan.nodeid))}, " if many else ""
         for title, excerpt in section_excerpts(analysis):
-            head = f"{owner}{code(excerpt.sample)}: {plain(excerpt.reason)}"
+            head = f"{owner}{code(printable(excerpt.sample, AN_ID))}: {plain(excerpt.reason)}"
             yield title, [head, "", *_fence_text(printable(excerpt.text, A_REPLY)), ""]
 
 

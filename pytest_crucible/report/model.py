@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,14 @@ from pytest_crucible.records import Note, Run, State, Statement, Table, experime
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.methods import cited_keys, method_statements
 from pytest_crucible.report.notes import notes
+from pytest_crucible.report.printable import printable
 from pytest_crucible.report.references import Reference, find_references
 from pytest_crucible.report.sections import JoinedSection, joined_sections
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import worst_first
+
+# Characters of names above a report. A tab of a browser shows the first thirty or so.
+A_SUBJECT = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,14 @@ class Report:
     references: tuple[Reference, ...]
     facts: Mapping[str, str]
     """What the run depended on: name to value."""
+
+    @property
+    def subject(self) -> str:
+        """Suites and arms: `test_math.py::test_sums: v2 vs v1`."""
+        plans = [analysis.plan for analysis in self.run.experiments]
+        suites = _first_of(dict.fromkeys(plan.nodeid if len(plans) == 1 else plan.path for plan in plans))
+        arms = " vs ".join(dict.fromkeys(arm.name for plan in plans for arm in plan.arms))
+        return printable(": ".join(part for part in (suites, arms) if part), A_SUBJECT)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -71,6 +83,12 @@ def headline(run: Run) -> str:
         text += f"; {quantity(errors, 'error')} in the suite"
     simulated = any(arm.simulated for analysis in run.experiments for arm in analysis.plan.arms)
     return text + (" (simulated: scripted replies)" if simulated else "")
+
+
+def _first_of(names: Iterable[str]) -> str:
+    """Return the first name, and how many there are beside it."""
+    first, *others = names or [""]
+    return f"{first} and {len(others):,} more" if others else first
 
 
 def _suite_errors(run: Run) -> Iterator[Note]:

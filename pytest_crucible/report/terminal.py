@@ -10,7 +10,7 @@ from tabulate import tabulate
 from pytest_crucible.records import Analysis, Run, Table, experiment_name
 from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.notes import notes
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import joined_sections, section_excerpts
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import fold_experiments
@@ -35,7 +35,9 @@ class Line:
 
 
 def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
-    """All lines of a run. -q: only what is not met, or compared without proof. -v: also methods and losses. -vv: also the worst samples.
+    """All lines of a run.
+
+    -q: only what is not met, or compared without proof. -v: also methods and losses. -vv: also the worst samples.
 
     Of many experiments only the worst are shown, but with -v.
     """
@@ -149,5 +151,5 @@ def _excerpts(run: Run) -> Iterator[str]:
     """Samples worth reading, with the candidate's replies."""
     for analysis in run.experiments:
         for _, excerpt in section_excerpts(analysis):
-            yield f"{analysis.plan.nodeid}  {printable(excerpt.sample, A_SCREEN)}: {excerpt.reason}"
+            yield f"{analysis.plan.nodeid}  {printable(excerpt.sample, AN_ID)}: {excerpt.reason}"
             yield from (f"    {line}" for line in printable(excerpt.text, A_SCREEN).split("\n")[:12])

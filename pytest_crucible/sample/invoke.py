@@ -159,5 +159,5 @@ def needs_reply(outcome: Outcome, sample: Sample, name: str) -> Outcome:
     """Lose the unit of a function that has metrics and returned None: most likely a `return` is missing."""
     if outcome.reply is None and not (outcome.failure or outcome.skipped or outcome.lost):
         outcome.lost = "error"
-        outcome.detail = f"{name} returned None for sample {sample.id!r}, but its metrics need a reply: return it"
+        outcome.detail = f"{name} returned None for sample {sample.id!r:.200}, but its metrics need a reply: return it"
     return outcome

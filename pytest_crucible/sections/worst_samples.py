@@ -14,6 +14,8 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 # Enough to see a pattern, and few enough to read whole replies.
 HOW_MANY = 5
+# Characters of an id in JSON. Longer ones cannot be meant for `--crucible-sample`, and would fill a log.
+AN_ID = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def view(samples: Sequence[WorstSample], claims: Sequence[Claim]) -> View:
             Excerpt(sample=sample.sample, reason=_reason(sample), text=fold_reasoning(sample.reply))
             for sample in samples
         ),
-        document=[asdict(sample) for sample in samples],
+        document=[{**asdict(sample), "sample": sample.sample[:AN_ID]} for sample in samples],
     )
 
 

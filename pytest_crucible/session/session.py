@@ -132,7 +132,7 @@ class CrucibleSession:
             announce_experiments(self.config, {"run": self.run, "begun": self._begun, "verdicts": verdicts})
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
-            raise pytest.UsageError(self._hide("\n".join(problems)))
+            raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
 
     def plans(self) -> list[Plan]:
         """Return the plans of this session."""

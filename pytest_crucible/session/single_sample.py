@@ -10,6 +10,7 @@ import pytest
 
 from pytest_crucible.metrics.models.attribution import set_current_reply
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, score_outcome
@@ -48,7 +49,7 @@ def run_single_sample(item: pytest.Function, experiment: Experiment, position: i
 def _lines(
     sample: Sample, reply: Reply | None, observations: Sequence[Observation], lost: Sequence[Lost]
 ) -> Iterator[str]:
-    yield f"sample   {sample.id}"
+    yield f"sample   {printable(sample.id, AN_ID)}"
     yield f"input    {sample.input}"
     yield f"expected {sample.expected}"
     if reply is not None:

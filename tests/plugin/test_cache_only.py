@@ -47,7 +47,9 @@ def test_a_run_is_replayed_without_a_key(paid, run):
 def test_it_says_that_nobody_is_asked(paid):
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["crucible: test_draws: v2, *", "  no model is called: replies come from the reply cache"])
+    result.stdout.fnmatch_lines(
+        ["crucible: test_draws: v2, *", "  no model is called: replies come from the reply cache"]
+    )
 
 
 def test_a_committed_store_is_replayed_where_it_has_never_been(paid):

@@ -9,6 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_crucible.cli import main
+
+V2 = "--crucible-adapter=v2"
 HOSTILE = {
     "long": "a" * 10_000_000,
     "lines": "\n" * 1_000_000,
@@ -99,3 +102,30 @@ def test_one_sample_alone_is_shown_escaped_and_cut(hostile, name):
     assert "reply " in said
     assert CONTROL.findall(said) == []
     assert len(said) < 100_000
+
+
+LONG = "x" * 1_000_000
+REPORTS = ("run.html", "run.md", "run.tex", "run.ipynb")
+
+
+def test_the_id_of_a_sample_is_cut_wherever_it_is_shown(suite, capsys):
+    suite.write_rows("questions.jsonl", [{"id": name, "input": "?", "expected": "1"} for name in (LONG, "short")])
+    suite.write_rows("answers/v2.jsonl", [{"sample_id": name, "text": "2"} for name in (LONG, "short")])
+    suite.write_rows("answers/v1.jsonl", [{"sample_id": "short", "text": "1"}])
+    reports = [f"--crucible-report={name}" for name in REPORTS]
+
+    result = suite.run(V2, "-vv", "--crucible-json=run.json", "--junitxml=junit.xml", *reports)
+    lost = suite.run("--crucible-adapter=v1", "--crucible-json=lost.json")
+    alone = suite.run(V2, "--crucible-sample=short")
+    main(["show", "latest", "--sample=other"])
+
+    shown = [result.stdout.str(), lost.stdout.str(), alone.stdout.str(), "".join(capsys.readouterr())]
+    shown += [(suite.path / name).read_text() for name in (*REPORTS, "run.json", "lost.json", "junit.xml")]
+    assert all("x" * 2_001 not in text for text in shown)
+    assert f"test_sums.py::test_sums  {'x' * 200}... (999,800 characters more): exact_match = 0" in shown[0]
+
+
+def test_a_repeated_id_is_cut_and_the_sentence_is_whole(suite):
+    suite.write_rows("questions.jsonl", [{"id": LONG, "input": "?"}] * 2)
+
+    suite.refuses(suite.run(V2), f"*line 2 of *repeats the id '{'x' * 199} of line 1 of *: ids must be unique")

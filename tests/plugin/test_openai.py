@@ -131,7 +131,7 @@ def test_a_refused_key_stops_the_run_at_the_first_sample_and_is_told_nowhere(ser
 
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*status 401, Incorrect API key provided: *; the key is that of OPENAI_API_KEY*"])
-    result.stdout.fnmatch_lines(["    sampling stopped before the first reply of good"])
+    result.stdout.fnmatch_lines(["    sampling stopped before the first result of good"])
     result.stdout.no_fnmatch_line("*--crucible-resume*")
     assert server.counts()["requests"] == 1
     written = [path.read_bytes() for path in served.path.rglob("*") if path.is_file() and path.suffix != ".toml"]

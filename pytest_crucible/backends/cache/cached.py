@@ -71,7 +71,7 @@ class Cached(Wrapper):
             tally = self._policy.tally(request.experiment, request.arm)
             # Recorded per sample and repeat, so that the session can tell how many replies are missing before it fails.
             tally.missing.add((request.sample, request.repeat))
-            raise Uncached(f"the reply of {request.arm!r} to sample {request.sample!r} is not in the reply cache")
+            raise Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache")
         return await self.inner.generate(request)
 
 
@@ -85,5 +85,5 @@ class CacheOnlyBackend:
 
     async def generate(self, request: Request) -> Reply:
         raise Uncached(
-            f"the reply of {request.arm!r} to sample {request.sample!r} is not in the reply cache, and no model may be called"
+            f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache, and no model may be called"
         )

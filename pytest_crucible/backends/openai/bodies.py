@@ -21,7 +21,7 @@ def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
 
     Raises Refused for invalid parameters and prompts, BackendError for a text that cannot be encoded.
     """
-    message = f"adapter {settings.name!r} cannot send sample {request.sample!r}"
+    message = f"adapter {settings.name!r} cannot send sample {request.sample!r:.200}"
     try:
         check_parameters(request.parameters)
         mode = settings.mode or _mode(request.input)

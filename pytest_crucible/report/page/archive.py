@@ -15,7 +15,7 @@ from pytest_crucible.records import ArmReply, Exchange
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.sample_order import in_turns, orders
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import AN_ID, printable
 
 # Samples whose texts are compressed together.
 PART = 200
@@ -83,8 +83,8 @@ def _columns(chapter: Chapter, positions: Sequence[int] | None) -> str:
             "arms": chapter.arms,
             "part": PART,
             "kept": positions,
-            "ids": [printable(entry, 200) for entry in columns.ids],
-            "groups": [entry and printable(entry, 200) for entry in columns.groups],
+            "ids": [printable(entry, AN_ID) for entry in columns.ids],
+            "groups": [entry and printable(entry, AN_ID) for entry in columns.groups],
             "became": [[entry[0] for entry in arm] for arm in columns.states],
             "latency": [_numbers(arm) for arm in columns.latency_s],
             "metrics": [

@@ -12,7 +12,7 @@ from pytest_crucible.records.number_format import seconds
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.archive import text_of
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import section_excerpts
 
 HOW_MANY = 5
@@ -52,7 +52,7 @@ def slowest(chapter: Chapter) -> tuple[Told, ...]:
 def _panel(chapter: Chapter, position: int, why: str) -> Told:
     [exchange] = chapter.read([position])
     return Told(
-        sample=printable(chapter.columns.ids[position], 200),
+        sample=printable(chapter.columns.ids[position], AN_ID),
         why=why,
         input=_short(text_of(exchange.input)),
         expected=_short(text_of(exchange.expected)),

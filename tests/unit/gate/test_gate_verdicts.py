@@ -666,7 +666,7 @@ def test_an_interrupted_experiment_is_undecided():
 def test_an_arm_that_was_refused_from_the_first_request_on_is_not_to_be_resumed():
     stopped = replace(analysis(regressed(0.0001), finished=False), unanswered=("v2",))
 
-    assert [one.reason for one in verdicts(stopped)] == ["sampling stopped before the first reply of v2"]
+    assert [one.reason for one in verdicts(stopped)] == ["sampling stopped before the first result of v2"]
 
 
 def test_a_target_on_what_nothing_scored_is_a_mistake_of_the_suite():

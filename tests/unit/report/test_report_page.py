@@ -152,3 +152,11 @@ def test_of_many_experiments_the_worst_stand_first_in_files_too(run, analysis, p
     rows = build_report(bad).verdicts[0].rows
     assert [row.experiment[-2:] for row in rows[:8:2]] == ["09", "10", "11", "12"]
     assert len(rows) == 2 * (MOST + 1)
+
+
+def test_a_page_is_named_after_its_suites_and_arms(run, analysis, plan):
+    other = analysis(plan(nodeid="test_words.py::test_words", path="test_words.py"))
+
+    assert build_report(run()).subject == "test_math.py::test_sums: v2 vs v1"
+    assert build_report(run(analysis(), other)).subject == "test_math.py and 1 more: v2 vs v1"
+    assert build_report(dataclasses.replace(run(), experiments=(), verdicts=())).subject == ""

@@ -149,7 +149,9 @@ def test_where_margins_decide_no_p_value_is_called_adjusted(run, analysis):
     compared = analysis().comparisons[0]
     margin = dataclasses.replace(compared.contrast, margin=0.05, alternative="non-inferior")
     verdict = dataclasses.replace(run().verdicts[2], subject=margin.subject("v2"))
-    one = run(analysis(comparisons=(dataclasses.replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict))
+    one = run(
+        analysis(comparisons=(dataclasses.replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict)
+    )
 
     assert "Holm" not in "\n".join(lines(dataclasses.replace(one, family_size=2)))
 
