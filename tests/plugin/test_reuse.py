@@ -182,7 +182,7 @@ def test_a_stored_run_is_a_baseline_by_its_id(measured):
     assert of_arms(experiment, "reused")[1] == {"run": first, "replies": 20}
     assert asked(measured) == {"answer": 20, "base": 0}
     # It is asked nothing, and its name says whose answers these are.
-    result.stdout.fnmatch_lines([f"crucible: test_lengths: scripted vs run:{first}, 20 samples; longer: *"])
+    result.stdout.fnmatch_lines([f"crucible: test_lengths: scripted vs run:{first}, 20 samples", "  longer: *"])
     result.stdout.no_fnmatch_line("* reused from run *")
 
 
