@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tabulate import tabulate
 
@@ -36,9 +39,22 @@ class Figure:
         return self.name, shown, f"{self.limit:,g} {self.unit}", ratio, "over" if self.over else "ok"
 
 
+def machine() -> str:
+    """Return what times depend on: `2 cores of Intel(R) Xeon(R) Processor, 23 GiB, Linux 6.18.44, Python 3.11.7`."""
+    facts = dict(line.split("\t", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if "\t" in line)
+    names = {name.strip(): value.strip(": \t") for name, value in facts.items()}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    model = (
+        f"{names.get('model name', platform.machine())} (family {names.get('cpu family')}, model {names.get('model')})"
+    )
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, {memory:.0f} GiB, {system}"
+
+
 def show(figures: Iterable[Figure]) -> int:
-    """Print the table; the exit status is 1 when something is over its limit."""
+    """Print the machine and the table; the exit status is 1 when something is over its limit."""
     found: Sequence[Figure] = list(figures)
     rows = [figure.row() for figure in found]
+    print(f"{machine()}\n")
     print(tabulate(rows, headers=HEADERS, tablefmt="github", colalign=("left", "right", "right", "right", "left")))
     return int(any(figure.over for figure in found))

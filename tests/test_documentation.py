@@ -503,6 +503,13 @@ def _imported(name: str) -> bool:
     return True
 
 
+def test_every_page_installs_from_the_clone() -> None:
+    """The package is not on PyPI: its name there is nobody's. In output of the package it is installed already."""
+    pattern = re.compile(r"^(?! {4}).*pip install (?:\S+ )*\"?pytest-crucible.*$", re.MULTILINE)
+
+    assert [match[0] for page in PAGES for match in pattern.finditer(page.read_text(encoding="utf-8"))] == []
+
+
 def test_every_link_between_pages_leads_somewhere() -> None:
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         for target in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
