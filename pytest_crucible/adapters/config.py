@@ -60,8 +60,13 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
 
 
 def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
+    if name.startswith(("http://", "https://")):
+        return f"write openai+{name}#MODEL for a model of a server"
     if not adapters:
-        return "add a table [adapters.NAME] to crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
+        return (
+            "there is no adapter in this folder: run pytest in the folder of the suite, or add a table [adapters.NAME] to "
+            "crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
+        )
     return suggest(name, adapters, always=f"known adapters are {', '.join(sorted(adapters))}")
 
 

@@ -110,10 +110,15 @@ class Circuit:
             self._probed_at = asyncio.get_running_loop().time()
 
     def _sentence(self, error: Retryable, silent_s: float) -> str:
+        facts = f"{silent_s:.0f} s, {self._failures} requests failed, the last: {error}"
+        if self._answered_at == -math.inf:
+            return (
+                f"{self._name} has never answered ({facts}): no more requests are sent; check its URL, and that it runs"
+            )
         since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent_s))
         return (
-            f"{self._name} has not answered since {since} ({silent_s:.0f} s, {self._failures} requests failed, the last: "
-            f"{error}): no more requests are sent; resume with --crucible-resume when it is back"
+            f"{self._name} has not answered since {since} ({facts}): "
+            "no more requests are sent; resume with --crucible-resume when it is back"
         )
 
 

@@ -65,7 +65,7 @@ def _row(text: str, path: Path, line: int) -> dict[str, Any]:
     try:
         row = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DatasetError(f"line {line} of {path} is not JSON ({error})") from error
+        raise DatasetError(f"line {line} of {path} is not JSON ({error}): write one JSON object per line") from error
     if not isinstance(row, dict):
         raise DatasetError(f"line {line} of {path} is a JSON {type(row).__name__}: write one object per line")
     return row

@@ -10,7 +10,7 @@ from pytest_crucible.metrics.patterns import compile_pattern, is_found, start_cl
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 
-NO_EXPECTED = NotApplicable("the sample has no expected answer")
+NO_EXPECTED = NotApplicable("the sample has no expected answer: fields={'expected': 'NAME'} names its field")
 
 
 def normalise(text: str) -> str:

@@ -27,6 +27,7 @@ from pytest_crucible.records import Arm, Plan, Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.report.plan_line import announcement
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.sections.run import load_sections
@@ -40,7 +41,7 @@ from pytest_crucible.session.joined_tests import (
     unique_ids,
     uses_crucible,
 )
-from pytest_crucible.session.marks import experiment_mark
+from pytest_crucible.session.marks import check_spelling, experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
@@ -224,7 +225,13 @@ class ExperimentCollection:
         if sample_id is not None and not any(
             experiment.position(sample_id) is not None for experiment in self.experiments.values()
         ):
-            raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id")
+            ids = [
+                sample.id for experiment in self.experiments.values() for sample in experiment.dataset.samples[:1000]
+            ]
+            hint = suggest(
+                sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment"
+            )
+            raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id: {hint}")
 
     def plans(self) -> list[Plan]:
         """Return the plans of all selected experiments and joined tests without errors."""
@@ -253,6 +260,7 @@ def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
 def _check_markers(item: pytest.Item) -> None:
     """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
     if is_experiment(item):
+        check_spelling(item)
         if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
             raise SpecError(
                 "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.markers import JUDGING
 from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import closest_name, suggest
 
 
 @dataclass(frozen=True)
@@ -97,5 +99,15 @@ def _arguments(mark: pytest.Mark | None, names: Iterable[str], *, positional: tu
 def _keywords(mark: pytest.Mark, names: Iterable[str]) -> dict[str, Any]:
     unknown = sorted(set(mark.kwargs) - set(names))
     if unknown:
-        raise SpecError(f"@pytest.mark.{mark.name} has no argument {unknown[0]!r}: it takes {', '.join(names)}")
+        hint = suggest(unknown[0], names, always=f"it takes {', '.join(names)}")
+        raise SpecError(f"@pytest.mark.{mark.name} has no argument {unknown[0]!r}: {hint}")
     return dict(mark.kwargs)
+
+
+def check_spelling(item: pytest.Item) -> None:
+    """Raise SpecError for a marker such as `quality_targets`. pytest only warns of it, and the target would be gone."""
+    registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
+    for mark in item.own_markers:
+        near = closest_name(mark.name, JUDGING, cutoff=0.8)
+        if near is not None and mark.name not in registered:
+            raise SpecError(f"@pytest.mark.{mark.name} is not a marker: did you mean @pytest.mark.{near}?")

@@ -76,8 +76,8 @@ def test_without_any_configuration_the_place_for_it_is_named(suite):
 
     suite.refuses(
         suite.run("--crucible-adapter=v2"),
-        "adapter 'v2' is not configured: add a table [[]adapters.NAME[]] to crucible.toml, or "
-        "[[]tool.crucible.adapters.NAME[]] to pyproject.toml",
+        "adapter 'v2' is not configured: there is no adapter in this folder: run pytest in the folder of the suite, or add a "
+        "table [[]adapters.NAME[]] to crucible.toml, or [[]tool.crucible.adapters.NAME[]] to pyproject.toml",
     )
 
 
@@ -108,7 +108,10 @@ def test_configuration(suite, text, sentence):
     ("text", "sentence"),
     [
         ("", "recorded replies '*v2.jsonl' * empty: write one JSON object per line"),
-        ('{"sample_id": "q00", "text": "0"}\n{"sample_id"\n', "line 2 of *v2.jsonl is not JSON (*)"),
+        (
+            '{"sample_id": "q00", "text": "0"}\n{"sample_id"\n',
+            "line 2 of *v2.jsonl is not JSON (*): write one JSON object per line",
+        ),
         ("[1]\n", "line 1 of *v2.jsonl is a JSON list: write one object per line"),
         ('{"id": "q00"}\n', "line 1 of *v2.jsonl has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         (

@@ -44,6 +44,9 @@ MISTAKES = {
         "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, split, fold, "
         "limit, stratify, epochs, timeout, fields, budget"
     ),
+    crucible("datset='questions.jsonl'"): (
+        "@pytest.mark.crucible has no argument 'datset': did you mean 'dataset'? it takes dataset, metrics, *"
+    ),
     crucible("'questions.jsonl', [right]"): "@pytest.mark.crucible takes dataset by position, the rest by name",
     crucible("'questions.jsonl', limit=0"): "@pytest.mark.crucible has limit=0: write a whole number of at least 1",
     crucible("'questions.jsonl', epochs=0"): "@pytest.mark.crucible has epochs=0: write a whole number of at least 1",
@@ -98,7 +101,7 @@ MISTAKES = {
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
     crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",
     crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object per line",
-    crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*)",
+    crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*): write one JSON object per line",
     crucible(
         "'twice.jsonl'"
     ): "line 3 of *twice.jsonl repeats the id 'a' of line 1 of *twice.jsonl: ids must be unique",
@@ -267,4 +270,13 @@ def test_a_metric_that_fails_on_some_samples_loses_them_and_shows_the_first_erro
             "test_sums: *: 3 scores lost (scorer error)",
             "*first: metric 'judge' raised ValueError: boom",
         ]
+    )
+
+
+def test_a_misspelt_marker_is_an_error_where_pytest_only_warns(suite):
+    suite.test(f"{HEAD}{GOOD}@pytest.mark.quality_targets('right >= 0.5'){BODY.format(k=0)}")
+
+    suite.refuses(
+        suite.run("--crucible-adapter=v2", "-Wignore::pytest.PytestUnknownMarkWarning"),
+        "*@pytest.mark.quality_targets is not a marker: did you mean @pytest.mark.quality_target[?]",
     )

@@ -82,7 +82,9 @@ def test_an_unknown_sample_is_a_usage_error(suite):
     result = suite.run("--crucible-adapter=v2", "--crucible-sample=q99")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --crucible-sample=q99: no selected experiment has a sample of that id"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --crucible-sample=q99: no selected experiment has a sample of that id: did you mean *"]
+    )
 
 
 def test_experiments_without_the_sample_are_skipped(suite):

@@ -186,10 +186,11 @@ def test_a_configured_name_comes_before_an_address():
     [
         ("candidat", "did you mean 'candidate'? known adapters are baseline, candidate"),
         ("other", "known adapters are baseline, candidate"),
+        ("http://127.0.0.1:8000/v1", "write openai+http://127.0.0.1:8000/v1#MODEL for a model of a server"),
         ("grpc:x", "known adapters are baseline, candidate"),
         ("recorded:", "known adapters are baseline, candidate"),
     ],
-    ids=["near", "far", "scheme", "address"],
+    ids=["near", "far", "server", "scheme", "address"],
 )
 def test_an_unknown_adapter_is_refused_with_those_that_are_known(name, hint):
     known = {"candidate": V1, "baseline": V2}
@@ -199,7 +200,7 @@ def test_an_unknown_adapter_is_refused_with_those_that_are_known(name, hint):
 
 def test_without_any_adapters_it_is_said_where_they_belong():
     assert refusal(find_adapter, "v2", {}) == (
-        "adapter 'v2' is not configured: "
+        "adapter 'v2' is not configured: there is no adapter in this folder: run pytest in the folder of the suite, or "
         "add a table [adapters.NAME] to crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
     )
 

@@ -94,6 +94,11 @@ def test_one_that_never_was_up_is_given_up_sooner():
 
     assert {type(error) for error in run.errors} == {Refused}
     assert server.log[-1][0] == pytest.approx(FIRST_ANSWER_S, abs=3)
+    assert re.fullmatch(
+        r"server http://simulated/v1 has never answered \(\d+ s, \d+ requests failed, the last: nothing listens there\): "
+        r"no more requests are sent; check its URL, and that it runs",
+        str(run.errors[0]),
+    )
 
 
 class Hanging(SimulatedServer):

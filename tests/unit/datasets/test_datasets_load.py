@@ -124,7 +124,9 @@ def test_an_empty_file(path, content):
 def test_a_line_that_is_not_json_is_named(path):
     path.write_text('{"input": 1}\n\n{"input": \n')
 
-    assert complaint(load_file, path) == (f"line 3 of {path} is not JSON (Expecting value: line 2 column 1 (char 11))")
+    assert complaint(load_file, path) == (
+        f"line 3 of {path} is not JSON (Expecting value: line 2 column 1 (char 11)): write one JSON object per line"
+    )
 
 
 def test_a_line_nested_deeper_than_python_reads_is_not_json(path):

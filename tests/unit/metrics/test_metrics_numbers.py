@@ -110,7 +110,7 @@ def test_other_numbers_and_none_do_not_match(text, expected):
 
 def test_without_an_expected_answer_it_does_not_apply():
     assert final_number_matches(Reply(text="18"), Sample(id="a", input="")) == NotApplicable(
-        "the sample has no expected answer"
+        "the sample has no expected answer: fields={'expected': 'NAME'} names its field"
     )
 
 

@@ -20,7 +20,7 @@ from pytest_crucible.metrics import (
 )
 
 ANY = Sample(id="a", input="")
-NO_EXPECTED = NotApplicable("the sample has no expected answer")
+NO_EXPECTED = NotApplicable("the sample has no expected answer: fields={'expected': 'NAME'} names its field")
 
 
 def expecting(expected: object) -> Sample:

@@ -87,7 +87,7 @@ def test_verdicts_that_are_met_make_nothing_run_again(pytester, run):
 def test_a_report_carries_the_sentence_and_the_unrounded_numbers(run):
     whole = run()
     verdict: Verdict = whole.verdicts[2]
-    setup, call, _ = verdict_reports(verdict, whole.experiments[0], undecided_fails=False)
+    setup, call, _ = verdict_reports(verdict, whole.experiments[0], family_size=1, undecided_fails=False)
     properties = dict(call.user_properties)
 
     assert call.longreprtext == properties["crucible_sentence"]
