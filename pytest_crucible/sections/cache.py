@@ -41,7 +41,7 @@ def view(answers: OldAnswers, claims: Sequence[Claim]) -> View:
 def _notes(answers: OldAnswers, arm: Arm) -> Iterator[Note]:
     reused, cached = answers.reused.get(arm.name), answers.cached.get(arm.name)
     # The name of a stored run's arm already names its run.
-    if reused is not None and reused.answers and arm.stored_run is None:
+    if reused is not None and reused.replies and arm.stored_run is None:
         total = answers.plan.selected * answers.plan.repeats
         how = "; --crucible-fresh calls the model again" if arm.role == "baseline" else ""
         yield Note(text=f"{arm.name}: {reused.replies:,} of {total:,} replies reused from run {reused.run}{how}")
