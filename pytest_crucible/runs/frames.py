@@ -82,6 +82,13 @@ class StoredRuns:
     ids: tuple[str, ...]
     """Ids of the runs, newest first."""
 
+    def __post_init__(self) -> None:
+        """Raise SpecError where there is no run: a frame's columns are read from the runs."""
+        if not self.ids:
+            raise SpecError(
+                "StoredRuns needs the id of a run: use runs.load() or runs.query(), which return stored runs"
+            )
+
     def observations(self) -> pd.DataFrame:
         """Return one row for each score of a reply; where a score or a whole reply is lost, `lost` is the reason."""
         return self._read_stored(tables.observations)

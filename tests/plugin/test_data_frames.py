@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 
 import pytest
 
@@ -92,6 +93,26 @@ def test_a_query_spans_runs(suite, stored):
     assert runs.query(adapter="v1").ids == (stored["run"]["id"],)
     assert runs.query(tag="nightly").ids == (stored["run"]["id"],)
     assert runs.query(suite="test_sums", since=datetime.date.today() - datetime.timedelta(days=1)).ids == everything.ids
+
+
+def test_since_is_the_first_instant_and_without_a_zone_it_is_local(stored, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    started = datetime.datetime.fromisoformat(stored["run"]["started"])
+    local, instant = started.astimezone().replace(tzinfo=None), datetime.timedelta(microseconds=1)
+    try:
+        assert runs.query(since=started).ids == runs.query(since=local).ids == (stored["run"]["id"],)
+        for later in (started + instant, local + instant):
+            with pytest.raises(SpecError, match="has no run with since="):
+                runs.query(since=later)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_no_runs_cannot_be_read():
+    with pytest.raises(SpecError, match=r"StoredRuns needs the id of a run: use runs.load\(\) or runs.query\(\)"):
+        runs.StoredRuns("runs.db", ())
 
 
 @pytest.mark.parametrize(

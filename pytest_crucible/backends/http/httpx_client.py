@@ -87,7 +87,7 @@ class HttpxClient:
                 return response
             await response.aclose()
             following = response.next_request
-            if following.url.host != request.url.host or following.method != request.method:
+            if not _keeps_secrets(request, following):
                 raise Refused(
                     f"{self._address.origin} redirects ({response.status_code}) to {following.url.copy_with(query=None)}: "
                     "write that as base_url if it is right"
@@ -132,6 +132,12 @@ class HttpxClient:
         if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
             return Retryable(f"{where} closed the connection before it answered ({error})", kind="connection")
         return Refused(f"no request can be sent to {where} ({type(error).__name__}: {error})")
+
+
+def _keeps_secrets(request: httpx.Request, following: httpx.Request) -> bool:
+    """Return whether a redirect may be sent the same headers: the same host and method, and not back to plain HTTP."""
+    is_open = request.url.scheme == "https" and following.url.scheme != "https"
+    return following.url.host == request.url.host and following.method == request.method and not is_open
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

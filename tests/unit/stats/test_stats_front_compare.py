@@ -339,6 +339,8 @@ def test_series_that_have_other_labels_or_labels_twice_are_refused():
     twice = pandas.Series([1, 0, 1], index=["a", "a", "b"])
     with pytest.raises(ValueError, match="more than once"):
         compare(twice, twice[::-1])
+    with pytest.raises(ValueError, match="more than once"):
+        compare(candidate, pandas.Series([1, 0, 1, 0], index=list("abcc")))
     assert compare(twice, twice).estimate == 0
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 import h2.config
 import h2.connection
 import h2.events
+import httpx
 import pytest
 from openai_server import CERTIFICATE, OpenAIServer
 
 from pytest_crucible.backends.http.address import parse_address
+from pytest_crucible.backends.http.httpx_client import _keeps_secrets
 from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.records import Adapter, Request
@@ -139,6 +141,40 @@ def test_redirects_on_the_same_host_are_followed_with_the_body():
     assert response.status == 200
     assert requests[1].startswith(b"POST /v2/here ")
     assert requests[1].endswith(b"{}")
+
+
+def redirect(location: str) -> bytes:
+    return f"HTTP/1.1 307 Go\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+
+
+def test_five_redirects_are_followed_and_no_more():
+    response, requests = answered(*[redirect(f"/{k}") for k in range(5)], OK)
+
+    assert (response.status, len(requests)) == (200, 6)
+    with pytest.raises(Refused, match="redirects more than 5 times: check base_url"):
+        answered(*[redirect(f"/{k}") for k in range(6)], OK)
+
+
+def test_a_query_that_may_hold_a_key_is_not_shown():
+    with pytest.raises(Refused) as caught:
+        answered(redirect("http://elsewhere.example/v1?api_key=planted"))
+
+    assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "method", "is_followed"),
+    [
+        ("http://host/v1", "http://host/v2", "POST", True),
+        ("http://host/v1", "https://host/v1", "POST", True),
+        ("https://host/v1", "https://host:8443/v1", "POST", True),
+        ("https://host/v1", "http://host/v1", "POST", False),
+        ("https://host/v1", "https://host.example/v1", "POST", False),
+        ("https://host/v1", "https://host/v1", "GET", False),
+    ],
+)
+def test_headers_stay_with_the_host_and_are_not_sent_in_the_clear(before, after, method, is_followed):
+    assert _keeps_secrets(httpx.Request("POST", before), httpx.Request(method, after)) == is_followed
 
 
 @pytest.mark.parametrize(
