@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 # What an evaluation that sends no logs makes of its `experiment_name`.
-_EXPERIMENT = re.compile(r".* \[experiment_name=(.+)\]")
+_EXPERIMENT = " [experiment_name="
 _OWN = ("scorer_errors", "classifier_errors")
 Record = Mapping[str, Any]
 
@@ -69,8 +68,11 @@ def _other_output(source: Source) -> str:
 def _arm(summary: Record) -> str:
     """Return the experiment's name; empty where it has none, and bears the project's."""
     name: str = summary["experiment_name"]
-    match = _EXPERIMENT.fullmatch(name)
-    return match[1] if match else name if name != summary["project_name"] else ""
+    # Not a pattern: on a name with many such marks it would take quadratic time.
+    _, mark, experiment = name.rpartition(_EXPERIMENT)
+    if mark and len(experiment) > 1 and experiment.endswith("]"):
+        return experiment[:-1]
+    return name if name != summary["project_name"] else ""
 
 
 def _names(records: Sequence[Record]) -> list[str]:
