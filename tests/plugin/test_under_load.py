@@ -176,7 +176,7 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
     result = served.run("--crucible-adapter=v2")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*server http://127.0.0.1:9/v1 has not answered since*nothing listens at*"])
+    result.stdout.fnmatch_lines(["*server http://127.0.0.1:9/v1 has never answered*nothing listens at*check its URL*"])
     assert "Traceback" not in result.stdout.str()
 
 

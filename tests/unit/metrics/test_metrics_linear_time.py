@@ -312,7 +312,7 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
     if seconds(read, *shape, 26) > 0.5:
         return True
     # A busy machine may disturb one try.
-    return seconds(read, *shape, 16_000) > 0.08 and all(
+    return seconds(read, *shape, 4_000) > 0.005 and all(
         seconds(read, *shape, 16_000) > 8 * seconds(read, *shape, 4_000) for _ in range(3)
     )
 
