@@ -302,9 +302,9 @@ def seconds(read: Callable[[str], object], before: str, atom: str, after: str, s
 )
 def test_a_reply_is_read_in_linear_time(module, name):
     read = READERS[module][name]
-    slow = [shape for shape in hostile() if is_slow(read, shape)]
 
-    assert slow == []
+    # One is enough: all of them may take minutes.
+    assert next((shape for shape in hostile() if is_slow(read, shape)), None) is None
 
 
 def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
