@@ -1,7 +1,6 @@
 """What all tests share: pytester, a database server, and an environment that cannot change what they see."""
 
 import contextlib
-import gc
 import os
 import pkgutil
 from collections.abc import Iterator
@@ -53,8 +52,6 @@ def _loaded_modules() -> None:
         if not name.endswith("__main__"):
             with contextlib.suppress(ImportError):
                 import_module(name)
-    # Each session of pytester ends with a garbage collection, which need not visit all these modules.
-    gc.freeze()
 
 
 @pytest.fixture

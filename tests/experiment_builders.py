@@ -31,6 +31,9 @@ from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.store.runs import RunStore
 
+ALONE = ("-p", "no:asyncio", "-p", "no:unraisableexception")
+"""Without another plugin's effects, and without the garbage collection that would end each configuration of a test."""
+
 
 def arm_of(backend: Backend, name: str = "v2", role: Role = "candidate") -> OpenedArm:
     return OpenedArm(Arm(name=name, role=role, adapter=name, identity=name), backend)
@@ -46,7 +49,7 @@ def collect_items(pytester: pytest.Pytester, source: str, *options: str) -> list
     """Collect the items of the test function `test_it` of a source, also after another source of the same test."""
     sys.modules.pop(pytester._name, None)
     shutil.rmtree(pytester.path / "__pycache__", ignore_errors=True)
-    module = pytester.getmodulecol(source, configargs=["-p", "no:asyncio", *options])
+    module = pytester.getmodulecol(source, configargs=[*ALONE, *options])
     items = pytester.genitems([module])
     return [item for item in items if isinstance(item, pytest.Function) and item.originalname == "test_it"]
 

@@ -13,11 +13,10 @@ from pytest_crucible.sample.gc_tuning import ALLOCATED, collecting_seldom
 
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    gc.unfreeze()
+    before = gc.get_threshold()
     yield
     gc.set_threshold(*before)
-    gc.freeze() if frozen else gc.unfreeze()
+    gc.unfreeze()
 
 
 def test_it_looks_seldom_and_afterwards_as_before():

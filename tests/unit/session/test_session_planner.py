@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from adapter_contexts import default_settings
-from experiment_builders import collect_items, plan_item, scripted_arm
+from experiment_builders import ALONE, collect_items, plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.definition import as_metric
@@ -133,7 +133,7 @@ def polite(reply, sample):
 def test_metrics_are_named_or_given_and_those_beside_them_follow(pytester):
     beside = dataclasses.replace(as_metric(polite), facts=MetricFacts(name="rude"))
     given = dataclasses.replace(as_metric(polite), beside=(beside,), depends=lambda: "model 7")
-    metrics = declared_metrics(pytester.parseconfigure("-p", "no:asyncio"), ["exact_match", given])
+    metrics = declared_metrics(pytester.parseconfigure(*ALONE), ["exact_match", given])
 
     assert [one.name for one in metrics] == ["exact_match", "polite", "rude"]
     assert metrics[1].facts.version == "model 7"
@@ -141,9 +141,9 @@ def test_metrics_are_named_or_given_and_those_beside_them_follow(pytester):
 
 def test_a_misspelt_metric_is_refused_with_the_nearest_name(pytester):
     with pytest.raises(SpecError, match="metric 'exact_mach' is not registered: did you mean 'exact_match'"):
-        declared_metrics(pytester.parseconfigure("-p", "no:asyncio"), ["exact_mach"])
+        declared_metrics(pytester.parseconfigure(*ALONE), ["exact_mach"])
 
 
 def test_two_metrics_of_one_name_are_refused(pytester):
     with pytest.raises(SpecError, match="metric 'exact_match' is given twice"):
-        declared_metrics(pytester.parseconfigure("-p", "no:asyncio"), ["exact_match", "exact_match"])
+        declared_metrics(pytester.parseconfigure(*ALONE), ["exact_match", "exact_match"])

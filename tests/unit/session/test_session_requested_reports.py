@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
+from experiment_builders import ALONE
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.requested_reports import check_reports, requested_reports
@@ -13,7 +14,7 @@ from pytest_crucible.session.requested_reports import check_reports, requested_r
 
 @pytest.fixture
 def config(pytester: pytest.Pytester) -> pytest.Config:
-    return pytester.parseconfigure("-p", "no:asyncio")
+    return pytester.parseconfigure(*ALONE)
 
 
 def test_the_json_file_may_have_any_name_and_comes_first(config):
