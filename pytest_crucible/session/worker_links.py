@@ -61,7 +61,7 @@ def interrupt_workers(links: Iterable[WorkerLink], number: int) -> None:
 
 
 def announce_experiments(config: pytest.Config, message: dict[str, Any]) -> None:
-    """In a worker: announce its experiments to the controller, and obey the controller's signals from now on."""
+    """Announce the experiments of this worker to the controller, and obey the controller's signals from now on."""
     channel = config.workerinput[_INPUT]  # type: ignore[attr-defined]  # xdist's
     channel.setcallback(raise_in_main_thread)
     with contextlib.suppress(OSError):
@@ -69,6 +69,6 @@ def announce_experiments(config: pytest.Config, message: dict[str, Any]) -> None
 
 
 def announce_stored(config: pytest.Config) -> None:
-    """In a worker: tell the controller that the last rows are stored."""
+    """Tell the controller that the last rows of this worker are stored."""
     with contextlib.suppress(OSError):
         config.workerinput[_INPUT].send(_STORED)  # type: ignore[attr-defined]  # xdist's
