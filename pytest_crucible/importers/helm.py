@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.results import ParsedFile, Results, Row
-from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.source import Source, read_beside
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 
@@ -38,7 +36,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm on one task, with names from `run_spec.json`. Without it, the folder's name is the model's."""
-    states = dict(_states(_beside(source.path, "scenario_state.json")))
+    states = dict(_states(read_beside(source.path.with_name("scenario_state.json"))))
     rows: dict[tuple[str, int], Row] = {}
     for record in source.document:
         row = _row(record, states)
@@ -50,7 +48,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         # Perturbed twins of an instance give further metrics of the same sample; its input is the original.
         original = row if not _perturbation(record) else earlier
         rows[row.sample, row.repeat] = replace(original, scores={**earlier.scores, **row.scores})
-    spec = _beside(source.path, "run_spec.json")
+    spec = read_beside(source.path.with_name("run_spec.json"))
     results = Results(
         task=_task(spec.get("name") or "helm"),
         arm=spec["adapter_spec"]["model"] if spec else source.path.resolve().parent.name,
@@ -59,20 +57,6 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         repeats=max((repeat for _, repeat in rows), default=0) + 1,
     )
     return ParsedFile(version="", results=[results])
-
-
-def _beside(path: Path, name: str) -> Record:
-    """Return a document beside the statistics; empty where there is none. Raises SpecError for a damaged one."""
-    other = path.with_name(name)
-    if not other.is_file():
-        return {}
-    try:
-        document: Record = json.loads(other.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise SpecError(
-            f"{other} is not JSON ({error}): copy the folder of the run again, or remove the file"
-        ) from error
-    return document
 
 
 def _task(name: str) -> str:

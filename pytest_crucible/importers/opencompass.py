@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row
-from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.source import Source, read_beside
 from pytest_crucible.records import MetricFacts, Reply
-from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 # The fields that OpenCompass itself counts as right or wrong (icl_base_evaluator.py).
@@ -82,15 +80,7 @@ def _predictions(source: Source) -> Record:
     path = source.path.resolve()
     results = path.parent.parent
     beside = results.parent / "predictions" / path.parent.name / path.name
-    if results.name != "results" or not beside.is_file():
-        return {}
-    try:
-        document: Record = json.loads(beside.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise SpecError(
-            f"{beside} is not JSON ({error}): copy the folder of the run again, or remove the file"
-        ) from error
-    return document
+    return read_beside(beside) if results.name == "results" else {}
 
 
 def _text(value: Any) -> str:

@@ -98,17 +98,22 @@ class Reader(Protocol):
 def number_repeats(rows: Sequence[Row]) -> list[Row]:
     """Number the repeats of a harness that does not: the second row of a sample is its second repeat.
 
-    A sample with more rows than most samples stands in the dataset twice: its further rows are a sample `NAME (2)`.
+    A sample with more rows than most samples stands in the dataset twice: its further rows are a sample `NAME (2)`, in one
+    group with the first. Nothing in the file tells it from a sample that was run more often, and two replies to one input
+    must not count as independent.
     """
     counts = Counter(Counter(row.sample for row in rows).values())
-    # Of two equally frequent numbers the larger: repeats must never count as more samples.
+    # Of two equally frequent numbers the larger: repeats rather than more samples.
     repeats = max(counts, key=lambda count: (counts[count], count), default=1)
+    has_twins = max(counts, default=0) > repeats
     seen: Counter[str] = Counter()
     numbered = []
     for row in rows:
         twin, repeat = divmod(seen[row.sample], repeats)
         name = f"{row.sample} ({twin + 1})" if twin else row.sample
-        numbered.append(replace(row, sample=name, repeat=repeat))
+        # The name that samples without a known group have as their group in a plan.
+        group = row.group or (f"sample {row.sample}" if has_twins else None)
+        numbered.append(replace(row, sample=name, repeat=repeat, group=group))
         seen[row.sample] += 1
     return numbered
 

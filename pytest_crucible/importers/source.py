@@ -68,6 +68,19 @@ def open_source(path: Path) -> Source:
         raise SpecError(str(error)) from error
 
 
+def read_beside(path: Path) -> Mapping[str, Any]:
+    """Return a JSON document that lies beside an imported file; empty where there is none. Raises SpecError for a damaged one."""
+    if not path.is_file():
+        return {}
+    try:
+        document: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SpecError(
+            f"{path} is not JSON ({error}): copy the folder of the run again, or remove the file"
+        ) from error
+    return document
+
+
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:

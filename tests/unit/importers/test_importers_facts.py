@@ -238,3 +238,15 @@ def test_a_spelled_name_can_be_a_target(name):
 )
 def test_rows_of_one_sample_are_repeats_and_a_sample_that_stands_twice_is_two(rows, numbered):
     assert [f"{one.sample}{one.repeat}" for one in number_repeats([Row(sample=name) for name in rows])] == numbered
+
+
+def test_a_sample_that_stands_twice_is_a_group_because_it_may_have_been_run_more_often():
+    rows = number_repeats([Row(sample=name) for name in "abca"])
+
+    assert [(row.sample, row.group) for row in rows] == [
+        ("a", "sample a"),
+        ("b", "sample b"),
+        ("c", "sample c"),
+        ("a (2)", "sample a"),
+    ]
+    assert {row.group for row in number_repeats([Row(sample=name) for name in "abab"])} == {None}
