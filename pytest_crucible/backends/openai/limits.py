@@ -44,7 +44,8 @@ def read_headers(headers: Mapping[str, str]) -> ReportedLimits | None:
     for unit in ("requests", "tokens"):
         for name in ("limit", "remaining"):
             value = headers.get(f"x-ratelimit-{name}-{unit}", "")
-            if value.isdigit():
+            # `²` is a digit that int() refuses, and so it does thousands of digits.
+            if value.isascii() and value.isdigit() and len(value) < 19:
                 numbers[f"{name}_{unit}"] = int(value)
         reset = parse_seconds(headers.get(f"x-ratelimit-reset-{unit}", ""))
         if reset is not None:

@@ -100,3 +100,8 @@ def test_limits_are_read_from_headers():
 @pytest.mark.parametrize("headers", [{}, {"x-ratelimit-limit-requests": "many"}, {"x-request-id": "1"}])
 def test_an_answer_without_limits_has_none(headers):
     assert read_headers(headers) is None
+
+
+@pytest.mark.parametrize("value", ["\u00b2", "9" * 5000, "-1", "many", ""])
+def test_a_limit_that_is_no_number_is_not_known(value):
+    assert read_headers({"x-ratelimit-limit-requests": value}) is None
