@@ -2,8 +2,12 @@
 
     python -m benchmarks.calibration [--replicates 800] [--seed 0]
 
-Prints four tables in markdown, from the evaluations of `tests/truth/evals.py`. A cell is liberal, and bold, when even the
-lower 99.5 % bound of an error rate is above its limit, or the upper one of a coverage below; then the exit status is 1.
+Prints eleven tables in markdown, from the evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`, the
+prompts and rounds of `tests/truth/factor_evals.py`, the sessions of `tests/truth/families.py`, the series of sessions of
+`tests/truth/rerun_evals.py`, the plans of `tests/truth/printed_power.py` and the relevant differences of
+`tests/truth/relevance.py`.
+A cell is liberal, and bold, when even the lower 99.5 % bound of an error rate is above its limit, or the upper one of a
+coverage below; then the exit status is 1.
 """
 
 from __future__ import annotations
@@ -21,43 +25,33 @@ from zlib import crc32
 import numpy as np
 from tabulate import tabulate
 
+from benchmarks.factors import ALARM_HEADS, alarm_rows
+from benchmarks.shares import Share
 from pytest_crucible import stats
+from tests.truth import exact_rates
 from tests.truth.evals import EVALS, GATES, TRUTHS, Array, Drawn, Eval, Truth
+from tests.truth.families import FAMILIES
+from tests.truth.printed_power import EVALUATIONS, power_at_the_printed_value
+from tests.truth.relevance import RELEVANT, Shares, shares
+from tests.truth.reply_evals import reply_rows
+from tests.truth.rerun_evals import HOW, WHEN, rerun_rows
+from tests.truth.session_evals import mean_score, one_claim
 
 REPLICATES = 800
 ALPHA = 0.05
 SIZES, GATED_SIZES = (10, 30, 100, 1000), (20, 50, 100, 200, 500)
+SESSIONS = 4000
+"""Sessions of a family: cheap, because their estimates are drawn and not computed from samples."""
+PRINTED = 2400
+"""Runs that are planned again from what a first run says it can detect."""
+REPLIES = 400
+"""Runs with five replies to each sample: a bound of a percentile is searched for, and its p-value by bounds."""
 ERRORS, COVERAGE = 0.06, 0.93
 """Most false alarms and errors of one-sided bounds at a nominal .05, and least coverage at a nominal .95."""
 SHOWN = 0.88
 """Least coverage of one arm's interval, by which nothing is decided: ten skewed values do not show their tail."""
 ROUNDING = 1e-9
 """A bound this near to the truth is not beyond it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """How often something happened among so many. Over its limit (or under it) by more than chance it is liberal."""
-
-    count: int = 0
-    of: int = 0
-    most: float = 1.0
-    least: float = 0.0
-
-    @property
-    def value(self) -> float:
-        return self.count / self.of if self.of else math.nan
-
-    @property
-    def liberal(self) -> bool:
-        if not self.of:
-            return False
-        interval = stats.wilson_interval(self.count, self.of, level=0.99)
-        return interval.low > self.most or interval.high < self.least
-
-    def __str__(self) -> str:
-        shown = f"{self.value:.3f}".removeprefix("0") if self.of else ""
-        return f"**{shown}**" if self.liberal else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +234,87 @@ def found(task: Task) -> Line:
     return TABLES[task.table][0](task)
 
 
+def _family_rows(seed: int) -> list[list[str]]:
+    """Return a line of each family of `tests/truth/families.py`, each from draws of its own."""
+    lines = ((name, family, family.share(SESSIONS, seed + crc32(name.encode()))) for name, family in FAMILIES.items())
+    return [[name, family.looked_for, f"{share:.3f}".removeprefix("0")] for name, family, share in lines]
+
+
+def _power_rows(seed: int) -> list[list[str]]:
+    """Return a line of each evaluation of `tests/truth/printed_power.py`."""
+    lines = ((name, power_at_the_printed_value(name, PRINTED, seed + crc32(name.encode()))) for name in EVALUATIONS)
+    return [[name, *(f"{share:.3f}".removeprefix("0") for share in shares)] for name, shares in lines]
+
+
+RELEVANT_HEADS = (
+    "evaluation", "n", "not worse, at -relevant", "equivalent, at -relevant", "equivalent, at +relevant",
+    "missed without, equal", "missed, equal", "equivalent, equal", "missed without, at -1/5", "missed, at -1/5",
+    "missed without, at -2", "missed, at -2",
+)  # fmt: skip
+"""What is decided, and the true difference as a multiple of the relevant one."""
+
+
+def _relevance_rows(replicates: int, seed: int) -> list[list[str]]:
+    """Return a line of each evaluation and size of `tests/truth/relevance.py`."""
+    return [
+        [name, str(n), *(f"{share:.3f}".removeprefix("0") for share in _relevance_cells(name, n, replicates, seed))]
+        for name in RELEVANT
+        for n in (50, 200, 500)
+    ]
+
+
+def _relevance_cells(name: str, n: int, replicates: int, seed: int) -> list[float]:
+    def at(truth: float) -> Shares:
+        return shares(RELEVANT[name], n, truth, replicates, seed + crc32(f"{name} {truth}".encode()))
+
+    worse, better, equal, fifth, twice = map(at, (-1.0, 1.0, 0.0, -0.2, -2.0))
+    cells = [worse.not_worse, worse.equivalent, better.equivalent, equal.missed_without, equal.missed, equal.equivalent]
+    return [*cells, fifth.missed_without, fifth.missed, twice.missed_without, twice.missed]
+
+
+EXACT_ALPHAS = (0.05, 0.01, 0.005)
+
+
+def _exact_rows() -> list[list[str]]:
+    """Return the largest error rates over all true rates, by enumeration: nothing is drawn."""
+    cases: list[tuple[str, str, Callable[[Any, exact_rates.Alphas], list[float]], Sequence[Any]]] = [
+        ("equal pairs told apart", "exact unconditional", _told_apart(stats.paired_exact_p_value), (4, 10, 30, 60)),
+        ("the same, for comparison", "tango", _told_apart(stats.tango_p_value), (4, 10, 30, 60)),
+        ("bound of pairs beyond the truth", "exact unconditional", exact_rates.pairs_beyond_the_truth, (4, 10, 30, 60)),
+        ("equal arms told apart", "exact unconditional", _arms_told_apart, ((4, 4), (10, 30), (60, 60))),
+        (
+            "bound of two arms beyond the truth",
+            "exact unconditional",
+            exact_rates.arms_beyond_the_truth,
+            ((4, 4), (10, 30)),
+        ),
+        (
+            "bound of one rate beyond the truth",
+            "clopper-pearson",
+            exact_rates.targets_beyond_the_truth,
+            (4, 10, 30, 60),
+        ),
+    ]
+    return [
+        [
+            what,
+            " + ".join(map(str, np.ravel(size))),
+            method,
+            *(f"{share:.4f}"[1:] for share in worst(size, EXACT_ALPHAS)),
+        ]
+        for what, method, worst, sizes in cases
+        for size in sizes
+    ]
+
+
+def _told_apart(p_value: Callable[[int, int, int], float]) -> Callable[[int, exact_rates.Alphas], list[float]]:
+    return lambda n, alphas: exact_rates.false_alarms_of_pairs(n, alphas, p_value)
+
+
+def _arms_told_apart(sizes: tuple[int, int], alphas: exact_rates.Alphas) -> list[float]:
+    return exact_rates.false_alarms_of_arms(sizes, alphas, stats.two_exact_p_value)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=next(iter(__doc__.splitlines())))
     parser.add_argument("--replicates", type=int, default=REPLICATES)
@@ -260,7 +335,65 @@ def main() -> int:
         align = ("left", "right", "left", *("right" for _ in columns), "left")
         print(f"\n### {table}\n")
         print(tabulate(rows, headers=headers, tablefmt="github", colalign=align, disable_numparse=True))
+    print("\n### Yes or no, exactly: the worst of all true rates\n")
+    headers = ("error", "n", "method", *(f"alpha {alpha:g}" for alpha in EXACT_ALPHAS))
+    print(tabulate(_exact_rows(), headers=headers, tablefmt="github", disable_numparse=True))
+    print("\n### Rates, percentiles and counts of five replies to each sample\n")
+    headers = (
+        "evaluation",
+        "samples",
+        "lower bound",
+        "upper bound",
+        "p at most .05",
+        "bound of a difference",
+        "bounded",
+    )
+    rows = reply_rows(REPLIES, asked.seed, lambda count, of: f"{count / of:.3f}"[1:])
+    print(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True))
+    print("\n### Several comparisons in a session\n")
+    print(
+        tabulate(
+            _family_rows(asked.seed),
+            headers=("session", "looked for", "share"),
+            tablefmt="github",
+            disable_numparse=True,
+        )
+    )
+    print("\n### The same comparison in 20 sessions\n")
+    print(
+        tabulate(
+            rerun_rows(asked.seed),
+            headers=("series", "looked for", *(f"{when}, {how}" for when in WHEN for how in HOW)),
+            tablefmt="github",
+            disable_numparse=True,
+        )
+    )
+    print("\n### Prompts, trainings and rounds\n")
+    print(tabulate(alarm_rows(asked.replicates), headers=ALARM_HEADS, tablefmt="github", disable_numparse=True))
+    print("\n### Looks after every sample\n")
+    rows = [_look_row(kind, asked.replicates // 2, asked.seed) for kind in LOOKED_AT]
+    print(tabulate(rows, headers=LOOK_HEADS, tablefmt="github", disable_numparse=True))
+    print("\n### Relevant differences\n")
+    rows = _relevance_rows(asked.replicates, asked.seed)
+    print(tabulate(rows, headers=RELEVANT_HEADS, tablefmt="github", disable_numparse=True))
+    print("\n### Power at the printed difference\n")
+    headers = ("evaluation", "runs that print one", "power of a new run")
+    print(tabulate(_power_rows(asked.seed), headers=headers, tablefmt="github", disable_numparse=True))
     return int(any(share.liberal for line in lines.values() for share in line.shares))
+
+
+LOOKED_AT = {"bits": "yes or no", "shares": "scores", "groups": "yes or no, groups of about 5"}
+LOOK_HEADS = ("evaluation", "n", "target met", "target missed", "difference proven", "samples needed at -0.2")
+
+
+def _look_row(kind: str, runs: int, seed: int, n: int = 200) -> list[str]:
+    """Sessions with --crucible-stop and one claim: a target at the true mean, equal arms, and a clear regression."""
+    rng, truth = np.random.default_rng([seed, n]), mean_score(kind)
+    targets = [one_claim(rng, kind, n, target=truth)[0] for _ in range(runs)]
+    proven = sum(one_claim(rng, kind, n)[1] for _ in range(runs))
+    needed = np.mean([one_claim(rng, kind, n, drop=0.2 / truth)[2] for _ in range(runs // 4)])
+    shares = [Share(count, runs, most=ALPHA) for count in (targets.count("met"), targets.count("missed"), proven)]
+    return [LOOKED_AT[kind], f"{n:,}", *map(str, shares), f"{100 * needed:.0f} %"]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pytest_crucible import stats
 
 UNIT = (0.0, 1.0)
+MEMBERS = 32
 
 Array = npt.NDArray[np.float64]
 
@@ -54,6 +55,12 @@ class Data:
     def arms(self) -> list[Array]:
         """Three of them."""
         return [*self.scores, np.random.default_rng(2).beta(2, 1, self.n)]
+
+    @cached_property
+    def members(self) -> Array:
+        """n samples x 32 members of a sweep, 0 and 1, right in 50 to 70 %."""
+        chances = np.random.default_rng(4).random((self.n, MEMBERS))
+        return (chances < np.linspace(0.5, 0.7, MEMBERS)).astype(float)
 
     @cached_property
     def levels(self) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.figures import Figure, show
-from benchmarks.procedures import CLOSED_FORMS, COMPARISONS, UNIT, Call, Data
+from benchmarks.procedures import CLOSED_FORMS, COMPARISONS, MEMBERS, UNIT, Call, Data
 from pytest_crucible import stats
 
 SAMPLES, MANY_SAMPLES = 1_000, 10_000
@@ -25,7 +25,7 @@ REPEATS, LEAST_SECONDS = 5, 0.02
 CLOSED_FORM_US = 1_000.0
 SHIFTS_US = {"mann_whitney": 10_000.0, "wilcoxon_signed_rank": 10_000.0}
 """No closed forms: the Hodges-Lehmann shift comes along, with an interval selected among all pairs of samples."""
-WHOLE_MS, HUNDRED_S, IMPORT_RATIO = 20.0, 3.0, 1.5
+WHOLE_MS, HUNDRED_S, LOOK_S, IMPORT_RATIO = 20.0, 3.0, 0.3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _square(x: Data) -> list[list[int]]:
 
 
 def figures() -> list[Figure]:
-    return [*_closed_forms(), *_comparisons(), _hundred(), *_imports()]
+    return [*_closed_forms(), *_comparisons(), _hundred(), _look(), *_imports()]
 
 
 def _closed_forms() -> Iterator[Figure]:
@@ -133,6 +133,16 @@ def _comparisons() -> Iterator[Figure]:
 def _hundred() -> Figure:
     name = f"100 comparisons of n={SAMPLES:,} with intervals, and Holm"
     return Figure(name=name, measured=seconds(_family, Data(SAMPLES)), unit="s", limit=HUNDRED_S, digits=3)
+
+
+def _look() -> Figure:
+    """All pairs of a sweep's members, with simultaneous claims: what one look of a sweep computes."""
+    name = f"ranks of {MEMBERS} arms, n={SAMPLES:,}, all pairs together"
+    return Figure(name=name, measured=seconds(_rank, Data(SAMPLES)), unit="s", limit=LOOK_S, digits=3)
+
+
+def _rank(x: Data) -> object:
+    return stats.rank_arms(x.members)
 
 
 def _family(x: Data) -> object:

@@ -1,7 +1,7 @@
-"""Bytes that one sample takes in the run store, and how much of that the record of its call adds.
+"""Bytes that one sample takes in the run store, how much of that the record of its call adds, and what a rerun adds.
 
 A suite that calls its model once a sample, as most do. The record is the sample's row in `calls`, the messages, and the runs that
-paid for cached replies.
+paid for cached replies. The rerun reads replies of 1,000 characters from the cache, which its rows share.
 """
 
 from __future__ import annotations
@@ -36,7 +36,21 @@ def figures() -> list[Figure]:
     return [
         Figure(name="run store: bytes a sample", measured=whole / SAMPLES, unit="B"),
         Figure(name="- added by the record of its call", measured=(whole / bare - 1) * 100, unit="%", limit=15),
+        Figure(name="- added by a rerun, of long replies", measured=_rerun_bytes(), unit="B", limit=300),
     ]
+
+
+def _rerun_bytes() -> float:
+    """Return the bytes a sample that a second run of the same requests adds."""
+    with tempfile.TemporaryDirectory() as directory:
+        suite = Suite(directory=Path(directory) / "suite", samples=SAMPLES, is_cached=True, padding=1_000).write()
+        sizes = []
+        for _ in range(2):
+            suite.run("--crucible-adapter=v2", "--crucible-fresh", "--crucible-store=runs.db")
+            store = RunStore(str(suite.directory / "runs.db"))
+            sizes.append(_size(store))
+            store.close()
+    return (sizes[1] - sizes[0]) / SAMPLES
 
 
 def _size(store: RunStore) -> int:

@@ -1,4 +1,4 @@
-"""The three markers of a test function, as pytest lists them, and the tests that have them."""
+"""The markers of a test function, as pytest lists them, and the tests that have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ MARKERS = (
     "budget=None): "
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide='point'): targets such as 'accuracy >= 0.80' that the candidate must meet",
-    "ab_compare(*metrics, margin=None, alternative=None): compare the candidate with every --compare adapter",
+    "ab_compare(*metrics, margin=None, alternative=None, relevant=None): compare the candidate with every --compare adapter",
+    "score_bounds(**bounds): the lowest and highest possible values of numbers that the test scores itself, such as "
+    "relevance=(0, 1)",
 )
 JUDGING = ("quality_target", "ab_compare")
 

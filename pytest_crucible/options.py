@@ -69,6 +69,14 @@ OPTIONS = (
         metavar="AMOUNT",
         repeats=True,
     ),
+    Option(
+        "rounds",
+        "how many times to repeat the whole experiment, so that intervals count the noise between runs",
+        1,
+        key="int",
+        type=int,
+        metavar="N",
+    ),
     Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
     Option(
@@ -92,6 +100,13 @@ OPTIONS = (
         environment="CRUCIBLE_CACHE",
     ),
     Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
+    Option("stop", "look after every sample, and end each experiment when its verdicts are settled", False, flag=True),
+    Option(
+        "estimate",
+        "tell what the run would take, from its prompts and earlier runs, and send nothing",
+        False,
+        flag=True,
+    ),
     Option("train", "train adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
     Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
     Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
@@ -119,6 +134,14 @@ OPTIONS = (
         "warn",
         key="string",
         choices=("warn", "fail"),
+        command_line=False,
+    ),
+    Option(
+        "memory",
+        "the replies that decide gates: off (those of this session), or pool (those of all sessions, with alpha split over them)",
+        "off",
+        key="string",
+        choices=("off", "pool"),
         command_line=False,
     ),
     Option(
@@ -222,6 +245,11 @@ def _key(config: pytest.Config, option: Option) -> Any:
 def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
     concurrency, alpha, timeout = values["concurrency"], values["alpha"], values["timeout"]
     return (
+        (
+            values["rounds"] < 1,
+            f"crucible_rounds is {values['rounds']}: write a whole number of at least 1, and of at least 3 for a verdict "
+            "that counts noise between runs",
+        ),
         (concurrency < 1, f"crucible_concurrency is {concurrency}: at least 1 sample at a time"),
         (
             not 0 < alpha < 0.5,
@@ -234,6 +262,14 @@ def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
         (
             values["fresh"] and values["cache"] == "only",
             "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
+        ),
+        (
+            values["stop"] and values["rounds"] > 1,
+            "--crucible-stop ends an experiment sample by sample, and --crucible-rounds repeats it as a whole: give one of them",
+        ),
+        (
+            values["stop"] and values["memory"] == "pool",
+            '--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one of them',
         ),
         (timeout < 0, f"crucible_timeout is {timeout:g}: seconds, or 0 for no limit"),
     )

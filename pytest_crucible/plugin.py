@@ -11,6 +11,7 @@ from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
     crucible,
     local_tinker,
+    prompt,
     rest_client,
     sample,
     sampler,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "crucible",
     "local_tinker",
+    "prompt",
     "rest_client",
     "sample",
     "sampler",
@@ -63,10 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     # A verdict's name from the summary, pasted as an argument, names its experiment.
-    if any("::" in argument and " " in argument for argument in config.args):
-        from pytest_crucible.session.verdict_names import without_verdict_name
+    if any("::" in argument and (" " in argument or "@" in argument) for argument in config.args):
+        from pytest_crucible.session.verdict_names import resolve_argument
 
-        config.args[:] = dict.fromkeys(map(without_verdict_name, config.args))
+        config.args[:] = dict.fromkeys(map(resolve_argument, config.args))
     # Reports invalid options here, where the message is the same with and without xdist.
     options.check_options(config)
 
@@ -110,7 +112,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
     if node.crucible.announced is not None:
         from pytest_crucible.session.session import open_session
 
-        open_session(node.config, node.crucible.announced["run"]).add_worker(node.crucible)
+        open_session(node.config, node.crucible.announced["run"]).workers.add_worker(node.crucible)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -118,7 +120,7 @@ def pytest_testnodedown(node: Any) -> None:
     """Under xdist: take the errors of a worker that could not store its last rows."""
     opened = _current_session(node.config)
     if opened is not None:
-        opened.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
+        opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -130,7 +132,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         # Before pytest shows the progress.
         opened.expect_verdicts(report.node.config.pluginmanager.get_plugin("session"))
         if hasattr(report, "crucible"):
-            opened.receive(report.crucible)
+            opened.workers.receive(report.crucible)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -157,7 +159,7 @@ def pytest_unconfigure() -> None:
 def _conclude(session: pytest.Session, *, interrupted: bool) -> None:
     opened = _current_session(session.config)
     if opened is not None:
-        opened.conclude(session, interrupted=interrupted)
+        opened.conclusion.conclude(session, interrupted=interrupted)
 
 
 def _current_session(config: pytest.Config) -> CrucibleSession | None:

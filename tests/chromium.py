@@ -24,6 +24,8 @@ def find_chromium(playwright: Any) -> str | None:
 def chromium() -> Iterator[Any]:
     """Skips the test where there is none."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    # A page with many texts takes seconds to draw where other tests share the processor.
+    sync_api.expect.set_options(timeout=30_000)
     with sync_api.sync_playwright() as playwright:
         path = find_chromium(playwright)
         if path is None:

@@ -1,27 +1,40 @@
 """What all tests share: pytester, a database server, and an environment that cannot change what they see."""
 
 import contextlib
+import functools
+import gc
 import os
 import pkgutil
+import sysconfig
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import Distribution, EntryPoints, PathDistribution
 
 import postgresql_server
 import pytest
 from hypothesis import settings
+from run_sizes import choose_examples
 from sqlalchemy import create_engine, text
+from warm_process import WarmProcesses
 
 import pytest_crucible
 
 pytest_plugins = ["pytester"]
 
-settings.register_profile("everyday", max_examples=25)
+settings.register_profile("everyday", max_examples=choose_examples(30))
 settings.register_profile("thorough", max_examples=60)  # CI_FULL=1 .ci/run
 settings.load_profile("everyday")
 
 FOREIGN = ("OPENAI_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 """Where the tests' own data is."""
+
+
+def pytest_collection_finish() -> None:
+    """Let no garbage collection of a test visit all tests and modules, which stay to the end."""
+    gc.freeze()
+    # It counts one by one, each session in this process asks three times, and of a million objects each takes 20 ms.
+    gc.get_freeze_count = functools.cache(gc.get_freeze_count)
 
 
 @pytest.fixture(autouse=True)
@@ -52,11 +65,31 @@ def _loaded_modules() -> None:
         if not name.endswith("__main__"):
             with contextlib.suppress(ImportError):
                 import_module(name)
+    _read_entry_points_once()
+
+
+def _read_entry_points_once() -> None:
+    """Keep the entry points of installed distributions: each session would read those of all of them, twice."""
+    read = Distribution.entry_points.fget
+    installed = functools.cache(lambda path: read(PathDistribution(path)))
+    here = sysconfig.get_path("purelib")
+
+    def entry_points(self: Distribution) -> EntryPoints:
+        path = getattr(self, "_path", None)
+        return installed(path) if str(path).startswith(here) else read(self)
+
+    Distribution.entry_points = property(entry_points)
 
 
 @pytest.fixture
 def pytester(_loaded_modules: None, pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmProcesses]:
+    with contextlib.closing(WarmProcesses()) as processes:
+        yield processes
 
 
 @pytest.fixture(scope="session")

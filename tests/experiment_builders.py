@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from pytest_crucible.backends import Backend, ScriptedBackend
 from pytest_crucible.datasets import identify
 from pytest_crucible.records import (
     Arm,
+    Draws,
     Fingerprint,
     Lost,
     MetricFacts,
@@ -29,6 +30,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.planner import ExperimentPlanner
+from pytest_crucible.store.outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 
 ALONE = ("-p", "no:asyncio", "-p", "no:unraisableexception")
@@ -70,11 +72,15 @@ def store_run(
     *,
     metric: str = "exact",
     repeats: int = 1,
+    reused: Mapping[str, str] | None = None,
+    memory: str = "off",
+    started: float = 0.0,
     **arms: Sequence[Any],
 ) -> Plan:
     """Store a run with one value a sample and arm: a bool or a number, the same in each repeat, or "lost".
 
-    Facts of the plan may be given as well, such as its contrasts.
+    Facts of the plan may be given as well, such as its contrasts. `reused` are arms whose replies are copied from the arm of
+    the same name in an earlier run, by the run. `started` is the time of all samples: replies of one time are copies.
     """
     facts = {
         name: arms.pop(name) for name in ("nodeid", "targets", "contrasts", "metrics", "fingerprint") if name in arms
@@ -103,20 +109,32 @@ def store_run(
         ),
         open_metrics=False,
     )  # fmt: skip
-    store.begin_run(run, started="2026-01-01", seed=0, alpha=0.05, correction="holm", environment={}, git=None)
+    store.begin_run(
+        run, started="2026-01-01", seed=0, alpha=0.05, correction="holm", environment={}, git=None,
+        manifest={"settings": {"memory": memory}},
+    )  # fmt: skip
     experiment = store.add_experiment(run, plan, samples)
     writer = store.writer()
     for number, (name, values) in enumerate(arms.items()):
         key = store.add_arm(experiment, number, name, f"fingerprint of {name}")
+        if name in (reused or {}):
+            source = find_arm(store, f"fingerprint of {name}", run=run)
+            assert source is not None
+            copy_outcomes(store, source[0], key, source_run=source[1], draws=Draws(repeats=repeats))
+            continue
         for position, value in enumerate(values):
             for repeat in range(repeats):
                 unit = Unit(position, 0, number, repeat)
                 if value == "lost":
-                    writer.add(Outcome(unit, lost="error", detail="gone"), key, [], [Lost(unit, None, "error", "gone")])
-                else:
                     writer.add(
-                        Outcome(unit, reply=Reply(text=f"{name}: {value}")), key, [Observation(unit, metric, value)], []
+                        Outcome(unit, lost="error", detail="gone", started=started),
+                        key,
+                        [],
+                        [Lost(unit, None, "error", "gone")],
                     )
+                else:
+                    outcome = Outcome(unit, reply=Reply(text=f"{name}: {value}"), started=started)
+                    writer.add(outcome, key, [Observation(unit, metric, value)], [])
     writer.close()
     store.finish_experiment(experiment)
     return plan

@@ -101,7 +101,7 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
     exact = estimate("exact", "v2", 0.81, 0.75, 0.858)
     seconds = estimate("seconds", "v2", 1.25, 1.1, float("inf"), statistic="p95", n=198, lost=2)
     proven = Evidence(observed=reading, worst=reading, best=reading, method="clopper-pearson")
-    compared = dataclasses.replace(proven, method="tango")
+    compared = dataclasses.replace(proven, method="exact unconditional")
     asked = make_plan()
     given = {
         "estimates": (exact, estimate("exact", "v1", 0.845, 0.788, 0.889)),
@@ -112,8 +112,8 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
         "comparisons": (
             Comparison(
                 contrast=asked.contrasts[0], candidate="v2", pairs=198, lost=2, clusters=None, difference=-0.035,
-                interval=Interval(low=-0.0871, high=0.0164, level=0.95, method="tango"), p_value=0.18, p_exact=0.229,
-                method="tango", evidence=compared, detectable=0.0742, needed=890, p_adjusted=0.18,
+                interval=Interval(low=-0.0871, high=0.0164, level=0.95, method="exact unconditional"), p_value=0.18, p_exact=0.229,
+                method="exact unconditional", evidence=compared, detectable=0.0742, needed=890, p_adjusted=0.18,
                 effects=(EffectSize(name="discordant odds ratio", value=0.7, interval=None),),
             ),
         ),
@@ -130,7 +130,7 @@ VERDICTS = (
         "target",
         "met",
         False,
-        "unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate",
+        "unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate (80 % power)",
     ),
     ("p95(seconds) <= 2", "target", "met", True, "one-sided bound 1.9 <= target 2"),
     ("exact: v2 vs v1", "comparison", "missed", True, "a regression is proven"),

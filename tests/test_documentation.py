@@ -17,8 +17,8 @@ import itertools
 import json
 import os
 import re
+import shlex
 import sqlite3
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -28,6 +28,7 @@ from typing import Any, get_args
 
 import pytest
 from test_layers import LAYERS
+from warm_process import WarmProcesses
 
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
@@ -44,6 +45,8 @@ DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 DATA_SUITE = "example_suites/gsm8k"
 """Needs files that are not in the repository."""
+TRAINED_SUITE = "example_suites/claims"
+"""Trains two adapters: half a minute."""
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -97,8 +100,8 @@ def commands(block: Block) -> Iterator[Command]:
         yield Command(text, tuple(shown[:-1] if status else shown), int(status[1]) if status else None, number)
 
 
-def needs_data(page: Path) -> bool:
-    return any(DATA_SUITE in block.body for block in blocks(page) if block.language == "console")
+def has(suite: str, page: Path) -> bool:
+    return any(suite in block.body for block in blocks(page) if block.language == "console")
 
 
 # -- running a page -----------------------------------------------------------------------------------------------
@@ -112,31 +115,41 @@ def _each_page() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("page", list(_each_page()))
-def test_the_blocks_of_a_page_are_real(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_a_page_are_real(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
     namespace: dict[str, Any] = {"__name__": page.stem}
     try:
         for block in blocks(page):
-            if DATA_SUITE not in block.body:
-                _run(block, page, tmp_path, namespace)
+            if DATA_SUITE not in block.body and TRAINED_SUITE not in block.body:
+                _run(block, page, tmp_path, namespace, warm)
     finally:
         for name in set(sys.modules) - before:
             if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
                 del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if needs_data(page)], ids=lambda page: page.name)
-def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [page for page in PAGES if has(DATA_SUITE, page)], ids=lambda page: page.name)
+def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path, warm: WarmProcesses) -> None:
     if "CRUCIBLE_DATA" not in os.environ:
         pytest.skip(f"CRUCIBLE_DATA is not set: {DATA_SUITE} needs a directory with its files")
     for block in blocks(page):
         if DATA_SUITE in block.body:
-            _run(block, page, tmp_path, {})
+            _run(block, page, tmp_path, {}, warm)
 
 
-def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any]) -> None:
+@pytest.mark.slow
+def test_the_block_that_trains_is_real(tmp_path: Path, warm: WarmProcesses) -> None:
+    """A small part of this suite is run by tests/test_example_suites.py."""
+    [(page, block)] = [(page, block) for page in PAGES for block in blocks(page) if TRAINED_SUITE in block.body]
+
+    _run(block, page, tmp_path, {}, warm)
+
+
+def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], warm: WarmProcesses) -> None:
     where = f"{page.relative_to(ROOT)}:{block.line}"
     assert block.language in LANGUAGES, f"{where}: a block is one of {sorted(LANGUAGES)}"
     if block.title is not None:
@@ -152,7 +165,7 @@ def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any]) -> N
             assert connection.execute(block.body).fetchall(), f"{where}: the query finds nothing"
     elif block.language == "console":
         for command in commands(block):
-            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder)
+            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder, warm)
     else:
         assert block.language == "text", f"{where}: a {block.language} block needs a title"
 
@@ -168,33 +181,32 @@ def _execute(block: Block, where: str, namespace: dict[str, Any]) -> None:
     namespace |= examples.globs
 
 
-def _run_command(command: Command, where: str, folder: Path) -> None:
+def _run_command(command: Command, where: str, folder: Path, warm: WarmProcesses) -> None:
     if _NOT_RUN.search(command.text):
         return
     in_repository = "example_suites/" in command.text
-    done = subprocess.run(
-        ["sh", "-c", _with_this_python(command.text)],
-        cwd=ROOT if in_repository else folder,
-        env=_environment(folder, in_repository),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    said = _normal((done.stdout + done.stderr).splitlines(), folder)
+    where_run, environment = ROOT if in_repository else folder, _environment(folder, in_repository)
+    status, output = 0, ""
+    for part in command.text.split(" && "):
+        status, printed = _printed_by(part, where_run, environment, warm)
+        output += printed
+        if status:
+            break
+    said = _normal(output.splitlines(), folder)
     wanted = (command.exit_status,) if command.exit_status is not None else (0, 1)
-    assert done.returncode in wanted, f"{where}: exit {done.returncode}\n" + "\n".join(said)
+    assert status in wanted, f"{where}: exit {status}\n" + "\n".join(said)
     _assert_shown(_normal(command.shown, folder), said, where)
 
 
-def _with_this_python(text: str) -> str:
-    """`pytest`, `crucible` and `python` are those that run this test; what other plugins are installed does not matter."""
-    text = re.sub(r"(?<![\w.\-/])crucible(?= [a-z])", f"{sys.executable} -m pytest_crucible", text)
-    plugins = ["-p crucible"]
-    plugins += ["-p xdist"] if " -n " in text else []
-    plugins += [] if "--lf" in text else ["-p no:cacheprovider"]
-    text = re.sub(r"(?<![\w.\-/])pytest(?= |$)", f"{sys.executable} -m pytest {' '.join(plugins)}", text)
-    return re.sub(r"(?<![\w.\-/])python(?= )", sys.executable, text)
+def _printed_by(command: str, folder: Path, environment: dict[str, str], warm: WarmProcesses) -> tuple[int, str]:
+    """Exit status and output of one `pytest ...` or `crucible ...`; what other plugins are installed does not matter."""
+    program, *arguments = shlex.split(command, comments=True)
+    if program == "pytest":
+        plugins = ["crucible", *["xdist"] * ("-n" in arguments), *["no:cacheprovider"] * ("--lf" not in arguments)]
+        arguments = [*(f"-p{name}" for name in plugins), *arguments]
+    module = {"pytest": "pytest", "crucible": "pytest_crucible"}[program]
+    done = warm.run(["-m", module, *arguments], cwd=folder, env=environment)
+    return done.returncode, done.stdout + done.stderr
 
 
 def _environment(folder: Path, in_repository: bool) -> dict[str, str]:
@@ -390,8 +402,12 @@ FREE = {
     "experiments[].sections.usage[].latency.intervals",
 }
 """Mappings whose keys are the user's, or that are described as a whole."""
-ELSEWHERE = ("experiments[].sections.training", "experiments[].sections.worst_samples")
-"""Sections without anything to show of this run: nothing was trained, and the candidate is nowhere behind. They have tests."""
+ELSEWHERE = tuple(
+    f"experiments[].sections.{name}"
+    for name in ("training", "worst_samples", "stored_baselines", "stopping", "variance")
+)
+"""Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no factor random, no
+look. They have tests."""
 LOST = (*get_args(LostReason), "not_run", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 

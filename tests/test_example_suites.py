@@ -8,37 +8,44 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_documents import of_arms
+from warm_process import WarmProcesses
 
 SUITES = Path(__file__).parent.parent / "example_suites"
 RIGHT = {"6b_finetuning": 286, "6b_verification": 515, "175b_finetuning": 458, "175b_verification": 742}
 """Of 1,319 questions, by the `is_correct` that was published with the solutions."""
+
+Ran = tuple[subprocess.CompletedProcess[str], dict[str, Any]]
 
 needs_data = pytest.mark.skipif(
     "CRUCIBLE_DATA" not in os.environ, reason="CRUCIBLE_DATA does not name a directory with gsm8k/"
 )
 
 
-def run_suite(name: str, tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+@pytest.fixture
+def run_suite(tmp_path, warm):
     """Exit status and JSON of a suite, run on a copy so that its run store is its own."""
-    copy_suite(name, tmp_path)
-    done, document = run_copy(name, tmp_path, *arguments)
-    return done.returncode, document
+
+    def run(name: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+        copy_suite(name, tmp_path)
+        done, document = run_copy(warm, name, tmp_path, *arguments)
+        return done.returncode, document
+
+    return run
 
 
 def copy_suite(name: str, folder: Path) -> None:
     shutil.copytree(SUITES / name, folder / name, ignore=shutil.ignore_patterns(".crucible", "__pycache__"))
 
 
-def run_copy(name: str, folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def run_copy(warm: WarmProcesses, name: str, folder: Path, *arguments: str) -> Ran:
     plugins = ("-p", "no:asyncio", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", *plugins, str(folder / name), "--crucible-json=run.json", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    command = ["-m", "pytest", *plugins, str(folder / name), "--crucible-json=run.json", *arguments]
+    done = warm.run(command, cwd=folder, env=os.environ)
     return done, json.loads((folder / "run.json").read_text())
 
 
@@ -49,9 +56,9 @@ def run_copy(name: str, folder: Path, *arguments: str) -> tuple[subprocess.Compl
     [("6b_verification", "6b_finetuning", 1), ("175b_verification", "175b_finetuning", 0)],
     ids=["6b", "175b"],
 )
-def test_a_verifier_raises_the_accuracy(tmp_path, candidate, baseline, status, workers):
+def test_a_verifier_raises_the_accuracy(run_suite, candidate, baseline, status, workers):
     """0.2168 -> 0.3904 and 0.3472 -> 0.5625. With 6B parameters the target of 0.40 is missed all the same."""
-    found, document = run_suite("gsm8k", tmp_path, f"--crucible-adapter={candidate}", f"--compare={baseline}", *workers)
+    found, document = run_suite("gsm8k", f"--crucible-adapter={candidate}", f"--compare={baseline}", *workers)
 
     estimates = {one["arm"]: one["value"] for one in document["experiments"][0]["estimates"]}
     assert found == status
@@ -59,32 +66,35 @@ def test_a_verifier_raises_the_accuracy(tmp_path, candidate, baseline, status, w
 
 
 @needs_data
-def test_a_small_verifier_beats_a_large_model_without_one(tmp_path):
-    """306 questions both answer right, 209 and 152 only one of them; R: binom.test(152, 361), Tango (1998) by its roots."""
-    status, document = run_suite("gsm8k", tmp_path, "--crucible-adapter=175b_finetuning", "--compare=6b_verification")
+def test_a_small_verifier_beats_a_large_model_without_one(run_suite):
+    """306 questions both answer right, 209 and 152 only one of them; R: binom.test(152, 361).
+
+    The interval is that of the exact unconditional test; the roots of Tango (1998) are -0.07145819 and -0.01505174.
+    """
+    status, document = run_suite("gsm8k", "--crucible-adapter=175b_finetuning", "--compare=6b_verification")
 
     [one] = document["experiments"][0]["comparisons"]
     assert status == 1
     assert one["pairs"] == 1319
     assert one["difference"] == pytest.approx((152 - 209) / 1319, abs=1e-12)
-    assert (one["low"], one["high"]) == pytest.approx((-0.07145819288, -0.01505173896), abs=1e-9)
-    assert one["p_value"] == pytest.approx(0.002699796063, abs=1e-9)
+    assert (one["low"], one["high"]) == pytest.approx((-0.07146439571, -0.01503682968), abs=1e-9)
+    assert one["p_value"] == pytest.approx(0.0026827544906, abs=1e-9)
     assert one["p_exact"] == pytest.approx(0.00315065688, abs=1e-9)
 
 
-def test_the_smallest_suite_needs_nothing_else(tmp_path):
-    status, document = run_suite("arithmetic", tmp_path, "--crucible-adapter=v2", "--compare=v1")
+def test_the_smallest_suite_needs_nothing_else(run_suite):
+    status, document = run_suite("arithmetic", "--crucible-adapter=v2", "--compare=v1")
 
     assert status == 0
     assert [one["state"] for one in document["experiments"][0]["verdicts"]] == ["met", "met"]
 
 
 @needs_data
-def test_a_checkpoint_that_sees_support_everywhere_is_caught_where_there_is_none(tmp_path):
+def test_a_checkpoint_that_sees_support_everywhere_is_caught_where_there_is_none(run_suite):
     """Counted from the files: of 112 claims without evidence 77 and 102 are left without;
     of 124 with support, 95 and 90 are given it.
     """
-    status, document = run_suite("scifact", tmp_path, "--crucible-adapter=covidfact", "--compare=fever_sci")
+    status, document = run_suite("scifact", "--crucible-adapter=covidfact", "--compare=fever_sci")
 
     experiment = document["experiments"][0]
     found = {(one["metric"], one["arm"]): (one["value"], one["n"]) for one in experiment["estimates"]}
@@ -104,12 +114,29 @@ ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 
 @pytest.fixture(scope="module")
-def claims(tmp_path_factory):
+def claims(tmp_path_factory, warm):
     """Where a copy of the suite has been run by the command of README, what that said, and its JSON."""
     folder = tmp_path_factory.mktemp("claims")
     copy_suite("claims", folder)
-    done, document = run_copy("claims", folder, *ARMS)
+    done, document = run_copy(warm, "claims", folder, *ARMS)
     return folder, done, document
+
+
+def test_of_fewer_steps_and_samples_both_adapters_are_trained_sampled_and_compared(tmp_path, warm):
+    copy_suite("claims", tmp_path)
+    recipes, samples = tmp_path / "claims/recipes.py", tmp_path / "claims/held_out.jsonl"
+    recipes.write_text(recipes.read_text().replace("steps=90", "steps=9").replace("steps=9)", "steps=2)", 1))
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:12]))
+
+    done, document = run_copy(warm, "claims", tmp_path, *ARMS)
+
+    [experiment] = document["experiments"]
+    v2, v1 = of_arms(experiment, "training")
+    assert "crucible: trained v2: 9 steps" in done.stdout
+    assert "crucible: trained v1: 2 steps" in done.stdout
+    assert v2["loss_reduction"] > v1["loss_reduction"] > 0
+    assert [(one["pairs"], one["clusters"]) for one in experiment["comparisons"]] == [(12, 4), (12, 4)]
+    assert done.returncode == ("missed" in [one["state"] for one in experiment["verdicts"]])
 
 
 def replies(folder: Path, run: str) -> list[tuple[Any, ...]]:
@@ -160,11 +187,11 @@ def test_samples_of_one_abstract_are_a_group(claims):
 
 
 @pytest.mark.slow
-def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch):
+def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch, warm):
     folder, _, first = claims
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
 
-    done, second = run_copy("claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
+    done, second = run_copy(warm, "claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
 
     assert "train" not in done.stderr
     assert of_arms(second["experiments"][0], "reused") == [None, None]
@@ -174,11 +201,11 @@ def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, mo
 
 
 @pytest.mark.slow
-def test_an_adapter_is_no_better_than_itself(claims):
+def test_an_adapter_is_no_better_than_itself(claims, warm):
     """v2, compared with its own answers of before."""
     folder, _, first = claims
 
-    done, document = run_copy("claims", folder, "--crucible-adapter=v2", f"--compare=run:{first['run']['id']}")
+    done, document = run_copy(warm, "claims", folder, "--crucible-adapter=v2", f"--compare=run:{first['run']['id']}")
     [experiment] = document["experiments"]
     assert done.returncode == 0
     assert [one["difference"] for one in experiment["comparisons"]] == [0, 0]

@@ -17,21 +17,28 @@ class OpenedArm:
     backend: Backend | None
     members: tuple[OpenedArm, ...] = ()
     """The adapters that answer together, where the arm is an ensemble."""
+    trainings: tuple[OpenedArm, ...] = ()
+    """The trainings of one recipe that answer in turn, where the adapter has `seeds`; `backend` is then that of the first."""
+
+    @property
+    def parts(self) -> tuple[OpenedArm, ...]:
+        """The members of an ensemble, or the trainings of a recipe."""
+        return (*self.members, *self.trainings)
 
 
 def collect_backends(opened: Iterable[OpenedArm]) -> tuple[Backend, ...]:
     """Return the backends of all arms and of their members, each once."""
     backends: dict[int, Backend] = {}
     for arm in opened:
-        backends |= {id(backend): backend for backend in collect_backends(arm.members)}
+        backends |= {id(backend): backend for backend in collect_backends(arm.parts)}
         if arm.backend is not None:
             backends[id(arm.backend)] = arm.backend
     return tuple(backends.values())
 
 
 def collect_names(opened: Iterable[OpenedArm]) -> list[str]:
-    """Return the names of all arms and of their members."""
-    return [name for arm in opened for name in (arm.arm.name, *collect_names(arm.members))]
+    """Return the names of all arms, of their members and of their trainings."""
+    return [name for arm in opened for name in (arm.arm.name, *collect_names(arm.parts))]
 
 
 def describe_arm(adapter: Adapter, role: Role, backend: Backend, members: tuple[str, ...] = ()) -> Arm:

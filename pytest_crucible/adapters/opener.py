@@ -12,6 +12,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
+from pytest_crucible.adapters.seeds import SEEDS, adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.untrained import Untrained, untrained_recipes
 from pytest_crucible.backends.stack import wrap_backend
@@ -60,13 +61,17 @@ class Opener:
     def _open_configured(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open an adapter once, although it may be an arm and a member of ensembles; `parents` are these ensembles."""
         if adapter.name not in self._opened:
-            is_group = bool(kind_of(adapter).members)
-            self._opened[adapter.name] = (
-                self._open_group(adapter, role, parents) if is_group else self._open_single(adapter, role)
-            )
+            self._opened[adapter.name] = self._open_new(adapter, role, parents)
         # One backend may stand in both roles, as the candidate and as a member of a baseline.
         opened = self._opened[adapter.name]
         return replace(opened, arm=replace(opened.arm, role=role))
+
+    def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        if SEEDS in adapter.options:
+            trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
+            return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
+        is_group = bool(kind_of(adapter).members)
+        return self._open_group(adapter, role, parents) if is_group else self._open_single(adapter, role)
 
     def _open_group(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         if adapter.name in parents:
@@ -86,9 +91,15 @@ class Opener:
             adapter = find_adapter(name, self._configured)
         except SpecError as error:
             raise SpecError(f"ensemble {parents[-1]!r}: {error}") from None
-        if name in self._configured:
-            return self._open_configured(adapter, role, parents)
-        return self._open_single(adapter, role)
+        if name not in self._configured:
+            return self._open_single(adapter, role)
+        opened = self._open_configured(adapter, role, parents)
+        if opened.trainings:
+            raise SpecError(
+                f"ensemble {parents[-1]!r}: adapter {name!r} has seeds, and a member is one model: name one of its "
+                f"trainings, such as local:{opened.trainings[0].arm.name}"
+            )
+        return opened
 
     def _open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
         context = self._context

@@ -69,8 +69,8 @@ def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sampl
     # The first in the dataset's order is the same in every run, whatever order requests were sent in.
     place = {sample.id: position for position, sample in enumerate(samples)}
     sample, number, arm = min(missing, key=lambda unit: (place[unit[0]], *unit))
-    repeat = f" (repeat {number + 1})" if plan.repeats > 1 else ""
-    total = plan.selected * plan.repeats * len(tallies)
+    repeat = f" (repeat {number + 1})" if plan.draws(0).size > 1 else ""
+    total = plan.selected * sum(plan.draws(place).size for place in range(len(tallies)))
     raise Refused(
         f"{len(missing):,} of {total:,} replies cannot be replayed: the first that is not in the reply cache is that of "
         f"{arm!r} to sample {sample!r:.200}{repeat}; run once without --crucible-cache=only"

@@ -30,10 +30,10 @@ class Untrained:
 
 
 def untrained_recipes(opened: Iterable[OpenedArm]) -> list[Recipe]:
-    """Return the recipes that have not been run yet, once for each adapter, with those of ensembles' members."""
+    """Return the recipes that have not been run yet, once for each adapter, with those of members and of seeds."""
     recipes: dict[str, Recipe] = {}
     for arm in opened:
-        recipes |= {recipe.adapter: recipe for recipe in untrained_recipes(arm.members)}
+        recipes |= {recipe.adapter: recipe for recipe in untrained_recipes(arm.parts)}
         if isinstance(arm.backend, Untrained):
             recipes[arm.backend.recipe.adapter] = arm.backend.recipe
     return list(recipes.values())
@@ -54,7 +54,7 @@ def explain_missing(opened: Sequence[OpenedArm]) -> list[str]:
 def _damaged_folders(opened: Iterable[OpenedArm]) -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for arm in opened:
-        folders |= _damaged_folders(arm.members)
+        folders |= _damaged_folders(arm.parts)
         if isinstance(arm.backend, Untrained) and arm.backend.damaged is not None:
             folders[arm.backend.recipe.adapter] = arm.backend.damaged
     return folders

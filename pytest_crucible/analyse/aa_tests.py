@@ -27,15 +27,19 @@ def aa_tests(given: AnalysisInputs, *, alpha: float, replicates: int, seed: int)
 
 def _deals(given: AnalysisInputs, facts: MetricFacts) -> Iterator[tuple[str, Floats]]:
     """Yield the scores that can be dealt to two arms: repeats of one arm, and the sample means of two."""
-    size = {"samples": len(given.groups), "repeats": given.plan.repeats}
-    arms = [pair for pair in zip(given.plan.arms, given.answers, strict=True) if facts.name in pair[1].scores]
-    if given.plan.repeats > 1:
-        for arm, answers in arms:
-            yield f"{arm.name}, {given.plan.repeats} repeats", scores_by_repeat(facts, answers, **size)
-    for (arm, ours), (other, theirs) in combinations(arms, 2):
+    samples = len(given.groups)
+    arms = [
+        (arm, answers, given.plan.draws(number).size)
+        for number, (arm, answers) in enumerate(zip(given.plan.arms, given.answers, strict=True))
+        if facts.name in answers.scores
+    ]
+    for arm, answers, repeats in arms:
+        if repeats > 1:
+            yield f"{arm.name}, {repeats} repeats", scores_by_repeat(facts, answers, samples=samples, repeats=repeats)
+    for pair in combinations(arms, 2):
         # Stacked like two repeats, so that dealing swaps the arms within a sample and keeps the pairing.
-        columns = [scores(facts, answers, **size).values for answers in (ours, theirs)]
-        yield f"{arm.name} and {other.name}, swapped", np.stack(columns, axis=1)
+        columns = [scores(facts, answers, samples=samples, repeats=repeats).values for _, answers, repeats in pair]
+        yield f"{pair[0][0].name} and {pair[1][0].name}, swapped", np.stack(columns, axis=1)
 
 
 def _self_test(

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.failed_metrics import failed_metrics
-from pytest_crucible.analyse.scores import Scores, resolve, scores
-from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, row_of
-from pytest_crucible.analyse.targets import estimate_mean, evaluate_target
+from pytest_crucible.analyse.pool import Pool
+from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
+from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
+from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import judge_training
 from pytest_crucible.records import (
     TRAINING_NUMBERS,
     Analysis,
     ArmOutcomes,
     Comparison,
+    Contrast,
     Estimate,
     Measure,
     MetricFacts,
@@ -41,6 +43,12 @@ class AnalysisInputs:
     """Each sample's `expected`, where a measure of the plan uses it."""
     metadata: Sequence[Mapping[str, Any]] = ()
     """Each sample's metadata, where a measure of the plan uses it."""
+    pools: Mapping[Contrast, Pool] = field(default_factory=dict)
+    """The replies of all sessions, for comparisons that are decided on them."""
+    target_pools: Mapping[Target, Pool] = field(default_factory=dict)
+    """The replies of all sessions, for targets that must be proven."""
+    looked_at: Sequence[int] | None = None
+    """The samples until the run's last look, in the order of looks; None for a run without looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +91,15 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         finished=inputs.finished,
         unanswered=tuple(
-            arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if not len(answers.positions)
+            arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
         ),
         failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
     )
+
+
+def _is_unanswered(answers: ArmOutcomes) -> bool:
+    # After a deadline, a server without any reply may just be slow or restarting, so resuming helps.
+    return not len(answers.positions) and not any(loss.reason == "deadline" for loss in answers.lost)
 
 
 def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
@@ -108,12 +121,23 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
         for name, entry in facts.items()
         if entry.kind != "text" and (name in observed or entry in plan.metrics)
     }
-    size = {"samples": len(given.groups), "repeats": plan.repeats}
     return ScoreTable(
         facts=facts,
-        scores={name: tuple(scores(entry, arm, **size) for arm in arms) for name, entry in numeric.items()},
-        attributes=SampleAttributes(clusters_of(given.groups), given.expected, given.metadata),
+        scores={
+            name: tuple(_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+        },
+        attributes=SampleAttributes(
+            clusters_of(given.groups), given.expected, given.metadata, random_factors=plan.random_factors
+        ),
     )
+
+
+def _scores(facts: MetricFacts, given: AnalysisInputs, arm: int) -> Scores:
+    samples, draws = len(given.groups), given.plan.draws(arm)
+    # Of one reply a sample the means say everything.
+    if given.plan.random_factors or draws.size > 1:
+        return scores_with_units(facts, given.answers[arm], samples=samples, draws=draws)
+    return scores(facts, given.answers[arm], samples=samples, repeats=draws.size)
 
 
 def main_metric(plan: Plan, scored: Mapping[str, object]) -> str | None:
@@ -131,7 +155,13 @@ def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
 
 def _estimates(given: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[Estimate, ...]:
     return tuple(
-        estimate_mean(table.facts[name], arm.name, of_arm, table.clusters, level=1 - alpha)
+        estimate(
+            mean_of(table.facts[name]),
+            [ScoredMetric(table.facts[name], of_arm)],
+            arm.name,
+            table.attributes,
+            level=1 - alpha,
+        )
         for name, of_arms in table.scores.items()
         for arm, of_arm, answers in zip(given.plan.arms, of_arms, given.answers, strict=True)
         if name in answers.scores or not table.facts[name].of_ensemble

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible import stats
+from pytest_crucible.analyse import crossed
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -17,9 +17,12 @@ from pytest_crucible.analyse.statistics import (
     prepare,
     row_of,
     scored_samples,
+    without_unfounded_proof,
 )
-from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts
-from pytest_crucible.stats.measures.row import Difference, End
+from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
+from pytest_crucible.stats.measures import sequences
+from pytest_crucible.stats.measures.reach import contrast_problem
+from pytest_crucible.stats.measures.row import Difference, End, Prepared
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
 
@@ -34,6 +37,9 @@ def compare(
     family_size: int,
 ) -> Comparison:
     """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha."""
+    # Its power analysis needs most of scipy, which a session without a comparison does not load.
+    from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
+
     ours, theirs = arms
     pairs = scored_samples(ours) & scored_samples(theirs)
     applicable = ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
@@ -47,6 +53,7 @@ def compare(
         worst = _bounded_value(_difference(contrast, arms, attributes, applicable, (low, high), alpha))
         best = _bounded_value(_difference(contrast, arms, attributes, applicable, (high, low), alpha))
     too_few = _too_few(difference, contrast, alpha)
+    ratio = _ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts))
     if too_few:
         observed, worst, best = (_without_proof(value, contrast) for value in (observed, worst, best))
     return Comparison(
@@ -63,10 +70,12 @@ def compare(
         evidence=Evidence(
             observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
         ),
-        detectable=_detectable(difference, alpha / family_size),
-        needed=_needed(difference, contrast, alpha=alpha, family_size=family_size),
+        detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
+        needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
         note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs)),
+        ratio=ratio,
+        suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
     )
 
 
@@ -104,7 +113,27 @@ def _difference(
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
-    return compare_prepared(contrast, arms[0][0].facts, candidate, baseline, alpha=alpha)
+    if attributes.look_alpha is not None:
+        return _at_every_look(contrast, arms[0][0].facts, candidate, baseline, alpha, attributes.look_alpha)
+    plain = compare_prepared(contrast, arms[0][0].facts, candidate, baseline, alpha=alpha)
+    if plain is None or not attributes.random_factors:
+        return plain
+    counted = crossed.difference(contrast, arms, attributes, chosen, ends, plain, alpha)
+    return without_unfounded_proof(contrast, arms[0][0].facts, counted)
+
+
+def _at_every_look(
+    contrast: Contrast, facts: MetricFacts, candidate: Prepared, baseline: Prepared, alpha: float, look_alpha: float
+) -> Difference | None:
+    """The difference with an interval and a p-value that hold at every look; neither without bounds."""
+    if not sequences.is_bounded(candidate.bounds):
+        plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
+        return plain and replace(
+            plain, interval=None, p_value=None, p_exact=None, lower=None, upper=None, deviation=None
+        )
+    better = row_of(contrast).higher_is_better(contrast, facts)
+    first, second = (candidate, baseline) if better else (baseline, candidate)
+    return sequences.compare_means(first, second, alpha, look_alpha)
 
 
 def _bounded_value(difference: Difference | None) -> BoundedValue:
@@ -114,6 +143,20 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
     return BoundedValue(
         value=difference.value, lower=difference.lower, upper=difference.upper, p_value=difference.p_value
     )
+
+
+def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
+    """Return candidate over baseline. Where lower is better, the difference is that of the baseline's logarithm."""
+    if difference is None or not difference.ratio or difference.value is None:
+        return None
+    ratio, interval = (
+        Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better),
+        difference.interval,
+    )
+    if interval is not None:
+        low, high = sorted(map(ratio.of, (interval.low, interval.high)))
+        interval = replace(interval, low=low, high=high)
+    return replace(ratio, value=ratio.of(difference.value), interval=interval)
 
 
 def _problem(
@@ -127,23 +170,16 @@ def _problem(
     return next(filter(None, problems), "no sample was answered by both arms")
 
 
-def _detectable(difference: Difference | None, alpha: float) -> float | None:
-    """The smallest difference that as many pairs show with 80 % power, from how much pairs differ in these data."""
-    if difference is None or difference.deviation is None or difference.n < 2:
-        return None
-    if difference.discordance is not None:
-        return stats.detectable_paired_proportions(difference.n, difference.discordance, alpha=alpha)
-    return stats.detectable_mean(difference.n, difference.deviation, alpha=alpha)
-
-
 def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) -> str:
     """Why these samples could prove nothing, whatever they showed; empty when they could."""
     if difference is None or difference.value is None or difference.p_value is None:
         return ""
     if contrast.margin is not None:
         # Below this floor a score interval errs far more often than it says: three samples can agree by luck.
-        floor = stats.samples_for_zero(min(contrast.margin, 0.999), alpha=alpha)
-        small = difference.discordance is not None and contrast.alternative != "superior" and difference.n < floor
+        from pytest_crucible.analyse.next_run import fewest_for_margin
+
+        floor = fewest_for_margin(contrast, alpha)
+        small = difference.discordance is not None and difference.n < floor
         return (
             f"{difference.n} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs"
             if small
@@ -158,25 +194,3 @@ def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) ->
 def _without_proof(value: BoundedValue, contrast: Contrast) -> BoundedValue:
     """Remove what the verdict would rest on: the bounds with a margin, the p-value without one."""
     return replace(value, p_value=None) if contrast.margin is None else replace(value, lower=None, upper=None)
-
-
-def _needed(difference: Difference | None, contrast: Contrast, *, alpha: float, family_size: int) -> int | None:
-    """About how many samples would settle it with 80 % power, were the estimate the truth."""
-    if difference is None or not difference.deviation or difference.value is None:
-        return None
-    if contrast.margin is None:
-        distance, tail, pseudo = abs(difference.value), alpha / family_size / 2, 0.0
-    else:
-        distance, tail = abs(_distance_to_margin(difference.value, contrast)), alpha
-        # Pseudo-observations come in whole groups.
-        size = difference.n / difference.clusters if difference.clusters else 1.0
-        pseudo = 2 * (size * difference.span) ** 2 if difference.bounds_method.startswith("augmented") else 0.0
-    return stats.samples_for_margin(distance, difference.deviation, alpha=tail, pseudo=pseudo) if distance else None
-
-
-def _distance_to_margin(difference: float, contrast: Contrast) -> float:
-    """Return the distance from the difference to where the verdict turns."""
-    margin = contrast.margin or 0.0
-    if contrast.alternative == "equivalent":
-        return margin - abs(difference)
-    return difference - margin if contrast.alternative == "superior" else difference + margin

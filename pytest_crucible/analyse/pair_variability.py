@@ -13,9 +13,12 @@ from pytest_crucible.records import Kind, PairVariability
 
 def pair_variabilities(given: AnalysisInputs) -> Iterator[PairVariability]:
     """Return the variability of candidate and each baseline, on every numeric metric that both have on two samples or more."""
-    size = {"samples": len(given.groups), "repeats": given.plan.repeats}
+    sizes = [given.plan.draws(number).size for number in range(len(given.plan.arms))]
     for name, facts in metric_facts(given).items():
-        arms = [scores(facts, arm, **size) if name in arm.scores else None for arm in given.answers]
+        arms = [
+            scores(facts, arm, samples=len(given.groups), repeats=repeats) if name in arm.scores else None
+            for arm, repeats in zip(given.answers, sizes, strict=True)
+        ]
         for arm, theirs in zip(given.plan.arms[1:], arms[1:], strict=True):
             ours = arms[0]
             if ours is None or theirs is None or facts.kind == "text":
@@ -28,7 +31,7 @@ def pair_variabilities(given: AnalysisInputs) -> Iterator[PairVariability]:
                     baseline=arm.name,
                     pairs=len(differences),
                     deviation=float(differences.std(ddof=1)),
-                    discordance=_discordance(facts.kind, differences, given.plan.repeats),
+                    discordance=_discordance(facts.kind, differences, max(sizes)),
                 )
 
 

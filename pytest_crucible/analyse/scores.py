@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import ArmOutcomes, Kind, MetricFacts, ScoreColumns
+from pytest_crucible.records import ArmOutcomes, Draws, Kind, MetricFacts, ScoreColumns
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -16,6 +16,18 @@ Flags = npt.NDArray[np.bool_]
 _OK, _FAILED, _SKIPPED = 1, 2, 3
 # Of several kinds that were seen the widest holds: a single 0.5 makes a column of 0 and 1 a column of numbers.
 _WIDTH: dict[Kind, int] = {"binary": 0, "bounded": 1, "unbounded": 2, "text": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """One metric in one arm, reply by reply: arrays of samples x prompts x trainings x rounds x repeats."""
+
+    values: Floats
+    """NaN where a reply was not scored."""
+    low: Floats
+    """The same with lost replies at the lowest possible value (perhaps -inf)."""
+    high: Floats
+    lost: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,8 @@ class Scores:
     """Some repeat of the sample is lost."""
     inapplicable: Flags
     """No repeat was scored and none is lost: the metric does not apply."""
+    units: Units | None = None
+    """The scores of single replies, if a sample has several."""
 
     @property
     def seen(self) -> Flags:
@@ -65,6 +79,16 @@ def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) 
     """Sample means of one metric in one arm, with what was lost. Repeats are as in `scores_by_repeat`."""
     values, scored, lost, applies = _fill_failures(facts, arm, samples, repeats)
     return _means(values, scored, lost, facts, (samples, repeats), applies)
+
+
+def scores_with_units(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, draws: Draws) -> Scores:
+    """Return sample means together with the scores of the replies that they average."""
+    values, scored, lost, applies = _fill_failures(facts, arm, samples, draws.size)
+    lost = lost & applies
+    means = _means(values, scored, lost, facts, (samples, draws.size), applies)
+    shape, observed = (samples, *draws), np.where(scored, values, np.nan)
+    low, high = (np.where(lost, end, observed).reshape(shape) for end in (facts.low, facts.high))
+    return replace(means, units=Units(observed.reshape(shape), low, high, lost.reshape(shape)))
 
 
 def scores_by_repeat(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Floats:

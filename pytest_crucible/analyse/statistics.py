@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Flags, Floats, Scores
+from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.measures.means import numeric as numeric
+from pytest_crucible.stats.measures.replies import numeric as numeric
 from pytest_crucible.stats.measures.row import Clusters as Clusters
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
-from pytest_crucible.stats.measures.table import STATISTICS
+from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
 
 
 class ScoredMetric(NamedTuple):
@@ -31,6 +31,10 @@ class SampleAttributes:
     expected: Sequence[Any] = ()
     """Empty where no measure of the plan uses it."""
     metadata: Sequence[Mapping[str, Any]] = field(default=())
+    random_factors: tuple[str, ...] = ()
+    """Factors whose noise every interval counts; the scores then have their units."""
+    look_alpha: float | None = None
+    """The error rate of each claim of a run with looks, whose samples are in look order; None for a run without looks."""
 
     def clusters_at(self, chosen: Flags) -> Clusters | None:
         return None if self.clusters is None else self.clusters[chosen]
@@ -66,7 +70,10 @@ def prepare(
     chosen: Flags,
     end: End = "observed",
 ) -> Prepared:
-    """The numbers that the measure's row makes of the chosen samples."""
+    """The numbers that the measure's row makes of the chosen samples, or of their replies."""
+    if row_of(measure).of_replies and metrics[0].scores.units is not None:
+        observations = _observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
+        return row_of(measure).prepare(observations, end)
     observations = Observations(
         measure=measure,
         facts=tuple(metric.facts for metric in metrics),
@@ -82,6 +89,25 @@ def prepare(
     return row_of(measure).prepare(observations, end)
 
 
+def _observe_replies(
+    measure: Measure, facts: MetricFacts, units: Units, attributes: SampleAttributes, chosen: Flags, end: End
+) -> Observations:
+    """Return the single replies to the chosen samples; with the lost ones at the ends, without them as observed."""
+    shape = int(chosen.sum()), -1
+    values, low, high = (part[chosen].reshape(shape) for part in (units.values, units.low, units.high))
+    there = ~np.isnan(values if end == "observed" else low)
+    samples, clusters = np.nonzero(there)[0], attributes.clusters_at(chosen)
+    return Observations(
+        measure=measure,
+        facts=(facts,),
+        columns=(Column(values[there], low[there], high[there]),),
+        lost=units.lost[chosen].reshape(shape)[there],
+        samples=samples,
+        counts_samples=attributes.look_alpha is not None,
+        clusters=None if clusters is None else clusters[samples],
+    )
+
+
 def estimate_values(
     measure: Measure,
     facts: Sequence[MetricFacts],
@@ -91,7 +117,10 @@ def estimate_values(
     level: float,
     expected: Sequence[Any] = (),
 ) -> Measured:
-    """Estimate a measure from one value a sample and metric, none of them missing."""
+    """Estimate a measure from one value a sample and metric, none of them missing.
+
+    A measure of replies also takes samples x replies, NaN where a reply is missing.
+    """
     return row_of(measure).estimate(_prepare_values(measure, facts, values, clusters, expected), level)
 
 
@@ -114,12 +143,28 @@ def compare_prepared(
     measure: Measure, facts: MetricFacts, candidate: Prepared, baseline: Prepared, *, alpha: float
 ) -> Difference | None:
     """The difference, positive where the candidate is better, whatever the direction of the statistic."""
-    row = row_of(measure)
-    # plan.targets refuses such a comparison; a stored plan may be of a later version
-    if row.difference is None:
-        return None
+    row = comparison_row(measure, facts)
     better = row.higher_is_better(measure, facts)
-    return row.difference(candidate, baseline, alpha) if better else row.difference(baseline, candidate, alpha)
+    difference = row.difference(candidate, baseline, alpha) if better else row.difference(baseline, candidate, alpha)
+    return without_unfounded_proof(measure, facts, difference)
+
+
+def without_unfounded_proof(measure: Measure, facts: MetricFacts, difference: Difference | None) -> Difference | None:
+    """Return the difference without bounds and p-value, with the reason, if the metric's declaration allows no proof."""
+    reason = comparison_row(measure, facts).no_proof(measure, facts)
+    if difference is None or not reason:
+        return difference
+    return replace(
+        difference,
+        p_value=None,
+        p_exact=None,
+        lower=None,
+        upper=None,
+        deviation=None,
+        detectable=None,
+        samples=None,
+        note=reason,
+    )
 
 
 def _prepare_values(
@@ -129,6 +174,11 @@ def _prepare_values(
     clusters: Clusters | None,
     expected: Sequence[Any],
 ) -> Prepared:
+    if np.ndim(values[0]) > 1:
+        units = Units(values[0], values[0], values[0], np.zeros(np.shape(values[0]), dtype=bool))
+        everything = np.ones(len(values[0]), dtype=bool)
+        observations = _observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
+        return row_of(measure).prepare(observations, "observed")
     observations = Observations(
         measure=measure,
         facts=tuple(facts),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse import crossed
+from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
     SampleAttributes,
@@ -19,7 +21,10 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
-from pytest_crucible.records import Estimate, Evidence, Measure, MetricFacts, Target, TargetResult
+from pytest_crucible.records import BoundedValue, Estimate, Evidence, Measure, MetricFacts, Target, TargetResult
+from pytest_crucible.stats.measures import sequences
+from pytest_crucible.stats.measures.reach import target_problem
+from pytest_crucible.stats.measures.row import End
 
 
 def estimate_mean(facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, level: float) -> Estimate:
@@ -32,7 +37,11 @@ def estimate(
 ) -> Estimate:
     """A measure in one arm over the samples that have a score of each of its metrics."""
     scored = scored_samples(metrics)
-    measured = row_of(measure).estimate(prepare(measure, metrics, attributes, scored), level)
+    prepared = prepare(measure, metrics, attributes, scored)
+    of_measure = sequences.estimate_mean if attributes.look_alpha is not None else row_of(measure).estimate
+    measured = of_measure(prepared, level)
+    if attributes.random_factors:
+        measured = crossed.estimate(measure, metrics, attributes, scored, measured, level)
     return Estimate(
         metric=measure.metric,
         statistic=measure.label,
@@ -45,6 +54,7 @@ def estimate(
         interval=measured.interval,
         clusters=measured.clusters,
         method=measured.method,
+        replies=_replies(measure, metrics[0].scores, scored),
     )
 
 
@@ -54,20 +64,49 @@ def evaluate_target(
     """A target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
     row, scored, applicable = row_of(target), scored_samples(metrics), ~inapplicable_samples(metrics)
     prepared = prepare(target, metrics, attributes, scored)
-    observed, method = row.bound(prepared, alpha)
+    observed, method, note = _bound_target(target, metrics, attributes, scored, "observed", alpha)
     worst = best = observed
     if lost_samples(metrics).any():
-        worst, _ = row.bound(prepare(target, metrics, attributes, applicable, "low"), alpha)
-        best, _ = row.bound(prepare(target, metrics, attributes, applicable, "high"), alpha)
-    # An equality has no proof, and the formulas for sample sizes take samples for independent.
-    has_size = attributes.clusters is None and target.relation != "=="
+        worst, *_ = _bound_target(target, metrics, attributes, applicable, "low", alpha)
+        best, *_ = _bound_target(target, metrics, attributes, applicable, "high", alpha)
+    # An equality has no proof, and the formulas for sample sizes take samples for independent and the only noise.
+    is_plain = not attributes.random_factors and attributes.look_alpha is None
+    has_size = is_plain and attributes.clusters is None and target.relation != "=="
     return TargetResult(
         target=target,
         estimate=estimate(target, metrics, arm, attributes, level=1 - alpha),
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
-        note=prepared.problem,
+        note=prepared.problem or row.no_proof(target, metrics[0].facts) or note,
+        # Without a scored value an inferred kind is only a default, by which nothing is impossible.
+        suite_error=target_problem(target, metrics[0].facts) if scored.any() else "",
     )
+
+
+def _bound_target(
+    target: Target,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    end: End,
+    alpha: float,
+) -> tuple[BoundedValue, str, str]:
+    """Return the bounds, their method, and a note if a random factor leaves no bounds."""
+    if attributes.look_alpha is not None:
+        looked = sequences.bound_mean(prepare(target, metrics, attributes, chosen, end), attributes.look_alpha)
+        return *looked, ""
+    bounds, method = row_of(target).bound(prepare(target, metrics, attributes, chosen, end), alpha)
+    if not attributes.random_factors:
+        return bounds, method, ""
+    if row_of(target).no_proof(target, metrics[0].facts):
+        return replace(bounds, lower=None, upper=None), method, ""
+    return crossed.bound_measure(target, metrics, attributes, chosen, end, bounds, method, alpha)
+
+
+def _replies(measure: Measure, scores: Scores, scored: Flags) -> int | None:
+    if scores.units is None or not row_of(measure).of_replies:
+        return None
+    return int((~np.isnan(scores.units.values[scored])).sum())
 
 
 def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:

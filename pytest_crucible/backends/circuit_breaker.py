@@ -86,7 +86,7 @@ class Circuit:
         return self._errors >= DOUBT_AFTER and now - self._silent_since >= DOUBT_AFTER_S
 
     async def wait_to_probe(self) -> bool:
-        """Wait until this request may be the probe; False if the server is no longer in doubt.
+        """Wait until this request may be the probe; False if the server has answered since.
 
         Raises Refused if the server is given up.
         """

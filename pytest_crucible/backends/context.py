@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
 from pytest_crucible.backends.circuit_breaker import Circuits
 from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.records import Emit, Event
 
 NOTICED_S = 3.0
@@ -32,6 +34,8 @@ class BackendContext:
     cache: CachePolicy | None = None
     """None where replies are neither read nor cached."""
     spending: Spending = field(default_factory=Spending)
+    on_unsent: Callable[[UnsentRequest], None] | None = None
+    """Receives each request that would be sent, where a run is only estimated; None where requests are sent."""
 
     def waits_for(self, now: float) -> str:
         """Return why no request is sent now, empty where requests are sent. `now` is the loops' clock. Thread-safe."""

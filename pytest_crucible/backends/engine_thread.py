@@ -50,11 +50,11 @@ class EngineThread:
         return request.answer
 
     def _run(self) -> None:
-        while waiting := self._gathered():
+        while waiting := self._gather_requests():
             for chunk in _chunks(waiting):
                 _answer(chunk)
 
-    def _gathered(self) -> list[_Asked]:
+    def _gather_requests(self) -> list[_Asked]:
         time.sleep(GATHER_S)
         with self._lock:
             waiting, self._waiting = self._waiting, []

@@ -22,7 +22,7 @@ class Metered(Wrapper):
         super().__init__(inner)
         self._emit = emit
         self._starts = starts
-        self._meter = meter or CostMeter.unlimited()
+        self._meter = meter or CostMeter.without_budget()
 
     async def generate(self, request: Request) -> Reply:
         """Raises Spent, before sending, if the budget is exhausted; BackendError for an invalid reply."""

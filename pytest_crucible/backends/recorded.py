@@ -50,16 +50,17 @@ def load_recorded(path: Path) -> RecordedBackend:
 
     Raises DatasetError, with the line, for a missing, empty or malformed file.
     """
-    rows = read_rows(path, what="recorded replies")
-    return _recorded(((f"line {line} of {path}", row) for line, row in rows), path.name)
+    # Logarithms of probabilities may be infinite.
+    rows = read_rows(path, what="recorded replies", allow_nan=True)
+    return _build_backend(((f"line {line} of {path}", row) for line, row in rows), path.name)
 
 
 def recorded_rows(rows: Iterable[Mapping[str, Any]], *, name: str) -> RecordedBackend:
     """Return a backend of rows in memory, such as `{"sample_id": "a", "text": "4"}`. Raises DatasetError."""
-    return _recorded(((f"row {k} of {name}", row) for k, row in enumerate(rows, start=1)), name)
+    return _build_backend(((f"row {k} of {name}", row) for k, row in enumerate(rows, start=1)), name)
 
 
-def _recorded(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> RecordedBackend:
+def _build_backend(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> RecordedBackend:
     replies: dict[str, list[Reply]] = defaultdict(list)
     # Of the parsed rows: spaces and the order of keys do not make another checkpoint.
     digest = hashlib.sha256()

@@ -48,12 +48,12 @@ def read_reply_limit(adapter: Adapter) -> int:
 
 
 def limit_facts(limit: int) -> tuple[str, ...]:
-    """Return what a limit adds to the identity of a backend: with another limit, replies may be others."""
+    """Return what a limit adds to the identity of a backend: with another limit, replies may differ."""
     return () if limit == MAX_REPLY_BYTES else (f" max_reply_bytes {limit}",)
 
 
 def longest_body(max_reply_bytes: int, *, stream: bool = False) -> int:
-    """Return after how many bytes a response is no longer read.
+    """Return the number of bytes after which reading a response stops.
 
     >>> longest_body(1_000_000)
     64000000

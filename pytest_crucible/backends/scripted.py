@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable
 
 from pytest_crucible.records import Reply, Request
@@ -14,7 +15,7 @@ from pytest_crucible.records.function_source import sources
 class ScriptedBackend:
     """Answers with the string or Reply that `script(request)` returns, and raises what it raises.
 
-    Each reply comes after `latency_s`, without blocking.
+    Each reply comes after `latency_s`, without blocking, and records how long it took.
     """
 
     simulated = True
@@ -27,12 +28,13 @@ class ScriptedBackend:
         self._latency_s = latency_s
 
     async def generate(self, request: Request) -> Reply:
+        started = time.perf_counter()
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
         answer = self._script(request)
         if not isinstance(answer, str | Reply):
             raise BackendError(f"the script returned a {type(answer).__name__}: return a str or a Reply")
-        return answer if isinstance(answer, Reply) else Reply(text=answer)
+        return answer if isinstance(answer, Reply) else Reply(text=answer, latency_s=time.perf_counter() - started)
 
 
 def _source_hash(script: Callable[[Request], str | Reply]) -> str:

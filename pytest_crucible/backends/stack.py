@@ -20,6 +20,7 @@ from pytest_crucible.backends.hedging.settings import read_hedge
 from pytest_crucible.backends.limiting.limited import Limited
 from pytest_crucible.backends.limiting.limits import read_limits
 from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.not_sent import StopBeforeSending
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Remote
 from pytest_crucible.backends.reply_limit import ReplyLimit, read_reply_limit
 from pytest_crucible.backends.request_timeout import Timed, read_timeout
@@ -76,7 +77,7 @@ def wrap_backend(backend: Backend, adapter: Adapter, shared: BackendContext, *, 
         return backend
     wrapping = Wrapping(backend, adapter, shared, is_free)
     wrapped = backend
-    for row in WRAPPERS:
+    for row in WRAPPERS if shared.on_unsent is None else ESTIMATING:
         if row.applies(wrapping):
             wrapped = row.wrap(wrapped, wrapping)
     return wrapped
@@ -137,6 +138,15 @@ def _cache(inner: Backend, wrapping: Wrapping) -> Backend:
     return inner if cache is None else Cached(inner, cache, wrapping.shared.emit)
 
 
+def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
+    shared = wrapping.shared
+    # A function that plays a model costs nothing.
+    is_free = wrapping.is_free or wrapping.backend.simulated
+    price = shared.spending.meter(wrapping.adapter, wrapping.model, is_free=is_free).price
+    assert shared.on_unsent is not None
+    return StopBeforeSending(inner, wrapping.adapter.name, price, shared.on_unsent)
+
+
 WRAPPERS = (
     WrapperRow(_always, _cut),
     WrapperRow(_always, _time),
@@ -150,6 +160,10 @@ WRAPPERS = (
     ),
 )
 """From the inside out. A guard, which sees every reply, would be one row at the end."""
+
+
+ESTIMATING = (WrapperRow(_always, _stop), WRAPPERS[-1])
+"""For a run that is only estimated: nothing is sent, and what the reply cache has is no request."""
 
 
 def is_cached(backend: Backend, adapter: Adapter) -> bool:

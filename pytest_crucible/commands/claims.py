@@ -1,4 +1,4 @@
-"""Options that declare comparisons on the command line: metrics, margin and alternative."""
+"""Options that declare comparisons on the command line: metrics, margin, alternative and relevant difference."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from pytest_crucible.plan.contrasts import ALTERNATIVES, parse_contrast
 from pytest_crucible.records import Contrast
+from pytest_crucible.records.amounts import parse_amount
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.types import Direction
 
@@ -20,13 +21,21 @@ _OPTIONS = (
         metavar="NAME[:lower|:higher]",
         help="Metric to compare, and which direction is better where nothing shows it; may be repeated.",
     ),
-    click.option("--margin", type=float, metavar="M", help="Largest acceptable loss, as in ab_compare."),
+    click.option(
+        "--margin", type=parse_amount, metavar="M", help="Largest acceptable loss, as in ab_compare: 0.05, or '10 %'."
+    ),
     click.option("--alternative", type=click.Choice(ALTERNATIVES), help="Claim to test, as in ab_compare."),
+    click.option(
+        "--relevant",
+        type=parse_amount,
+        metavar="D",
+        help="Smallest difference that matters, as in ab_compare: 0.02, or '10 %'.",
+    ),
 )
 
 
 def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--metric`, `--margin` and `--alternative`, in this order of the help."""
+    """Add `--metric`, `--margin`, `--alternative` and `--relevant`, in this order of the help."""
     # click lists options in the reverse order in which they are added.
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -34,16 +43,19 @@ def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_claims(
-    metrics: Sequence[str], margin: float | None, alternative: str | None
+    metrics: Sequence[str],
+    margin: float | str | None,
+    alternative: str | None,
+    relevant: float | str | None,
 ) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
     """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
 
     Raises SpecError.
     """
-    if not metrics and (margin is not None or alternative is not None):
-        raise SpecError("--margin and --alternative apply to one metric: name it with --metric")
+    if not metrics and any(option is not None for option in (margin, alternative, relevant)):
+        raise SpecError("--margin, --alternative and --relevant apply to one metric: name it with --metric")
     parts = [_split_direction(text) for text in metrics]
-    contrasts = [parse_contrast(name, margin=margin, alternative=alternative) for name, _ in parts]
+    contrasts = [parse_contrast(name, margin, alternative, relevant) for name, _ in parts]
     named = zip(contrasts, (direction for _, direction in parts), strict=True)
     return tuple(contrasts), {claim.metric: direction for claim, direction in named if direction}
 

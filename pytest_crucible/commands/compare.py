@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import click
 
 from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import column_option, group_option, json_option, parse_columns, store_option
+from pytest_crucible.commands.options import (
+    column_option,
+    group_option,
+    json_option,
+    parse_columns,
+    parse_ranges,
+    range_option,
+    store_option,
+)
 from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import say_run, verbose_option
 from pytest_crucible.importers.directories import read_results
@@ -31,6 +39,7 @@ from pytest_crucible.store.runs import RunStore
 @claim_options
 @column_option
 @group_option
+@range_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
@@ -40,6 +49,7 @@ def command(
     baseline: str,
     columns: Sequence[str],
     group: str,
+    ranges: Sequence[str],
     store: str,
     alpha: float | None,
     verbose: int,
@@ -52,35 +62,42 @@ def command(
     default. Or both are files or directories of another harness, as `crucible import` reads them; then nothing is stored. One
     file of several arms needs no BASELINE: its first arm is the candidate. Without --metric
     the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
-    missed.
+    missed, or a margin is impossible.
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
     if any(Path(name).exists() or _is_path(name) for name in names):
-        run, notes = _files(names, contrasts, directions, alpha, Tabular(parse_columns(columns), group))
+        run, notes = _files(
+            names, contrasts, directions, alpha, Tabular(parse_columns(columns), group, parse_ranges(ranges))
+        )
     else:
-        _check_runs(baseline, columns, group)
+        _check_runs(baseline, columns, group, ranges)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     say_run(run, verbose, as_json=as_json, notes=notes)
-    return int(any(verdict.state == "missed" for verdict in run.verdicts))
+    return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
 
 
 Compared = tuple[Run, tuple[str, ...]]
 
 
 class Tabular(NamedTuple):
-    """The command's options on columns and groups of imported files."""
+    """The command's options on columns, groups and ranges of imported files."""
 
     columns: Mapping[str, str]
     group: str
+    ranges: Mapping[str, tuple[float, float]]
 
 
-def _check_runs(baseline: str, columns: Sequence[str], group: str) -> None:
+def _check_runs(baseline: str, columns: Sequence[str], group: str, ranges: Sequence[str]) -> None:
     """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
     if columns or group:
         raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
+    if ranges:
+        raise SpecError(
+            "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
+        )
 
 
 def _files(
@@ -106,7 +123,7 @@ def _files(
     ]
     wishes = ImportOptions(
         contrasts=contrasts,
-        declared=Declared().with_directions(directions),
+        declared=Declared(ranges=tabular.ranges).with_directions(directions),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
     )
     adoption = ImportedRun.of(files, wishes)

@@ -31,7 +31,7 @@ WHAT = (*TABLES, *EXPORTS)
 @click.option("--what", type=click.Choice(WHAT), default="observations", help="Which table.")
 @json_option
 def command(run: str, store: str, output: Path, what: str, as_json: bool) -> None:
-    """Write a table of a stored run into a file: one row for each observation, reply, event or finding.
+    """Write a table of a stored run into a file: one row for each observation, reply, repeat, event or finding.
 
     RUN is a run's id, or its beginning; by default the latest.
     """

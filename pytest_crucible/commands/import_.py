@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +16,9 @@ from pytest_crucible.commands.options import (
     group_option,
     json_option,
     parse_columns,
+    parse_ranges,
     print_result,
+    range_option,
     store_option,
 )
 from pytest_crucible.commands.plugins import importers
@@ -25,7 +26,6 @@ from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report.json import run_document
@@ -56,9 +56,7 @@ from pytest_crucible.store.runs import RunStore
 @group_option
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
-@click.option(
-    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric's values; may be repeated."
-)
+@range_option
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )
@@ -83,14 +81,14 @@ def command(
     """Read the results of other harnesses, sample by sample, and store them as a run with verdicts.
 
     The first arm of the first FILE is the candidate, and all other arms with the same samples are its baselines. Exits 1 when
-    a verdict is missed.
+    a verdict is missed, or a target or a margin is impossible.
     """
     quality_targets = [parse_target(text) for text in targets]
     roles = parse_columns(columns)
     contrasts, directions = read_claims(**claimed)
-    declared = Declared(
-        lower=frozenset(lower), higher=frozenset(higher), ranges=dict(map(_range, ranges))
-    ).with_directions(directions)
+    declared = Declared(lower=frozenset(lower), higher=frozenset(higher), ranges=parse_ranges(ranges)).with_directions(
+        directions
+    )
     files_read = [
         file for path in files for file in read_results(path, harness, roles, group=group, readers=importers())
     ]
@@ -107,7 +105,8 @@ def command(
     try:
         run = adoption.enter(opened)
         # A session's status comes from pytest; an imported run has only its verdicts.
-        run = replace(run, exit_status=int(any(verdict.state == "missed" for verdict in run.verdicts)))
+        fails = any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts)
+        run = replace(run, exit_status=int(fails))
         opened.set_exit_status(run.id, run.exit_status)
     finally:
         opened.close()
@@ -123,15 +122,3 @@ def _read(files: Sequence[ImportedFile]) -> Iterator[str]:
             f"{results.arm} on {results.task} ({quantity(len(results.rows), 'result')})" for results in file.results
         )
         yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {arms}"
-
-
-def _range(text: str) -> tuple[str, tuple[float, float]]:
-    name, _, ends = text.rpartition("=")
-    try:
-        low, high = map(float, ends.split(":"))
-    except ValueError:
-        # Not a number: every comparison with it is false, so the check below refuses it too.
-        low = high = math.nan
-    if not name or not low < high:
-        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
-    return name, (low, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +33,9 @@ group_option = click.option(
     metavar="KEY",
     help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
 )
+range_option = click.option(
+    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric's values; may be repeated."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -53,3 +57,20 @@ def _parse_column(text: str) -> tuple[str, str]:
     if not name:
         raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
     return role, name
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Parse `--range METRIC=LOW:HIGH` options as a mapping from metric to bounds. Raises SpecError for an invalid one."""
+    return dict(map(_parse_range, texts))
+
+
+def _parse_range(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, ends = text.rpartition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+    except ValueError:
+        # Not a number: every comparison with it is false, so the check below refuses it too.
+        low = high = math.nan
+    if not name or not low < high:
+        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
+    return name, (low, high)

@@ -117,8 +117,8 @@ def _per_sample(analysis: Analysis) -> PerSample:
     # A baseline whose answers were stored has no usage of its own: it is assumed to cost as much as the queried arms.
     usage: Usages | None = analysis.sections["usage"].result if "usage" in analysis.sections else None
     queried = [arm_usage for arm_usage in usage.usages if arm_usage.answered] if usage else []
-    # One sample is queried in every arm and every repeat.
-    replies = len(analysis.plan.arms) * analysis.plan.repeats
+    # One sample is queried in every arm, and there as often as the arm has replies to it.
+    replies = sum(analysis.plan.draws(number).size for number in range(len(analysis.plan.arms)))
     answered = sum(arm_usage.answered for arm_usage in queried)
     tokens = [
         (arm_usage.input_tokens or 0) + (arm_usage.output_tokens or 0)

@@ -73,7 +73,9 @@ def _scores_of_run(run: RunSummary, inputs: AnalysisInputs, metric: str, adapter
         started=run.started,
         arm=inputs.plan.arms[number].name,
         dataset=inputs.plan.dataset_sha256,
-        scores=scores(facts, inputs.answers[number], samples=len(inputs.groups), repeats=inputs.plan.repeats),
+        scores=scores(
+            facts, inputs.answers[number], samples=len(inputs.groups), repeats=inputs.plan.draws(number).size
+        ),
         clusters=clusters_of(inputs.groups),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.jsonl import text_lines
+from pytest_crucible.datasets.jsonl import DECODER, text_lines
 from pytest_crucible.records.errors import DatasetError
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -32,13 +32,12 @@ class _Array:
         self._line = 1
 
     def elements(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        decoder = json.JSONDecoder()
         self._expect("[", "is not a JSON array")
         closed = self._take("]")
         while not closed:
             line = self._line_here()
             try:
-                element, self._at = decoder.raw_decode(self._text, self._at)
+                element, self._at = DECODER.raw_decode(self._text, self._at)
             except (ValueError, RecursionError) as error:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else error
                 raise DatasetError(f"line {line} of {self._path} is not JSON ({reason})") from error

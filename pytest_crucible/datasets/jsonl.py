@@ -12,12 +12,22 @@ from typing import Any
 from pytest_crucible.records.errors import DatasetError
 
 
+def _refuse_constant(name: str) -> Any:
+    """Raise ValueError for NaN and infinity, which Python writes and reads although JSON has none."""
+    raise ValueError(f"{name} is not a JSON number; write null where there is no value")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+"""Decodes JSON by the standard, without NaN and infinity."""
+
+
 def read_rows(
-    path: Path, *, what: str = "dataset", only: Container[int] | None = None
+    path: Path, *, what: str = "dataset", only: Container[int] | None = None, allow_nan: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) for each line that is not blank, also of a gzipped file; with `only`, for these lines.
 
-    Raises DatasetError if the file is missing, unreadable, empty, or not one JSON object per line.
+    `allow_nan` accepts NaN and infinities, as Python writes them. Raises DatasetError if the file is missing, unreadable, empty, or
+    not one JSON object per line.
     """
     if not path.is_file():
         raise DatasetError(f"{what} {str(path)!r} does not exist: give the path of a .jsonl file")
@@ -26,7 +36,7 @@ def read_rows(
         if text.strip():
             empty = False
             if only is None or line in only:
-                yield line, _row(text, path, line)
+                yield line, _row(text, path, line, allow_nan=allow_nan)
     if empty:
         raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object per line")
 
@@ -61,9 +71,9 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DatasetError(f"{path} cannot be read: {error}") from error
 
 
-def _row(text: str, path: Path, line: int) -> dict[str, Any]:
+def _row(text: str, path: Path, line: int, *, allow_nan: bool = False) -> dict[str, Any]:
     try:
-        row = json.loads(text)
+        row = json.loads(text) if allow_nan else DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"line {line} of {path} is not JSON ({error}): write one JSON object per line") from error
     if not isinstance(row, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def _samples(
 def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> tuple[Sample, bool]:
     if isinstance(row, Sample):
         _check_input(source, number, row.input, "input")
+        _check_expected(source, number, row.expected, "expected")
         return row, True
     if not isinstance(row, Mapping):
         raise DatasetError(
@@ -89,6 +91,7 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
             f"{_suggest_field(names['input'], row)}"
         )
     _check_input(source, number, row[names["input"]], names["input"])
+    _check_expected(source, number, row.get(names["expected"]), names["expected"])
     sample_id = row.get(names["id"])
     if isinstance(sample_id, Mapping | list | tuple | set | bytes):
         raise DatasetError(
@@ -111,6 +114,12 @@ def _check_input(source: Source, number: int, value: Any, name: str) -> None:
         raise DatasetError(
             f"{source.where(number)} has no value for {name!r} (null): write one, or remove the {source.word}"
         )
+
+
+def _check_expected(source: Source, number: int, value: Any, name: str) -> None:
+    """Raise DatasetError for NaN, which equals nothing and which PostgreSQL cannot store."""
+    if isinstance(value, float) and math.isnan(value):
+        raise DatasetError(f"{source.where(number)} has NaN for {name!r}: write null where no value is expected")
 
 
 # Common names for the input field, in order of preference.

@@ -52,9 +52,10 @@ class PackedSamples(Sequence[Sample]):
     def __getitem__(self, at: int | slice) -> Sample | Sequence[Sample]:
         if isinstance(at, slice):
             return [self[k] for k in range(*at.indices(len(self)))]
-        place = at + len(self) if at < 0 else at
-        if not 0 <= place < len(self):
-            raise IndexError(f"sample {at} is out of range for {len(self)} samples")
+        number = len(self)
+        place = at + number if at < 0 else at
+        if not 0 <= place < number:
+            raise IndexError(f"sample {at} is out of range for {number} samples")
         if place in self._odd:
             return self._odd[place]
         name, text, expected, group, metadata = pickle.loads(

@@ -54,11 +54,17 @@ def _surely_not(target: Target, reading: BoundedValue) -> bool:
 
 
 def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: float | None, *, alpha: float) -> Decision:
-    """Decide a comparison: with a margin by the one-sided bounds, without one by an adjusted p of at most alpha."""
+    """Decide a comparison: with a margin by the one-sided bounds, without one by an adjusted p of at most alpha.
+
+    With a relevant difference the lower bound goes first: where it excludes a relevant regression, a proven one is too small
+    to matter.
+    """
     if reading.value is None:
         return "undecided", False
     if contrast.margin is not None:
-        return _margin_ruling(contrast, contrast.margin, reading)
+        return _margin_ruling(contrast, contrast.limit or 0.0, reading)
+    if excludes_relevant_regression(contrast, reading):
+        return "met", True
     if p_adjusted is None:
         return "undecided", False
     # An estimate of exactly 0 favours neither arm, so no p-value proves a direction.
@@ -67,6 +73,20 @@ def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: flo
         return ("met" if reading.value > 0 else "missed"), True
     # Without proof a regression gate passes: only a proven regression fails it.
     return ("undecided" if contrast.alternative == "superior" else "met"), False
+
+
+def excludes_relevant_regression(contrast: Contrast, reading: BoundedValue) -> bool:
+    """Return whether the one-sided bound proves that the candidate is not worse by the relevant difference, or more."""
+    if contrast.relevant is None or contrast.limit is None or reading.lower is None:
+        return False
+    return reading.lower > -contrast.limit
+
+
+def proves_equivalence(contrast: Contrast, reading: BoundedValue) -> bool:
+    """Return whether both one-sided bounds lie within the relevant difference (Schuirmann 1987: two one-sided tests)."""
+    if contrast.limit is None or reading.upper is None:
+        return False
+    return excludes_relevant_regression(contrast, reading) and reading.upper < contrast.limit
 
 
 def _margin_ruling(contrast: Contrast, margin: float, reading: BoundedValue) -> Decision:

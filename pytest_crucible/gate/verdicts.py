@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
 from pytest_crucible.gate.decide import Decision, decide_comparison, decide_target
 from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, lost_samples_text, target_reason
+from pytest_crucible.gate.memory import hold_proven
 from pytest_crucible.records import (
     UNEXPLAINED,
     Analysis,
@@ -24,10 +26,11 @@ from pytest_crucible.stats import holm
 
 
 def adjust_p_values(analyses: Sequence[Analysis], *, family_size: int) -> tuple[Analysis, ...]:
-    """Return the analyses with p-values adjusted by Holm over all comparisons and deciding claims of the session.
+    """Return the analyses with p-values adjusted by Holm over the comparisons that share alpha and the deciding claims.
 
     `family_size` counts planned comparisons, measured or not: one does not become easier to prove because another one
-    was interrupted. Claims that decide nothing, such as drifts, are a family of their own in each section.
+    was interrupted. Comparisons with a margin have no adjusted p-value: their bounds decide. Claims that decide nothing,
+    such as drifts, are a family of their own in each section.
     """
     p_values = _family_p_values(analyses)
     # An iterator, because the adjusted values come in the order in which `_family_p_values` listed the p-values.
@@ -53,7 +56,7 @@ def decide_verdicts(
         ]  # fmt: skip
         verdicts += [_unscored_verdict(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)]
         deciding = (item for item in analysis.comparisons if item.contrast.decides)
-        verdicts += [_comparison_verdict(analysis, item, family) for item in deciding]
+        verdicts += [hold_proven(analysis, item, _comparison_verdict(analysis, item, family)) for item in deciding]
         verdicts += claim_verdicts(analysis, _withheld(analysis), alpha=alpha)
     return tuple(verdicts)
 
@@ -61,15 +64,31 @@ def decide_verdicts(
 def _family_p_values(analyses: Sequence[Analysis]) -> list[float | None]:
     """Return the session's Holm family: first all comparisons, then all deciding claims."""
     comparisons = [
-        # A comparison that decides nothing keeps its place as None, so that the order stays that of the comparisons.
-        item.p_value if item.contrast.decides else None
+        # A comparison outside the family keeps its place as None, so that the order stays that of the comparisons.
+        item.p_value if item.contrast.shares_alpha else None
         for analysis in analyses
         for item in analysis.comparisons
     ]
     return comparisons + [claim.p_value for analysis in analyses for _, claim in deciding_claims(analysis)]
 
 
+def _impossible_verdict(analysis: Analysis, subject: str, kind: Literal["target", "comparison"], error: str) -> Verdict:
+    """Return the verdict on a claim that the metric's values have shown to be impossible: an error in the suite."""
+    return Verdict(
+        nodeid=analysis.plan.nodeid,
+        subject=subject,
+        kind=kind,
+        state="undecided",
+        proven=False,
+        reason=error,
+        suite_error=True,
+    )
+
+
 def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> Verdict:
+    if result.suite_error:
+        return _impossible_verdict(analysis, result.target.text, "target", result.suite_error)
+
     def rule(reading: BoundedValue) -> Decision:
         return decide_target(result.target, reading, strict=strict)
 
@@ -187,6 +206,10 @@ class _Family:
 
 
 def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Family) -> Verdict:
+    subject = comparison.contrast.subject(comparison.candidate)
+    if comparison.suite_error:
+        return _impossible_verdict(analysis, subject, "comparison", comparison.suite_error)
+
     def rule(reading: BoundedValue) -> Decision:
         adjusted = family.adjust(comparison.p_value, reading.p_value)
         return decide_comparison(comparison.contrast, reading, adjusted, alpha=family.alpha)
@@ -196,7 +219,7 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
     nowhere = _applies_nowhere(analysis, comparison.contrast.metric) if not comparison.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
-        subject=comparison.contrast.subject(comparison.candidate),
+        subject=subject,
         kind="comparison",
         state=state,
         proven=proven,

@@ -13,7 +13,7 @@ Spec = Mapping[str, Any]
 
 def cluster_key(spec: Spec) -> str:
     """Return the key of the metadata that `stderr(cluster="...")` names. Raises SpecError for two of them."""
-    clusters = dict.fromkeys(key for _, metric in _declared(spec) if (key := _options(metric).get("cluster")))
+    clusters = dict.fromkeys(key for _, metric in _declared_metrics(spec) if (key := _options(metric).get("cluster")))
     if len(clusters) > 1:
         raise SpecError(f"the log has several clusters ({', '.join(clusters)}): choose one with --group KEY")
     return next(iter(clusters), "")
@@ -21,11 +21,13 @@ def cluster_key(spec: Spec) -> str:
 
 def accuracies(spec: Spec, names: Iterable[str]) -> set[str]:
     """Return the metrics whose values the log averages as an accuracy: from 0 to 1, and more is better."""
-    patterns = [pattern for pattern, metric in _declared(spec) if metric["name"].rpartition("/")[2] == "accuracy"]
+    patterns = [
+        pattern for pattern, metric in _declared_metrics(spec) if metric["name"].rpartition("/")[2] == "accuracy"
+    ]
     return {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
 
 
-def _declared(spec: Spec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _declared_metrics(spec: Spec) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each metric with the pattern of the names that it is computed from. A task's own metrics are of every scorer."""
     for scorer in spec.get("scorers") or ():
         yield from _metrics(scorer.get("metrics"), scorer["name"])

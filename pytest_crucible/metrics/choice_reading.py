@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pytest_crucible.metrics.choice_cues import cue_patterns, letter_pattern
 from pytest_crucible.metrics.choice_text import option_named, plain_text
 
-# Stands for a choice of several letters, which is none.
+# Stands for several letters at once, which do not count as a choice.
 _SEVERAL = ""
 _Place = tuple[int, str]
 """Where a choice ends in the reply, and its letter."""
@@ -103,7 +103,7 @@ def _after_cue(plain: str, match: re.Match[str], letters: str, *, strict: bool) 
 
 
 def _names_another(rest: str, letters: str) -> bool:
-    """Return whether the text after a letter goes on with another one: `A or B`, `A, B`, `A/B`."""
+    """Return whether another letter follows in the text after a letter: `A or B`, `A, B`, `A/B`."""
     joint = r"[)\]\"']*\s?(?:,\s?(?:or|and)?|/|&|or|and|und|oder|o|y|ou|et|和|或|、)\s?(?:option\s)?[(\[\"']?"
     return (
         re.match(rf"{joint}[{re.escape(letters)}](?![A-Za-z0-9'])(?!\)?\s(?:is|are|was|has|would|does)\b)", rest)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
 from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
+from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
 
 Score = Callable[[Reply, Sample], Any]
@@ -62,6 +63,7 @@ def metric(
     direction: Direction = "higher",
     bounds: tuple[float, float] | None = None,
     version: str = "",
+    relevant: float | str | None = None,
 ) -> Callable[[Score], Metric]: ...
 def metric(
     function: Score | None = None,
@@ -72,11 +74,13 @@ def metric(
     direction: Direction = "higher",
     bounds: tuple[float, float] | None = None,
     version: str = "",
+    relevant: float | str | None = None,
 ) -> Metric | Callable[[Score], Metric]:
     """Make a metric of a function.
 
     `bounds` are the worst and best possible values (in order low, high); a failed sample gets the worst one.
     Stored scores are reused while `version` is the same; without it, while the function's source is the same.
+    `relevant` is the smallest difference of two arms' means that matters: 0.02, or "10 %" of an amount.
 
     >>> @metric(bounds=(0, 1))
     ... def brevity(reply, sample):
@@ -86,7 +90,9 @@ def metric(
     """
 
     def make(scorer: Score) -> Metric:
-        facts = declared_facts(name or scorer.__name__, kind=kind, direction=direction, bounds=bounds, version=version)
+        facts = declared_facts(
+            name or scorer.__name__, kind=kind, direction=direction, bounds=bounds, version=version, relevant=relevant
+        )
         return Metric(function=scorer, facts=facts)
 
     return make if function is None else make(function)
@@ -99,6 +105,7 @@ def declared_facts(
     direction: Direction = "higher",
     bounds: tuple[float, float] | None = None,
     version: str = "",
+    relevant: float | str | None = None,
 ) -> MetricFacts:
     """Check and complete a declaration: finite bounds make a bounded score; counts and durations start at 0."""
     if direction not in ("higher", "lower"):
@@ -120,7 +127,17 @@ def declared_facts(
         )
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
-    return MetricFacts(name=name, kind=kind, direction=direction, low=low, high=high, version=version)
+    smallest, is_share = check_amount(relevant, f"metric {name!r} has relevant")
+    return MetricFacts(
+        name=name,
+        kind=kind,
+        direction=direction,
+        low=low,
+        high=high,
+        version=version,
+        relevant=smallest,
+        relevant_is_share=is_share,
+    )
 
 
 def as_metric(candidate: Metric | Score) -> Metric:

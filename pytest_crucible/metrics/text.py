@@ -63,8 +63,8 @@ def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
         raise SpecError(f"metric {name!r}: {error}") from error
 
     @metric(name=name, kind="binary", version=f"1:{flags}:{pattern}")
-    def found(reply: Reply, sample: Sample) -> bool:
+    def match_pattern(reply: Reply, sample: Sample) -> bool:
         start_clock()
         return is_found(pattern, reply.text, flags)
 
-    return found
+    return match_pattern

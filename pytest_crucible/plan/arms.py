@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_crucible.records import Arm, Unit
 from pytest_crucible.records.errors import SpecError
 
 
 def check_arms(arms: Sequence[Arm]) -> None:
-    """Raise SpecError for two arms with one name, and for two names of one checkpoint.
+    """Raise SpecError for two arms with one name, for two names of one checkpoint, and for two trainings that are one.
 
     The difference of a checkpoint to itself is noise by construction.
     """
+    for arm in arms:
+        _check_trainings(arm)
     for k, baseline in enumerate(arms):
         for other in arms[:k]:
             if other.name == baseline.name:
                 raise SpecError(f"{baseline.name!r} is named twice: compare an adapter with another one")
-            if (other.identity, dict(other.parameters)) == (baseline.identity, dict(baseline.parameters)):
+            common = _identities(other) & _identities(baseline)
+            if common and dict(other.parameters) == dict(baseline.parameters):
                 raise SpecError(
                     f"adapters {other.name!r} and {baseline.name!r} are the same checkpoint "
-                    f"({_short_identity(baseline.identity)}): compare two that differ"
+                    f"({_short_identity(min(common))}): compare two that differ"
+                )
+
+
+def _identities(arm: Arm) -> set[str]:
+    return {training.identity for training in arm.trainings} or {arm.identity}
+
+
+def _check_trainings(arm: Arm) -> None:
+    for k, training in enumerate(arm.trainings):
+        for other in arm.trainings[:k]:
+            if other.identity == training.identity:
+                raise SpecError(
+                    f"the trainings {other.name!r} and {training.name!r} are the same checkpoint: let the recipe use "
+                    "trainer.seed, or remove seeds"
                 )
 
 
@@ -31,15 +48,18 @@ def _short_identity(identity: str) -> str:
     return identity[:12] if re.fullmatch("[0-9a-f]{16,}", identity) else identity
 
 
-def interleave_units(samples: int, arms: Sequence[int], repeats: int, *, seed: int) -> Iterator[Unit]:
-    """Yield the units of the original samples: all arms of a sample side by side, in an order drawn for each sample.
+def interleave_units(
+    positions: Iterable[int], of_sample: Sequence[tuple[int, int, int]], *, seed: int, first: int = 0
+) -> Iterator[Unit]:
+    """Yield the units of one round: all (prompt, arm, repeat) of a sample side by side, in an order drawn for each sample.
 
-    So a slow hour of the server hits both arms. Lazy: a million samples never sit in memory as tasks.
+    So a slow hour of the server hits both arms. `first` is the round's first repeat. Lazy: a million samples never sit in
+    memory as tasks.
     """
     # A generator of its own: the order must not depend on what else draws random numbers in this process.
-    draw = random.Random(seed)
-    units = [(arm, repeat) for repeat in range(repeats) for arm in arms]
-    for position in range(samples):
+    draw = random.Random(f"{seed}/{first}" if first else seed)
+    units = list(of_sample)
+    for position in positions:
         draw.shuffle(units)
-        for arm, repeat in units:
-            yield Unit(position, 0, arm, repeat)
+        for unit in units:
+            yield Unit(position, *unit)

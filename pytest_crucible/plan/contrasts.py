@@ -2,32 +2,107 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from typing import Any
 
 from pytest_crucible.plan.targets import parse_measure
-from pytest_crucible.records import Contrast, Measure
+from pytest_crucible.records import Contrast, Measure, MetricFacts
+from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.measures.table import MEAN
 
 ALTERNATIVES = ("regression", "non-inferior", "superior", "equivalent")
 
 
-def parse_contrast(metric: Any, margin: float | None = None, alternative: str | None = None) -> Contrast:
-    """Return the comparison of `ab_compare(metric, margin=..., alternative=...)`, without its baseline. Raises SpecError."""
+def parse_contrast(
+    metric: Any,
+    margin: float | str | None = None,
+    alternative: str | None = None,
+    relevant: float | str | None = None,
+) -> Contrast:
+    """Return the comparison of `ab_compare(metric, margin=..., alternative=..., relevant=...)`, without its baseline.
+
+    Raises SpecError.
+
+    >>> parse_contrast("latency_s", margin="10 %").limit_text
+    '10 %'
+    """
     what = f"ab_compare({metric!r})"
     if not isinstance(metric, str):
         raise SpecError(f"{what} compares a {type(metric).__name__}: name the metric by a string")
     measure = parse_measure(metric, what)
-    if margin is not None and (isinstance(margin, bool) or not isinstance(margin, int | float) or not margin > 0):
-        raise SpecError(f"{what} has margin={margin!r}: write a positive number in the metric's units, such as 0.05")
+    number, margin_is_share = _check_amount(margin, "margin", measure, what)
+    smallest, relevant_is_share = _check_amount(relevant, "relevant", measure, what)
     chosen = alternative or ("regression" if margin is None else "non-inferior")
+    _check_claim(what, margin, alternative, chosen)
+    if smallest is not None and chosen != "regression":
+        raise SpecError(f"{what} has relevant={relevant!r} beside {_claim_text(margin, alternative)}: {_ONE_OF_THEM}")
+    return Contrast(
+        **_fields(measure),
+        baseline="",
+        alternative=chosen,  # type: ignore[arg-type]  # one of ALTERNATIVES
+        margin=number,
+        is_relative=margin_is_share or relevant_is_share,
+        relevant=smallest,
+    )
+
+
+_ONE_OF_THEM = (
+    "relevant= is for a comparison that guards against regressions; leave it out, and write margin= for what matters to "
+    "any other claim"
+)
+
+
+def _check_amount(amount: Any, name: str, measure: Measure, what: str) -> tuple[float | None, bool]:
+    number, is_share = check_amount(amount, f"{what} has {name}")
+    if is_share and measure.statistic != MEAN.name:
+        raise SpecError(
+            f"{what} has {name}={amount!r}, and only a metric alone is compared by a ratio: "
+            f"write ab_compare({measure.metric!r}), or a {_WORDS[name]} in units"
+        )
+    return number, is_share
+
+
+_WORDS = {"margin": "margin", "relevant": "relevant difference"}
+
+
+def _check_claim(what: str, margin: Any, alternative: str | None, chosen: str) -> None:
     if chosen not in ALTERNATIVES:
         raise SpecError(f"{what} has alternative={alternative!r}: write one of {', '.join(ALTERNATIVES)}")
     if margin is None and chosen in ("non-inferior", "equivalent"):
         raise SpecError(f"{what} has alternative={chosen!r} without a margin: add one, for example margin=0.05")
     if margin is not None and chosen == "regression":
         raise SpecError(f"{what} has a margin and alternative='regression': leave one of them out")
-    return Contrast(**_fields(measure), baseline="", alternative=chosen, margin=margin)  # type: ignore[arg-type]  # one of ALTERNATIVES
+
+
+def _claim_text(margin: Any, alternative: str | None) -> str:
+    return f"alternative={alternative!r}" if margin is None else f"margin={margin!r}"
+
+
+def with_declared_relevance(contrasts: Iterable[Contrast], metrics: Iterable[MetricFacts]) -> tuple[Contrast, ...]:
+    """Return comparisons with the relevant differences that their metrics declare.
+
+    One that has its own, makes another claim than "no regression", or is about another value than the metric stays as it is.
+    """
+    declared = {facts.name: facts for facts in metrics if facts.relevant is not None}
+    return tuple(_apply_declaration(contrast, declared.get(contrast.metric)) for contrast in contrasts)
+
+
+def _apply_declaration(contrast: Contrast, facts: MetricFacts | None) -> Contrast:
+    is_own = contrast.relevant is not None or contrast.statistic != MEAN.name
+    if facts is None or is_own or contrast.alternative != "regression":
+        return contrast
+    return replace(contrast, relevant=facts.relevant, is_relative=facts.relevant_is_share)
+
+
+def is_sequence(first: Contrast, second: Contrast) -> bool:
+    """Return whether one metric may have both comparisons: not worse by the margin, then better.
+
+    A better candidate is also not worse, so the first costs the second no power (closed testing: Marcus, Peritz & Gabriel
+    1976, Biometrika 63:655).
+    """
+    return {first.alternative, second.alternative} == {"non-inferior", "superior"}
 
 
 def _fields(measure: Measure) -> dict[str, Any]:

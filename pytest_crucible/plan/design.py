@@ -9,6 +9,7 @@ from pytest_crucible.plan.training_targets import TRAINING, check_comparison, ch
 from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.stats.measures.reach import contrast_problem, target_problem
 from pytest_crucible.stats.measures.table import STATISTICS
 
 # True unless the test function failed on the sample: available to every experiment by its name.
@@ -26,15 +27,18 @@ def group_count(dataset: Dataset) -> int | None:
 def without_unfounded_claim(contrast: Contrast, metric: MetricFacts) -> Contrast:
     """Return a comparison as an estimate where its claim would need to know which direction of the metric is better.
 
-    Raises SpecError for a margin or an alternative that needs to know it.
+    Raises SpecError for an alternative or a relevant difference that needs to know it.
     """
     higher_is_better = STATISTICS[contrast.statistic].higher_is_better
     turns = higher_is_better(contrast, metric) != higher_is_better(contrast, replace(metric, direction="lower"))
     if metric.is_directed or not turns or contrast.alternative == "equivalent":
         return contrast
-    if contrast.alternative in ("superior", "non-inferior"):
+    if contrast.alternative != "regression" or contrast.relevant is not None:
+        needs = (
+            f"alternative={contrast.alternative!r}" if contrast.relevant is None else f"relevant={contrast.limit_text}"
+        )
         raise SpecError(
-            f"nothing shows which direction of {metric.name!r} is better, which alternative={contrast.alternative!r} needs: "
+            f"nothing shows which direction of {metric.name!r} is better, which {needs} needs: "
             f"write --metric {metric.name}:higher or --metric {metric.name}:lower"
         )
     return replace(contrast, alternative="estimate")
@@ -116,12 +120,12 @@ def _check_target(
     what = f"target {target.text!r}"
     if target.metric in of_training:
         check_form(target)
-        _check_reachable(target, of_training[target.metric])
+        _refuse(target_problem(target, of_training[target.metric]))
         return
     for name in target.metrics:
         _check_metric(what, name, declared, open_metrics, near=of_training)
     _check_facts(what, target, declared)
-    _check_reachable(target, declared.get(target.metric, MetricFacts(name=target.metric)))
+    _refuse(target_problem(target, declared.get(target.metric, MetricFacts(name=target.metric))))
 
 
 def _check_contrast(
@@ -132,7 +136,7 @@ def _check_contrast(
     for name in contrast.metrics:
         _check_metric(what, name, declared, open_metrics)
     _check_facts(what, contrast, declared)
-    _check_margin(what, contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric)))
+    _refuse(contrast_problem(contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
 
 
 def _check_facts(what: str, measure: Measure, declared: Mapping[str, MetricFacts]) -> None:
@@ -142,23 +146,9 @@ def _check_facts(what: str, measure: Measure, declared: Mapping[str, MetricFacts
         raise SpecError(f"{what} cannot be computed: {problem}")
 
 
-def _check_reachable(target: Target, facts: MetricFacts) -> None:
-    """A value that the statistic can never have is a slip of the pen, most often a percentage."""
-    low, high = STATISTICS[target.statistic].reach(target, facts)
-    if not low <= target.value <= high:
-        raise SpecError(
-            f"target {target.text!r} asks for {target.value:g}, but {target.expression!r} lies between {low:g} and {high:g}: "
-            "write a value in that range, a percentage as a fraction"
-        )
-
-
-def _check_margin(what: str, contrast: Contrast, facts: MetricFacts) -> None:
-    low, high = STATISTICS[contrast.statistic].reach(contrast, facts)
-    if contrast.margin is not None and contrast.margin >= high - low:
-        raise SpecError(
-            f"{what} has margin={contrast.margin:g}, and no two values are further apart than {high - low:g}: "
-            "write how much worse is still good enough, such as 0.05"
-        )
+def _refuse(problem: str) -> None:
+    if problem:
+        raise SpecError(problem)
 
 
 def _check_metric(

@@ -6,10 +6,23 @@ How much the arms differ is not known yet, so this rests on stated assumptions. 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
 
 from pytest_crucible import stats
+from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
-from pytest_crucible.stats.measures.table import STATISTICS
+from pytest_crucible.stats.arrays import Array
+from pytest_crucible.stats.measures.table import BY_KIND, STATISTICS, comparison_row
+from pytest_crucible.stats.methods.ratios import log_reach
+from pytest_crucible.stats.planning.next_sample import (
+    detectable_paired_change,
+    samples_for_paired_change,
+    samples_for_paired_margin,
+    samples_to_clear,
+)
 
 # Assumed proportion of samples on which two arms disagree about a yes-or-no metric. A choice, not a measurement: the middle of
 # the 10, 20 and 30 % for which docs/statistics/planning.md draws the detectable difference.
@@ -17,20 +30,25 @@ DISCORDANCE = 0.2
 # Assumed standard deviation of the difference of bounded scores, as a proportion of their range. A choice, not a measurement:
 # the difference of two uniform scores has sqrt(1/6) = 0.41 if they are independent, and 0.25 at a correlation of 0.63.
 DEVIATION = 0.25
+# Assumed standard deviation of the logarithms of the samples' ratios. A choice, not a measurement: the two arms' seconds on one
+# sample then differ by a factor of 1.5 in a third of the samples.
+LOG_DEVIATION = 0.4
+# Quantiles of the normal distribution, which represent a sample of any size.
+_SCORES = 200
 
 
 def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
     """Return what each comparison can show with 80 % power, when `family_size` comparisons share alpha.
 
-    Each cluster counts as one sample, which is the most careful assumption. A statistic without a formula is left out.
+    Each cluster counts as one sample. A statistic without a formula is left out.
     """
     facts = {metric.name: metric for metric in plan.metrics}
-    n = plan.groups or plan.selected
+    one = _over_factors if plan.random_factors else _one
     return tuple(
-        _one(
+        one(
             contrast,
             planned_as(contrast, facts.get(contrast.metric, MetricFacts(name=contrast.metric))),
-            n,
+            plan,
             alpha,
             family_size,
         )
@@ -40,31 +58,183 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
     )
 
 
-def _one(contrast: Contrast, facts: MetricFacts, n: int, alpha: float, family_size: int) -> DetectableEffect:
-    # Bonferroni, the first step of Holm: what a comparison can show when it is tested first, without help from the others.
-    shared = alpha / max(family_size, 1)
+def _over_factors(
+    contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
+) -> DetectableEffect:
+    unprovable = comparison_row(contrast, facts).no_proof(contrast, facts)
+    if unprovable:
+        return DetectableEffect(
+            contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
+        )
+    # A metric whose kind shows only in the values has no range yet: it is planned as yes or no.
+    ranged = replace(facts, low=0.0, high=1.0) if facts.kind is None else facts
+    effect = effect_over_factors(
+        contrast,
+        ranged,
+        plan,
+        deviation=_assumed_deviation(facts),
+        n=plan.groups or plan.selected,
+        alpha=alpha,
+        level=_two_sided_level(contrast, alpha, family_size),
+    )
+    if effect.unprovable:
+        return effect
+    is_binary = facts.kind in (None, "binary")
+    samples = f"the arms differ on {_changes(None)}" if is_binary else _assumed_scores(facts)
+    prefix = "the metric is binary, " if facts.kind is None else ""
+    of_groups = ", a group changes as one," if plan.groups is not None else ""
+    return replace(
+        effect,
+        unit="points" if is_binary else "",
+        assumption=f"{prefix}{samples}{of_groups} and {assumed_noise(plan, ranged)}",
+    )
+
+
+def _assumed_scores(facts: MetricFacts) -> str:
+    return f"differences have a standard deviation of {_assumed_deviation(facts):.2g}"
+
+
+def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int) -> DetectableEffect:
+    n, grouped = plan.groups or plan.selected, plan.groups is not None
+    row, level = comparison_row(contrast, facts), _two_sided_level(contrast, alpha, family_size)
+    unprovable = row.no_proof(contrast, facts)
+    if unprovable:
+        return DetectableEffect(
+            contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
+        )
+    if row in BY_KIND.values():
+        return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
     span = facts.high - facts.low
+    deviation = _assumed_deviation(facts)
+    needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
+    if contrast.relevant is not None:
+        needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
     if facts.kind in (None, "binary"):
-        deviation, unit = math.sqrt(DISCORDANCE), "points"
+        unit = "points"
+        detectable = (
+            _detectable_in_groups(n, level) if grouped else detectable_paired_change(n, DISCORDANCE, alpha=level)
+        )
         prefix = "" if facts.kind == "binary" else "the metric is binary and "
-        assumption = f"{prefix}the arms differ on {DISCORDANCE * 100:g} % of samples"
-        detectable = stats.detectable_paired_proportions(n, DISCORDANCE, alpha=shared)
-    elif math.isfinite(span):
-        deviation, unit = DEVIATION * span, ""
-        assumption = f"differences have a standard deviation of {deviation:.2g}"
-        detectable = _detectable(n, deviation, shared)
+        if contrast.relevant is not None and detectable is not None and detectable > DISCORDANCE:
+            # It would rest on another assumption than the samples that resolve the relevant difference.
+            detectable = None
+        # The size for a margin assumes equal arms, whose changes go both ways.
+        changes = _changes(detectable if needed is None else None)
+        assumption = f"{prefix}the arms differ on {changes}"
     else:
-        deviation, unit, assumption = math.nan, "standard deviations", ""
-        detectable = _detectable(n, 1.0, shared)
-    margin, needed = contrast.margin, None
-    if margin is not None and facts.kind is not None and math.isfinite(deviation):
-        # The augmented t adds a difference at each end of the range, -span and +span; their squares enlarge the variance.
-        pseudo = 2 * span**2 if facts.kind not in ("binary", "unbounded") else 0.0
-        needed = stats.samples_for_margin(margin, deviation, alpha=alpha, pseudo=pseudo)
-        if facts.kind == "binary":
-            needed = max(needed or 1, stats.samples_for_zero(margin, alpha=alpha))
-    return DetectableEffect(contrast=contrast, detectable=detectable, unit=unit, assumption=assumption, needed=needed)
+        unit = ""
+        assumption = _assumed_scores(facts)
+        detectable = stats.detectable_mean(n, deviation, alpha=level) if n > 1 else None
+    if grouped:
+        # The most careful assumption: a group then carries no more information than one sample.
+        assumption += " and a group changes as one"
+    if detectable is not None and contrast.alternative == "superior":
+        detectable += contrast.margin or 0.0
+    return DetectableEffect(
+        contrast=contrast,
+        detectable=None if detectable is None or detectable > span else detectable,
+        unit=unit,
+        assumption=assumption,
+        needed=needed,
+    )
 
 
-def _detectable(n: int, deviation: float, alpha: float) -> float | None:
-    return stats.detectable_mean(n, deviation, alpha=alpha) if n > 1 else None
+def _assumed_deviation(facts: MetricFacts) -> float:
+    """Return the assumed standard deviation of a difference."""
+    return math.sqrt(DISCORDANCE) if facts.kind in (None, "binary") else DEVIATION * (facts.high - facts.low)
+
+
+def _two_sided_level(contrast: Contrast, alpha: float, family_size: int) -> float:
+    """Return the level of the comparison's test, as one of a two-sided test."""
+    # Bonferroni, the first step of Holm: the level at which a comparison is tested if no other one is rejected before it.
+    # One bound decides a margin, and each bound has all of alpha.
+    return alpha / max(family_size, 1) if contrast.shares_alpha else 2 * alpha
+
+
+def _changes(detectable: float | None) -> str:
+    """Return the assumed changes: `20 % of samples`, and where a larger difference is detectable, no others."""
+    if detectable is None or detectable <= DISCORDANCE:
+        return f"{DISCORDANCE * 100:g} % of samples"
+    return f"{detectable * 100:.2g} % of samples, all in one direction"
+
+
+def _detectable_in_groups(groups: int, level: float) -> float | None:
+    """Return the smallest difference of proportions that a t test over groups shows, each of which changes as one."""
+    if groups < 2:
+        return None
+    # d = r sqrt(D - d^2), solved for d; beyond D all changes go one way, and D is d itself.
+    ratio = stats.detectable_t(groups, alpha=level) ** 2
+    difference = math.sqrt(ratio * DISCORDANCE / (1 + ratio))
+    return difference if difference <= DISCORDANCE else ratio / (1 + ratio)
+
+
+def _needed(contrast: Contrast, facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool) -> int | None:
+    """Return the samples (or groups) that prove the margin with 80 % power, if the arms are truly equal."""
+    margin = contrast.margin
+    # Equal arms are not superior, whatever the number of samples.
+    if margin is None or contrast.alternative == "superior" or facts.kind is None:
+        return None
+    margins = (-margin, margin) if contrast.alternative == "equivalent" else (-margin,)
+    return _needed_to_clear(margins, facts, deviation, alpha, grouped=grouped)
+
+
+def _needed_to_resolve(
+    relevant: float, facts: MetricFacts, deviation: float, alpha: float, level: float, *, grouped: bool
+) -> int | None:
+    """Return the samples (or groups) that detect the relevant difference, and prove equal arms equivalent: 80 % power each."""
+    # A number is no share: what the metric is only its values will show.
+    if facts.kind is None and relevant >= 1:
+        return None
+    if facts.kind in (None, "binary") and not grouped:
+        detects = samples_for_paired_change(relevant, DISCORDANCE, alpha=level)
+    else:
+        detects = stats.samples_for_t(relevant / deviation, alpha=level).ceiling
+    proves = _needed_to_clear((-relevant, relevant), facts, deviation, alpha, grouped=grouped)
+    return None if detects is None or proves is None else max(detects, proves)
+
+
+def _needed_to_clear(
+    margins: tuple[float, ...], facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool
+) -> int | None:
+    """Return the samples (or groups) whose bounds clear the margins with 80 % power, if the arms are truly equal."""
+    if facts.kind in (None, "binary") and not grouped:
+        needed = samples_for_paired_margin(margins, DISCORDANCE, alpha=alpha)
+        return max(needed or 1, stats.samples_for_zero(min(max(map(abs, margins)), 0.999), alpha=alpha))
+    # The augmented t adds a difference at each end of the range, -span and +span; their squares enlarge the variance.
+    span = 1.0 if facts.kind is None else facts.high - facts.low
+    distances = tuple(map(abs, margins))
+    return samples_to_clear(distances, deviation, dof_share=1.0, pseudo=2 * span**2, alpha=alpha)
+
+
+def _of_ratio(
+    contrast: Contrast, facts: MetricFacts, n: int, *, alpha: float, level: float, grouped: bool
+) -> DetectableEffect:
+    scores = LOG_DEVIATION * np.asarray(ndtri((np.arange(_SCORES) + 0.5) / _SCORES))
+    # These logarithms stay below the largest unseen ratio that the test allows for, so that ratio is the end of the range.
+    end, limit, needed, detectable = -log_reach(scores, (facts.low, facts.high)), contrast.limit, None, None
+    if limit is not None and contrast.relevant is not None:
+        needed = _ratios_to_resolve(scores, limit, end, alpha, level)
+    elif limit is not None and contrast.alternative != "superior":
+        # Equivalence needs both bounds: each may fail in half of the 20 % of runs that a power of 80 % allows.
+        power = 0.9 if contrast.alternative == "equivalent" else 0.8
+        needed = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=power)
+    if n > 1:
+        detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / _SCORES)
+    if detectable is not None and contrast.alternative == "superior":
+        detectable += limit or 0.0
+    assumption = f"logarithms of the ratios have a standard deviation of {LOG_DEVIATION:g}"
+    return DetectableEffect(
+        contrast=contrast,
+        detectable=detectable,
+        unit="ratio",
+        assumption=f"{assumption} and a group changes as one" if grouped else assumption,
+        needed=needed,
+    )
+
+
+def _ratios_to_resolve(scores: Array, limit: float, end: float, alpha: float, level: float) -> int | None:
+    """Return the samples that detect the relevant ratio, and prove equal arms equivalent: 80 % power each."""
+    detects = stats.samples_by_gaffke(scores + limit, null=0.0, end=end, alpha=level / 2)
+    # Each of the two bounds may fail in half of the 20 % that are left.
+    proves = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=0.9)
+    return None if detects is None or proves is None else max(detects, proves)

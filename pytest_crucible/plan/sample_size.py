@@ -7,6 +7,11 @@ import math
 from pytest_crucible import stats
 from pytest_crucible.plan.power import DEVIATION, DISCORDANCE
 from pytest_crucible.records import PairVariability
+from pytest_crucible.stats.planning.next_sample import (
+    samples_for_paired_change,
+    samples_for_paired_margin,
+    samples_to_clear,
+)
 
 # Assumptions for an experiment that has not run yet.
 ASSUMED = (
@@ -23,15 +28,10 @@ def samples_to_detect(difference: float, spread: PairVariability, *, alpha: floa
     """Return the samples on which a two-sided test finds a difference of this size; None where no number is enough.
 
     >>> samples_to_detect(0.05, ASSUMED[0], alpha=0.05, power=0.8)
-    626
+    622
     """
     if spread.discordance is not None:
-        fits = 0 < abs(difference) <= spread.discordance
-        return (
-            stats.samples_for_paired_proportions(difference, spread.discordance, alpha=alpha, power=power)
-            if fits
-            else None
-        )
+        return samples_for_paired_change(difference, spread.discordance, alpha=alpha, power=power)
     if not spread.deviation or not difference:
         return None
     needed = stats.samples_for_t(abs(difference) / spread.deviation, alpha=alpha, power=power)
@@ -40,6 +40,8 @@ def samples_to_detect(difference: float, spread: PairVariability, *, alpha: floa
 
 def samples_to_prove(margin: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
     """Return the samples that prove an equally good candidate no more than the margin worse; None where no number is enough."""
-    needed = stats.samples_for_margin(margin, spread.deviation, alpha=alpha, power=power)
-    floor = stats.samples_for_zero(min(margin, 0.999), alpha=alpha) if spread.discordance is not None else 2
+    if spread.discordance is None:
+        return samples_to_clear((margin,), spread.deviation, dof_share=1.0, alpha=alpha, power=power) or 2
+    needed = samples_for_paired_margin((-margin,), spread.discordance, alpha=alpha, power=power)
+    floor = stats.samples_for_zero(min(margin, 0.999), alpha=alpha)
     return None if needed is None else max(needed, floor)

@@ -43,18 +43,13 @@ def parse_target(text: str, *, decide: DecisionRule = "point") -> Target:
 def parse_measure(text: str, what: str) -> Measure:
     """Parse what a comparison is about, such as `accuracy` or `auroc(score)`.
 
-    `what` names it in messages. Raises SpecError as `parse_target` does, and for a statistic that has no paired test.
+    `what` names it in messages. Raises SpecError as `parse_target` does, and for a condition that no arm can be better at.
 
     >>> parse_measure("rate(entailment >= 0.75)", "this").label
     'rate >= 0.75'
     """
     fields = _measure_fields(parse_value(text, what), what)
     measure = Measure(**fields)
-    if STATISTICS[measure.statistic].difference is None:
-        raise SpecError(
-            f"{what} compares a {STATISTICS[measure.statistic].title}, which has no paired test: "
-            f"compare the mean, as in ab_compare({measure.metric!r}), or a rate"
-        )
     if measure.inner_relation == "==":
         raise SpecError(
             f"{what} does not show which arm is better: write the condition with >= or <=, "

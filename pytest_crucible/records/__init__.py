@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from pytest_crucible.records.conversations import StoredCall as StoredCall
     from pytest_crucible.records.events import Emit as Emit
     from pytest_crucible.records.events import Event as Event
+    from pytest_crucible.records.factors import FACTORS as FACTORS
+    from pytest_crucible.records.factors import FEWEST_LEVELS as FEWEST_LEVELS
+    from pytest_crucible.records.factors import Draws as Draws
     from pytest_crucible.records.history import Change as Change
+    from pytest_crucible.records.history import Look as Look
     from pytest_crucible.records.history import PairVariability as PairVariability
+    from pytest_crucible.records.history import PastComparison as PastComparison
     from pytest_crucible.records.history import RunSummary as RunSummary
     from pytest_crucible.records.history import TrendPoint as TrendPoint
     from pytest_crucible.records.judges import HUMAN as HUMAN
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.outcomes import Unit as Unit
     from pytest_crucible.records.plan import Adapter as Adapter
     from pytest_crucible.records.plan import Arm as Arm
+    from pytest_crucible.records.plan import ArmTraining as ArmTraining
     from pytest_crucible.records.plan import Contrast as Contrast
     from pytest_crucible.records.plan import Dataset as Dataset
     from pytest_crucible.records.plan import DetectableEffect as DetectableEffect
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.plan import MetricFacts as MetricFacts
     from pytest_crucible.records.plan import Origin as Origin
     from pytest_crucible.records.plan import Plan as Plan
+    from pytest_crucible.records.plan import PromptForm as PromptForm
     from pytest_crucible.records.plan import Sample as Sample
     from pytest_crucible.records.plan import Selection as Selection
     from pytest_crucible.records.plan import Target as Target
@@ -67,6 +74,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import Interval as Interval
     from pytest_crucible.records.statistics import MemberPair as MemberPair
     from pytest_crucible.records.statistics import Proportion as Proportion
+    from pytest_crucible.records.statistics import Ratio as Ratio
     from pytest_crucible.records.statistics import TargetResult as TargetResult
     from pytest_crucible.records.tables import ColumnKind as ColumnKind
     from pytest_crucible.records.tables import ExportTable as ExportTable
@@ -106,14 +114,16 @@ if TYPE_CHECKING:
 _NAMES = {
     "conversations": "Conversation StoredCall",
     "events": "Emit Event",
-    "history": "Change PairVariability RunSummary TrendPoint",
+    "factors": "FACTORS FEWEST_LEVELS Draws",
+    "history": "Change Look PairVariability PastComparison RunSummary TrendPoint",
     "judges": "HUMAN ORDERS HumanAgreement PlaceBias",
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
-    "plan": "Adapter Arm Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan Sample Selection Target",
+    "plan": "Adapter Arm ArmTraining Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan PromptForm "
+    "Sample Selection Target",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
-    "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue "
+    "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion TargetResult",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",

@@ -56,3 +56,5 @@ class Conversation:
     calls: tuple[StoredCall, ...]
     """Empty for stores of formats before 4, for imported results and for tests that ask a model by themselves."""
     scores: Mapping[str, bool | float | str | None]
+    draw: str = ""
+    """The reply among those of the arm to the sample, such as `terse.txt, round 2`; empty if there is one reply."""

@@ -126,5 +126,5 @@ def _without_comments(source: str) -> str:
         # Unlike ast.dump, this text is almost the same in all versions of Python.
         return ast.unparse(ast.parse(textwrap.dedent(source)))
     except SyntaxError:
-        # A lambda in the middle of an expression is no code by itself.
+        # The source of a lambda in the middle of an expression does not parse on its own.
         return source

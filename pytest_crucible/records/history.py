@@ -1,4 +1,4 @@
-"""Records of earlier runs: summaries, the variability of paired differences, and points of a trend."""
+"""Records of earlier runs: summaries, repeated comparisons, the variability of paired differences, and trends."""
 
 from __future__ import annotations
 
@@ -35,6 +35,45 @@ class RunSummary:
     def all_met(self) -> bool:
         """Return whether the run finished with at least one verdict, and every verdict is met."""
         return self.status == "finished" and set(self.verdicts) == {"met"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastComparison:
+    """One comparison of the same candidate with the same baseline by the same measure, in an earlier session.
+
+    The session was concluded, and all its samples were run.
+    """
+
+    run: str
+    started: str
+    arms: tuple[int, int]
+    """The store's keys of candidate and baseline."""
+    has_new_replies: tuple[bool, bool]
+    """Whether candidate and baseline have any reply that was neither copied from a stored run nor cached."""
+    subject: str
+    """The measure, the claim and the margin; the arms are called candidate and baseline."""
+    is_pooled: bool
+    """Whether the session decided it with crucible_memory = "pool"."""
+    proven_missed: bool
+    """Whether its verdict was "missed, proven"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One decision on the replies of all sessions with one candidate and one baseline."""
+
+    number: int
+    """The number of the look, from 1. Each session that brought new replies is a look."""
+    replies: tuple[int, ...]
+    """The number of replies of the candidate, and then of the baseline if there is one."""
+    since: str
+    """When the first of the sessions began."""
+    proven_in: PastComparison | None = None
+    """The session that proved the candidate worse."""
+
+    def alpha(self, alpha: float) -> float:
+        """Return the one-sided error rate of this look. The rates of all looks add up to alpha."""
+        return alpha / (self.number * (self.number + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

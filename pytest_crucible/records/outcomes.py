@@ -17,10 +17,11 @@ class Unit(NamedTuple):
     position: int
     """The sample's place in its dataset."""
     variant: int
-    """0 is the sample as it is; others are twins of it, such as another form of the prompt."""
+    """0 is the original sample with the first form of the prompt; other numbers are its twins or other forms."""
     arm: int
     """0 is the candidate; the baselines follow in the plan's order."""
     repeat: int
+    """Counts over the rounds, and over the trainings of an arm that has several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class Request:
     sample: str
     repeat: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    draw: int | str | None = None
+    """The repeat in the reply cache's key, if that differs from the number above: `round 1, repeat 0`."""
     experiment: str = ""
     arm: str = ""
     """Events of a request carry its experiment and arm, so that two experiments never mix."""
@@ -163,7 +166,10 @@ class ScoreColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmOutcomes:
-    """Everything that is stored of one arm, as parallel columns over its units that are not lost."""
+    """Everything that is stored of one arm, as parallel columns over its units that are not lost.
+
+    A repeat here is a place in the arm's table of replies to a sample (`Draws`), which is more where there are factors.
+    """
 
     positions: Sequence[int]
     repeats: Sequence[int]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.training import TrainingResult
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation, Role
@@ -73,6 +76,17 @@ class Adapter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArmTraining:
+    """One of several trainings of a recipe that are an arm together."""
+
+    name: str
+    """The name of its adapter, such as `v2-seed1`."""
+    seed: int
+    identity: str
+    result: TrainingResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
     """An adapter's part in an experiment. Equal identities (and parameters) are the same checkpoint."""
 
@@ -88,6 +102,8 @@ class Arm:
     """The run whose stored replies this arm is, when it was named as `run:ID`."""
     training: TrainingResult | None = None
     """The training of its weights, where it is known. It is not part of the arm's identity: the weights are."""
+    trainings: tuple[ArmTraining, ...] = ()
+    """The trainings that answer each sample in turn, where its adapter has `seeds`; empty for one model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +121,10 @@ class MetricFacts:
     version: str = ""
     of_ensemble: bool = False
     """Observed along with an ensemble's replies: arms that have none are left out, and no failure is worth the worst value."""
+    relevant: float | None = None
+    """The smallest difference of its mean that matters, where the metric declares one."""
+    relevant_is_share: bool = False
+    """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,17 +181,42 @@ class Contrast(Measure):
     baseline: str
     alternative: Alternative = "regression"
     margin: float | None = None
+    is_relative: bool = False
+    """The margin, or the relevant difference, is a share of a ratio: 0.1 was written as "10 %"."""
+    relevant: float | None = None
+    """The smallest difference that matters to a regression gate. A margin says the same of other claims: never both."""
+
+    @property
+    def limit(self) -> float | None:
+        """The margin or the relevant difference on the scale of the decision: for a ratio, the scale of logarithms."""
+        amount = self.relevant if self.margin is None else self.margin
+        # 10 % more and its inverse are equally far from no difference.
+        return math.log1p(amount) if amount is not None and self.is_relative else amount
+
+    @property
+    def limit_text(self) -> str:
+        """The margin, or the relevant difference, as it is shown: `0.05`, or `10 %`; empty without one."""
+        return amount_text(self.relevant if self.margin is None else self.margin, self.is_relative)
 
     @property
     def decides(self) -> bool:
         """Return whether a verdict is given. An estimate has none, and no part in the session's error rate."""
         return self.alternative != "estimate"
 
+    @property
+    def shares_alpha(self) -> bool:
+        """Return whether its p-value decides, and so belongs to the session's Holm family.
+
+        One-sided bounds decide margins. Margins must all hold, which needs no correction (Berger 1982).
+        """
+        return self.decides and self.margin is None
+
     def subject(self, candidate: str) -> str:
-        """`accuracy: v2 vs v1`, with the claim and the margin where the comparison has them."""
+        """`accuracy: v2 vs v1`, with the claim, the margin and the relevant difference where the comparison has them."""
         claim = "" if self.alternative in ("regression", "estimate") else f" {self.alternative}"
-        margin = "" if self.margin is None else f" by {self.margin:g}"
-        return f"{self.expression}: {candidate} vs {self.baseline}{claim}{margin}"
+        margin = "" if self.margin is None else f" by {self.limit_text}"
+        relevant = "" if self.relevant is None else f" (relevant {self.limit_text})"
+        return f"{self.expression}: {candidate} vs {self.baseline}{claim}{margin}{relevant}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +229,15 @@ class Fingerprint:
     sampling: str
     reasoning: str = ""
     """The setting `crucible_reasoning`; empty where no metric is applied, and in runs from before there was one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptForm:
+    """One form of the prompt: a file, by the name that the marker gives it."""
+
+    name: str
+    sha256: str
+    """The hash of its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +255,7 @@ class Plan:
     groups: int | None
     """Number of clusters, or None when no sample carries a group."""
     repeats: int = field(metadata={FORMER_NAME: "epochs"})
+    """Replies of one model to one sample in one form of the prompt, over all rounds."""
     arms: tuple[Arm, ...]
     metrics: tuple[MetricFacts, ...]
     targets: tuple[Target, ...]
@@ -213,10 +268,48 @@ class Plan:
     selection: Selection | None = None
     by_item: bool = False
     """True for an ordinary parametrised test that joined: each of its items is a sample."""
+    rounds: int = 1
+    """Whole repetitions, one after the other: repeat k belongs to round k // (repeats / rounds)."""
+    prompts: tuple[PromptForm, ...] = ()
+    """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
+    fixed: tuple[str, ...] = ()
+    """Factors whose levels claims are about; the others are random."""
+
+    look_alpha: float | None = None
+    """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
 
     @property
     def candidate(self) -> Arm:
         return self.arms[0]
+
+    @property
+    def random_factors(self) -> tuple[str, ...]:
+        """Factors with several levels whose noise every interval counts."""
+        tables = [self.draws(number) for number in range(len(self.arms))]
+        return tuple(
+            name for name in FACTORS if name not in self.fixed and any(getattr(table, name) > 1 for table in tables)
+        )
+
+    def draws(self, arm: int) -> Draws:
+        """Return the table of replies that each sample has in an arm."""
+        return Draws(
+            prompts=max(len(self.prompts), 1),
+            trainings=max(len(self.arms[arm].trainings), 1),
+            rounds=self.rounds,
+            repeats=self.repeats // self.rounds,
+        )
+
+    def draw_text(self, arm: int, place: int) -> str:
+        """Name an arm's reply to a sample by its place, such as `terse.txt, round 2`; empty if there is one reply."""
+        table = self.draws(arm)
+        levels = table.levels(place)
+        words = [self.prompts[levels.prompts].name] if self.prompts else []
+        words += [
+            f"{name.removesuffix('s')} {getattr(levels, name) + 1}"
+            for name in ("trainings", "rounds", "repeats")
+            if getattr(table, name) > 1
+        ]
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +319,9 @@ class DetectableEffect:
     contrast: Contrast
     detectable: float | None
     unit: str
-    """`points` for shares; empty for scores of a known range; words where only multiples of a spread can be foreseen."""
+    """`points` for shares, `ratio` for the logarithm of a ratio, and empty for scores of a known range."""
     assumption: str
     needed: int | None
-    """Samples that the declared margin needs, when the arms are truly equal."""
+    """Samples that the declared margin needs, when the arms are truly equal; or that resolve the relevant difference."""
+    unprovable: str = ""
+    """The reason why no number of samples proves anything, and what to do; empty if some number does."""

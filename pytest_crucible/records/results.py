@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pytest_crucible.records.history import Look
 from pytest_crucible.records.plan import Plan
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
 from pytest_crucible.records.types import State
@@ -57,11 +58,13 @@ class Analysis:
     finished: bool
     """False when sampling was cut short."""
     unanswered: tuple[str, ...] = ()
-    """Arms without a single result, such as one whose key the server refuses."""
+    """Arms without a single result, such as one whose key the server refuses, unless the run's deadline passed first."""
     inapplicable: Mapping[str, str] = field(default_factory=dict)
     """Metric -> why it does not apply to some sample of the candidate."""
     failed_metrics: Mapping[str, str] = field(default_factory=dict)
     """Metric -> what it raised, where it has no value of any sample because it failed on all."""
+    looks: Mapping[str, Look] = field(default_factory=dict)
+    """Subject of a comparison -> the look at pooled replies that decides it."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)
     """Results and views of the report's sections, by name, in the order in which they are shown."""
 

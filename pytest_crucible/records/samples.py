@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 OutcomeState = Literal["answered", "failed", "lost", "skipped"]
@@ -46,3 +46,5 @@ class SampleColumns:
     """Arm -> the worst state of a sample's repeats."""
     expected: Sequence[Any] = ()
     """The samples' `expected`, where a statistic of the plan uses it."""
+    replies: Mapping[str, tuple[Sequence[Sequence[float]], ...]] = field(default_factory=dict)
+    """Metric -> arm -> a row of single replies for each sample, where a sample has several."""

@@ -24,6 +24,7 @@ class Settings:
     timeout: float
     deadline: str | None
     budget: tuple[str, ...]
+    rounds: int
     seed: int
     alpha: float
     store: str
@@ -32,6 +33,8 @@ class Settings:
     fresh: bool
     cache: str
     resume: bool
+    stop: bool
+    estimate: bool
     train: bool
     run_code: bool
     sample: str | None
@@ -39,6 +42,7 @@ class Settings:
     report: tuple[str, ...]
     otel: bool
     undecided: str
+    memory: str
     reasoning: Reasoning
     tinker: str
     tinker_base: str | None

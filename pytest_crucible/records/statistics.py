@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_crucible.records.plan import Contrast, Target
 
 TRAINING_STATISTIC = "training"
+# The exponential of a larger logarithm overflows a float.
+_LARGEST_LOGARITHM = 709.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ def interval_ends(interval: Interval | None) -> dict[str, float | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One statistic of one metric in one arm. n counts samples (repeats are averaged inside the sample first)."""
+    """One statistic of one metric in one arm. n counts samples."""
 
     metric: str
     statistic: str
@@ -41,6 +44,8 @@ class Estimate:
     interval: Interval | None
     clusters: int | None
     method: str
+    replies: int | None = None
+    """How many replies a rate, a percentile or a count is of, where a sample has several. A mean averages them first."""
 
     @property
     def is_of_training(self) -> bool:
@@ -90,7 +95,9 @@ class TargetResult:
     needed: int | None
     """About how many samples would prove it at this estimate; None when no number would."""
     note: str = ""
-    """The basis of a number of the training, or the reason why it is missing."""
+    """How a number of the training was found; or why an estimate or a bound is missing, and what to do."""
+    suite_error: str = ""
+    """The reason why the target is impossible, as the metric's values have shown: it gets no verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +110,28 @@ class EffectSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """Candidate over baseline. Above 1 the candidate has more, whether that is better or worse."""
+
+    name: str
+    """`ratio of geometric means`, or `median of the samples' ratios`."""
+    value: float
+    interval: Interval | None
+    higher_is_better: bool
+
+    def of(self, difference: float) -> float:
+        """Return the ratio of a difference of logarithms that is signed so that positive is better; infinite on overflow."""
+        logarithm = difference if self.higher_is_better else -difference
+        return math.exp(logarithm) if logarithm < _LARGEST_LOGARITHM else math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Candidate minus baseline on the samples that both arms answered, signed so that positive is better."""
+    """Candidate minus baseline on the samples that both arms answered, signed so that positive is better.
+
+    Where the arms are compared by a ratio, the difference, its interval, the bounds and the detectable difference are those of
+    logarithms.
+    """
 
     contrast: Contrast
     candidate: str
@@ -125,6 +152,10 @@ class Comparison:
     """The customary one first. Differences above 0, and ratios above 1, are better."""
     p_adjusted: float | None = None
     note: str = ""
+    ratio: Ratio | None = None
+    """The ratio, if the arms are compared by one."""
+    suite_error: str = ""
+    """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

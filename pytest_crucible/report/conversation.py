@@ -23,15 +23,15 @@ def conversation_lines(
             yield from _block(name, sample[name])
     for conversation in conversations:
         yield ""
-        yield _head(conversation, len({other.unit.repeat for other in conversations}) > 1)
+        yield _head(conversation)
         yield from _turns(conversation, sample["input"], reasoning)
 
 
-def _head(conversation: Conversation, has_repeats: bool) -> str:
-    repeat = f", repeat {conversation.unit.repeat + 1}" if has_repeats else ""
+def _head(conversation: Conversation) -> str:
+    draw = f", {conversation.draw}" if conversation.draw else ""
     scores = ", ".join(f"{name} = {_score_text(value)}" for name, value in conversation.scores.items())
     details = "; ".join(part for part in (conversation.detail.partition("\n")[0], scores) if part)
-    return f"{conversation.arm}{repeat}: {conversation.state}{f' ({details})' if details else ''}"
+    return f"{conversation.arm}{draw}: {conversation.state}{f' ({details})' if details else ''}"
 
 
 def _score_text(value: bool | float | str | None) -> str:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
-from pytest_crucible.records import Analysis, Arm, Comparison, EffectSize, Estimate, MetricFacts, Plan, Run, Verdict
+from pytest_crucible.records import (
+    Analysis,
+    Arm,
+    Comparison,
+    EffectSize,
+    Estimate,
+    MetricFacts,
+    Plan,
+    Run,
+    Verdict,
+)
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.sections import section_views
@@ -77,6 +88,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "parameters": arm.parameters,
         "simulated": arm.simulated,
         "members": arm.members,
+        "seeds": [training.seed for training in arm.trainings],
     }
 
 
@@ -94,6 +106,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
         "n": estimate.n,
         "lost": estimate.lost,
         "inapplicable": estimate.inapplicable,
+        "replies": estimate.replies,
         "clusters": estimate.clusters,
         "value": estimate.value,
         "unconditional": estimate.unconditional,
@@ -104,7 +117,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    interval, contrast, observed = comparison.interval, comparison.contrast, comparison.evidence.observed
+    contrast = comparison.contrast
     return {
         "metric": contrast.metric,
         "statistic": contrast.label,
@@ -114,19 +127,48 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "pairs": comparison.pairs,
         "lost": comparison.lost,
         "clusters": comparison.clusters,
-        "difference": comparison.difference,
-        **interval_ends(interval),
-        "level": interval.level if interval else None,
+        **_difference(comparison),
+        "level": comparison.interval.level if comparison.interval else None,
         "p_value": comparison.p_value,
         "p_exact": comparison.p_exact,
         "p_adjusted": comparison.p_adjusted,
         "method": comparison.method,
         "margin": contrast.margin,
-        "bounds": {"lower": observed.lower, "upper": observed.upper, "method": comparison.evidence.method},
-        "detectable": comparison.detectable,
+        "margin_is_relative": contrast.margin is not None and contrast.is_relative,
+        "relevant": contrast.relevant,
+        "relevant_is_relative": contrast.relevant is not None and contrast.is_relative,
         "needed": comparison.needed,
         "effects": [_effect(effect) for effect in comparison.effects],
         "note": comparison.note,
+    }
+
+
+def _difference(comparison: Comparison) -> dict[str, Any]:
+    """The difference in the metric's units; where the arms are compared by a ratio it is null, and the ratio has its own keys."""
+    observed, method = comparison.evidence.observed, comparison.evidence.method
+    ratio, detectable = comparison.ratio, comparison.detectable
+    if ratio is None:
+        return {
+            "difference": comparison.difference,
+            **interval_ends(comparison.interval),
+            "bounds": {"lower": observed.lower, "upper": observed.upper, "method": method},
+            "detectable": detectable,
+            "ratio": None,
+        }
+    bounds = sorted(ratio.of(bound) for bound in (observed.lower, observed.upper) if bound is not None)
+    lower, upper = bounds if len(bounds) == 2 else (None, None)
+    return {
+        "difference": None,
+        **interval_ends(None),
+        "bounds": {"lower": None, "upper": None, "method": method},
+        "detectable": None,
+        "ratio": {
+            "name": ratio.name,
+            "value": ratio.value,
+            **interval_ends(ratio.interval),
+            "bounds": {"lower": lower, "upper": upper},
+            "detectable": None if detectable is None else math.exp(detectable),
+        },
     }
 
 

@@ -18,11 +18,28 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "cluster-robust variance (CR2) with Satterthwaite's degrees of freedom",
         ("bell2002", "pustejovsky2018"),
     ),
-    "tango": ("Tango's score interval of the difference of paired proportions, with its p-value", ("tango1998",)),
+    "exact unconditional": (
+        "exact unconditional inference on the difference of paired proportions",
+        ("fagerland2013", "lloyd2007", "tango1998", "berger1994"),
+    ),
     "point mass": ("the exact law of equal differences", ()),
     "order statistics": ("order statistics", ("david2003",)),
+    "inverted korn-graubard": (
+        "inverted bounds of the share of replies up to each value, at the effective sample size of clustered replies",
+        ("woodruff1952", "korn1998"),
+    ),
+    "mover of order statistics": ("bounds recovered from order statistics of both arms", ("zou2008", "david2003")),
+    "mover of inverted korn-graubard": (
+        "bounds recovered from those of both arms' clustered percentiles",
+        ("zou2008", "woodruff1952", "korn1998"),
+    ),
     "clopper-pearson": ("the exact binomial bound of Clopper and Pearson", ("clopper1934",)),
     "augmented t": ("Student's t after adding one observation at each bound", ("student1908", "agresti1998")),
+    "gaffke": ("Gaffke's bound for values with one end", ("gaffke2005",)),
+    "gaffke of logarithms": (
+        "Gaffke's bounds for the mean logarithm of the pairs' ratios, which allow for an unseen ratio of 30",
+        ("gaffke2005",),
+    ),
     "augmented cr2": (
         "cluster-robust variance (CR2) after adding a group at each bound",
         ("bell2002", "pustejovsky2018", "agresti1998"),
@@ -31,16 +48,30 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "the Clopper-Pearson bound at the effective sample size, after adding a group at each bound",
         ("korn1998", "agresti1998"),
     ),
+    "crossed t": (
+        "Banerjee's combination of t intervals over samples and random factors",
+        ("banerjee1961", "searle1992", "brennan2001"),
+    ),
+    "augmented crossed t": (
+        "Banerjee's combination of t bounds over samples and random factors, after adding a sample (a group) at each bound",
+        ("banerjee1961", "searle1992", "brennan2001", "agresti1998"),
+    ),
 }
+
+
+_REPEATS = "Repeats were averaged within each sample; rates, percentiles and counts are of single replies, clustered by sample. "
 
 
 def method_statements(run: Run) -> Iterator[Statement]:
     """Yield the sentences on estimates, differences, bounds, p-values and percentiles of a run."""
     level = f"{(1 - run.alpha) * 100:g} %"
-    repeats = "Repeats were averaged within each sample. " if _has_repeats(run) else ""
+    repeats = _REPEATS if _has_repeats(run) else ""
     yield Statement(
         text=f"{repeats}Intervals are two-sided at {level}; n counts samples, and lost ones are counted apart."
     )
+    factors = dict.fromkeys(name for analysis in run.experiments for name in analysis.plan.random_factors)
+    if factors:
+        yield Statement(text=f"Random factors, whose noise the intervals count: {', '.join(factors)}.")
     estimates = [result.method for analysis in run.experiments for result in analysis.estimates]
     yield from _by("Estimates", estimates)
     pairs = [result for analysis in run.experiments for result in analysis.comparisons]
@@ -50,12 +81,15 @@ def method_statements(run: Run) -> Iterator[Statement]:
         )
     yield from _by("Differences", [result.method for result in pairs])
     bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
-    bounds += [result.evidence.method for result in pairs if result.contrast.margin is not None]
+    bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
     yield from _by(f"One-sided bounds, at {run.alpha:g} each,", bounds)
     if any(result.p_exact is not None for result in pairs):
-        yield Statement(text="Exact p-values beside them are McNemar's or those of sign flips.", cites=("mcnemar1947",))
+        yield Statement(
+            text="Conditional p-values beside them are McNemar's or those of sign flips.", cites=("mcnemar1947",)
+        )
     if run.family_size > 1:
-        adjustment = f"P-values are adjusted by Holm's procedure over the {quantity(run.family_size, 'comparison')} of the session."
+        family = quantity(run.family_size, "comparison")
+        adjustment = f"P-values are adjusted by Holm's procedure over the {family} of the session; intervals are not."
         yield Statement(text=adjustment, cites=("holm1979",))
     yield from section_methods(run)
     version = run.environment.get("packages", {}).get("pytest-crucible", "")
@@ -77,4 +111,4 @@ def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
 
 
 def _has_repeats(run: Run) -> bool:
-    return any(analysis.plan.repeats > 1 for analysis in run.experiments)
+    return any(analysis.plan.draws(0).size > 1 for analysis in run.experiments)

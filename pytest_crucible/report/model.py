@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.records import Note, Run, State, Statement, Table, experiment_name
+from pytest_crucible.records import Arm, Note, Run, State, Statement, Table, experiment_name
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.methods import cited_keys, method_statements
 from pytest_crucible.report.notes import notes
@@ -140,12 +140,16 @@ def _arms(run: Run) -> Iterator[tuple[str, str]]:
     for analysis in run.experiments:
         for arm in analysis.plan.arms:
             same = arms.setdefault(f"{arm.role} {arm.name}", {})
-            same.setdefault(f"{arm.identity}{_parameters_text(arm.parameters)}", []).append(
+            same.setdefault(f"{_identity_text(arm)}{_parameters_text(arm.parameters)}", []).append(
                 experiment_name(analysis.plan.nodeid)
             )
     for arm_name, identities in arms.items():
         for identity, experiments in identities.items():
             yield arm_name if len(identities) == 1 else f"{arm_name} of {', '.join(experiments)}", identity
+
+
+def _identity_text(arm: Arm) -> str:
+    return ", ".join(f"seed {one.seed}: {one.identity}" for one in arm.trainings) or arm.identity
 
 
 def _parameters_text(parameters: Mapping[str, Any]) -> str:

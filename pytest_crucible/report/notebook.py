@@ -25,7 +25,7 @@ _READ = '''
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.statistics import compare_values, estimate_values
+from pytest_crucible.analyse.statistics import compare_values, estimate_values, row_of
 from pytest_crucible.records.number_format import number, p_value, with_interval
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.samples import chapters
@@ -40,6 +40,14 @@ with chapters(run) as found:  # scores of every sample: repeats averaged, failur
 
 def scores(experiment, metric, arm):
     return np.array(experiments[experiment].columns.scores[metric][experiments[experiment].arms.index(arm)])
+
+
+def values_of(experiment, measure, arm, kept):
+    """The measure's metrics, one value a sample; of a rate, a percentile or a count all replies, where a sample has several."""
+    chapter = experiments[experiment]
+    replies = chapter.columns.replies if row_of(measure).of_replies else {}
+    columns = [replies.get(name) or chapter.columns.scores[name] for name in measure.metrics]
+    return [np.array(column[chapter.arms.index(arm)])[kept] for column in columns]
 
 
 def shape(experiment, metric):
@@ -81,8 +89,8 @@ for experiment, k, reported in REPORTED["targets"]:
     values = np.array([scores(experiment, name, chapter.arms[0]) for name in target.metrics])
     seen = ~np.isnan(values).any(axis=0)
     one = estimate_values(
-        target, [facts[name] for name in target.metrics], values[:, seen], groups(experiment, seen),
-        level=1 - ALPHA, expected=expected(experiment, seen),
+        target, [facts[name] for name in target.metrics], values_of(experiment, target, chapter.arms[0], seen),
+        groups(experiment, seen), level=1 - ALPHA, expected=expected(experiment, seen),
     )
     check(target.text, f"{with_interval(one.value, one.interval)} n={seen.sum():,}", reported)
 """
@@ -95,11 +103,12 @@ for experiment, k, reported in REPORTED["comparisons"]:
     pair = [np.array([scores(experiment, name, arm) for name in contrast.metrics]) for arm in arms]
     both = ~np.isnan(pair).any(axis=(0, 1))
     one = compare_values(  # a positive difference is an improvement
-        contrast, [facts[name] for name in contrast.metrics], pair[0][:, both], pair[1][:, both],
-        groups(experiment, both), alpha=ALPHA, expected=expected(experiment, both),
+        contrast, [facts[name] for name in contrast.metrics],
+        *(values_of(experiment, contrast, arm, both) for arm in arms), groups(experiment, both),
+        alpha=ALPHA, expected=expected(experiment, both),
     )
     shown = with_interval(one.value, one.interval, sign=True) if one else number(None)
-    p_values.append(one.p_value if one and contrast.decides else None)
+    p_values.append(one.p_value if one and contrast.shares_alpha else None)
     check(f"{contrast.expression}: {arms[0]} vs {arms[1]}", f"{shown} n={both.sum():,}", reported)
 
 adjusted = stats.holm(p_values + CLAIMS, family_size=FAMILY_SIZE)

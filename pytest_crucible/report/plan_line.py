@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from pytest_crucible.records import DetectableEffect, Plan
+from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
 from pytest_crucible.records.number_format import points, quantity
 
 # Fewer groups give no interval, so a comparison could decide nothing.
@@ -27,30 +28,33 @@ def announcement(
     arms = " vs ".join(arm.name for arm in plan.arms)
     lines = [f"crucible: {name}: {arms}, {_size(plan)}"]
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
-    lines += _metric_lines(first, plan.groups)
+    lines += _metric_lines(first, plan.groups or plan.selected, plan.groups)
+    lines += _factor_lines(plan)
+    if plan.look_alpha is not None:
+        lines.append("  looks after every sample, and stops when all verdicts are settled (--crucible-stop)")
     if not_queried:
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
         lines.append("  no model is called: replies come from the reply cache")
-    return "\n".join(map(_wrapped, lines))
+    return "\n".join(map(_wrap_line, lines))
 
 
-def _wrapped(line: str) -> str:
+def _wrap_line(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _metric_lines(effects: Sequence[DetectableEffect], groups: int | None) -> Iterator[str]:
+def _metric_lines(effects: Sequence[DetectableEffect], n: int, groups: int | None) -> Iterator[str]:
     """Yield a line for each metric, and one for the assumption that adjacent metrics share."""
     if groups is not None and groups < FEWEST_GROUPS:
         few = f"{groups} groups are too few to compare by, {FEWEST_GROUPS} at least"
         yield from (f"  {effect.contrast.expression}: {few}" for effect in effects)
         return
     for assumption, sharing in groupby(effects, key=lambda effect: effect.assumption):
-        for effect in sharing:
-            yield _metric_line(effect, groups)
-            if effect.needed is not None and effect.contrast.margin is not None:
-                yield _margin_line(effect, groups)
-        yield f"  (80 % power{f', if {assumption}' if assumption else ''})"
+        foreseen = list(sharing)
+        for effect in foreseen:
+            yield _effect_line(effect, n, groups)
+        if not all(effect.unprovable for effect in foreseen):
+            yield f"  (80 % power{f', if {assumption}' if assumption else ''})"
 
 
 def _size(plan: Plan) -> str:
@@ -59,25 +63,76 @@ def _size(plan: Plan) -> str:
         samples = f"{plan.selected:,} of {plan.planned:,} samples"
     if plan.groups is not None:
         samples += f" in {plan.groups:,} groups"
-    if plan.repeats > 1:
-        samples += f" x {plan.repeats} repeats"
-    arm_count = sum(arm.stored_run is None for arm in plan.arms)
-    total = plan.selected * plan.repeats * arm_count
-    return f"{samples} x {arm_count} arms = {total:,} replies" if arm_count > 1 else samples
+    draws = plan.draws(0)
+    if draws.prompts > 1:
+        samples += f" x {draws.prompts} prompts"
+    trainings = [plan.draws(number).trainings for number in range(len(plan.arms))]
+    # Where arms differ, the total below is not the product.
+    if draws.trainings > 1 and len(set(trainings)) == 1:
+        samples += f" x {draws.trainings} trainings"
+    if draws.repeats > 1:
+        samples += f" x {draws.repeats} repeats"
+    if draws.rounds > 1:
+        samples += f" x {draws.rounds} rounds"
+    queried = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
+    arm_count, total = len(queried), plan.selected * sum(plan.draws(number).size for number in queried)
+    arms = f"{arm_count} arms" if len(set(trainings)) == 1 else f"arms of {_list(trainings)} trainings"
+    return f"{samples} x {arms} = {total:,} replies" if arm_count > 1 else samples
+
+
+def _list(numbers: Sequence[int]) -> str:
+    """Return `3 and 1`."""
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} and {last}"
+
+
+def _factor_lines(plan: Plan) -> Iterator[str]:
+    """Yield a line for each random factor: what it does to the intervals is known only after the run."""
+    for name in plan.random_factors:
+        # An arm that is one model has no noise between trainings.
+        tables = [getattr(plan.draws(number), name) for number in range(len(plan.arms))]
+        levels = min(count for count in tables if count > 1)
+        if levels < FEWEST_LEVELS:
+            few = f"a random factor needs {FEWEST_LEVELS} levels for a verdict"
+            yield f"  {levels} {name}: {few} (or fixed={name!r}: claims are about these)"
+        else:
+            yield f"  {levels} {name}: their noise widens every interval; this run measures by how much"
+
+
+def _effect_line(effect: DetectableEffect, n: int, groups: int | None) -> str:
+    if effect.contrast.relevant is not None and effect.needed is not None:
+        return _relevant_line(effect, effect.needed, n, groups)
+    # A margin is decided by its bounds: what a test of a difference could detect says nothing of it.
+    return _metric_line(effect, groups) if effect.needed is None else _margin_line(effect, groups)
+
+
+def _relevant_line(effect: DetectableEffect, needed: int, n: int, groups: int | None) -> str:
+    """Say whether the run resolves the relevant difference: it would detect one, and prove equal arms equivalent."""
+    unit, symbol = ("samples", "n") if groups is None else ("groups", "groups")
+    relevant = f"the relevant {effect.contrast.limit_text}"
+    resolves = f"enough {unit} for {relevant}"
+    if n < needed:
+        resolves = f"too few {unit} for {relevant}, which needs about {symbol}={needed:,}"
+    detects = "" if effect.detectable is None else f"can detect {_amount(effect)} or more; "
+    return f"  {effect.contrast.expression}: {detects}{resolves}"
 
 
 def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
+    if effect.unprovable:
+        return f"  {effect.contrast.expression}: {effect.unprovable}"
     unit = "samples" if groups is None else "groups"
-    detects = f"can detect differences of {_amount(effect)} or more"
+    detects = f"can detect {_amount(effect)} or more"
     shown = f"too few {unit} to detect a difference" if effect.detectable is None else detects
     return f"  {effect.contrast.expression}: {shown}"
 
 
 def _margin_line(effect: DetectableEffect, groups: int | None) -> str:
     symbol = "n" if groups is None else "groups"
-    return f"    margin {effect.contrast.margin:g} needs about {symbol}={effect.needed:,}"
+    return f"  {effect.contrast.expression}: margin {effect.contrast.limit_text} needs about {symbol}={effect.needed:,}"
 
 
 def _amount(effect: DetectableEffect) -> str:
     value = effect.detectable or 0.0
-    return points(value) if effect.unit == "points" else f"{value:.2g} {effect.unit}".rstrip()
+    if effect.unit == "ratio":
+        return f"ratios of {math.exp(value):.3g}"
+    return f"differences of {points(value) if effect.unit == 'points' else f'{value:.2g} {effect.unit}'.rstrip()}"

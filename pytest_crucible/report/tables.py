@@ -16,7 +16,7 @@ from pytest_crucible.records import (
     Verdict,
 )
 from pytest_crucible.records.number_format import p_value, with_interval
-from pytest_crucible.report.verdict_text import estimate_text, find_claim
+from pytest_crucible.report.verdict_text import difference_text, estimate_text, find_claim
 
 
 def targets(run: Run) -> Table:
@@ -32,9 +32,12 @@ def comparisons(run: Run) -> Table:
     verdicts = _verdicts(run)
     pairs = [(analysis, comparison) for analysis in run.experiments for comparison in analysis.comparisons]
     # Where all have margins, the column shows no p-value.
-    p_head = _p_head(run) if any(comparison.contrast.margin is None for _, comparison in pairs) else "p"
+    has_p = any(comparison.contrast.shares_alpha for _, comparison in pairs)
+    p_head = _p_head(run) if has_p else "p"
+    # An interval at 95 % may exclude 0 where the adjusted p-value beside it proves nothing.
+    mark = ", unadjusted" if has_p and run.family_size > 1 else ""
     rows = [_pair_row(*pair, verdicts) for pair in pairs]
-    heads = ("comparison", f"difference {_interval(run)}", "n", "lost", p_head, "verdict")
+    heads = ("comparison", f"difference {_interval(run, mark)}", "n", "lost", p_head, "verdict")
     title = "Comparisons of the candidate with its baselines"
     return Table(title=title, heads=heads, rows=tuple(rows), numbers=("n", "lost", p_head))
 
@@ -86,8 +89,8 @@ def estimates(analyses: Sequence[Analysis]) -> Table:
     return Table(title="Estimates", heads=heads, rows=tuple(rows), numbers=("n", "lost"))
 
 
-def _interval(run: Run) -> str:
-    return f"[{(1 - run.alpha) * 100:g} % interval]"
+def _interval(run: Run, mark: str = "") -> str:
+    return f"[{(1 - run.alpha) * 100:g} % interval{mark}]"
 
 
 def _verdicts(run: Run) -> dict[tuple[str, str], Verdict]:
@@ -112,7 +115,7 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
 def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[str, str], Verdict]) -> Row:
     nodeid, subject = analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)
     verdict = verdicts[nodeid, subject] if comparison.contrast.decides else None
-    difference = with_interval(comparison.difference, comparison.interval, sign=True)
+    difference = difference_text(comparison)
     cells = (
         subject,
         difference,
@@ -140,7 +143,8 @@ def _p(comparison: Comparison) -> str:
 def _ruling(verdict: Verdict, analysis: Analysis) -> str:
     """Return a verdict such as `met, proven`, marked as simulated when a script answered."""
     simulated = any(arm.simulated for arm in analysis.plan.arms)
-    return verdict.state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
+    state = "error in the suite" if verdict.suite_error else verdict.state
+    return state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
 
 
 def _estimate_cells(estimate: Estimate) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ def _details(run: Run, width: int) -> Iterator[Line]:
     yield from map(Line, _estimates(run.experiments, len(run.experiments) > 1))
     for analysis in run.experiments:
         for pair in analysis.comparisons:
-            exact = "" if pair.p_exact is None else f", exact p {p_value(pair.p_exact)}"
+            exact = "" if pair.p_exact is None else f", conditional p {p_value(pair.p_exact)}"
             subject = f"{experiment_name(analysis.plan.nodeid)}: {pair.contrast.subject(pair.candidate)}"
             yield Line(f"{subject}: {pair.method}, p {p_value(pair.p_value)}{exact}")
     yield from _section_tables(run, 1, width)

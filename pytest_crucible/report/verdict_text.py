@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, TargetResult, Verdict
-from pytest_crucible.records.number_format import number, p_value, with_interval
+from pytest_crucible.records.number_format import number, p_value, quantity, ratio_with_interval, with_interval
 from pytest_crucible.records.statistics import interval_ends
 
 
@@ -27,6 +27,15 @@ def estimate_text(estimate: Estimate) -> str:
     return with_interval(estimate.value, estimate.interval)
 
 
+def difference_text(comparison: Comparison) -> str:
+    """`+0.128 [+0.078, +0.178]`, or of a ratio of candidate to baseline `1.17x [1.10, 1.25]`."""
+    ratio = comparison.ratio
+    if ratio is None:
+        return with_interval(comparison.difference, comparison.interval, sign=True)
+    value, _, interval = ratio_with_interval(ratio.value, ratio.interval).partition(" ")
+    return f"{value}x {interval}"
+
+
 def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | None]:
     """Return estimate, low, high, n and lost of a verdict, and the p of a comparison; empty for an error in the suite."""
     if verdict.kind == "target":
@@ -41,7 +50,8 @@ def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | No
     pair = _find_comparison(verdict, analysis)
     if pair is None:
         return {}
-    numbers = {"estimate": pair.difference, **interval_ends(pair.interval), "n": pair.pairs, "lost": pair.lost}
+    value, interval = (pair.ratio.value, pair.ratio.interval) if pair.ratio else (pair.difference, pair.interval)
+    numbers = {"estimate": value, **interval_ends(interval), "n": pair.pairs, "lost": pair.lost}
     return {**numbers, "p_adjusted": pair.p_adjusted}
 
 
@@ -50,15 +60,20 @@ def _target(verdict: Verdict, analysis: Analysis, _: str) -> str:
     # Of a training without a recorded number not even n is known.
     if result is None or (result.estimate.value is None and result.note):
         return ""
-    return f"{estimate_text(result.estimate)} n={result.estimate.n:,}"
+    replies = result.estimate.replies
+    # n counts samples: without the replies a total of 6 would look like a share of them.
+    beside = "" if replies is None else f" ({quantity(replies, 'reply')})"
+    return f"{estimate_text(result.estimate)} n={result.estimate.n:,}{beside}"
 
 
 def _comparison(verdict: Verdict, analysis: Analysis, p_name: str) -> str:
     comparison = _find_comparison(verdict, analysis)
     if comparison is None:
         return ""
-    difference = with_interval(comparison.difference, comparison.interval, sign=True)
-    p = "" if comparison.contrast.margin is not None else f", {p_name} {p_value(comparison.p_adjusted)}"
+    difference = difference_text(comparison)
+    p = f", {p_name} {p_value(comparison.p_adjusted)}" if comparison.contrast.shares_alpha else ""
+    # An interval at 95 % may exclude 0 where the adjusted p-value proves nothing.
+    p += " (interval unadjusted)" if p and p_name != "p" and comparison.interval is not None else ""
     return f"{difference} n={comparison.pairs:,}{p}"
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected
-from pytest_crucible.analyse.realign import realign
+from pytest_crucible.analyse.realign import realign, repeat_places
+from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
-from pytest_crucible.records import Contrast, Plan, Run
+from pytest_crucible.records import Contrast, Plan, PromptForm, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
@@ -73,7 +74,7 @@ def compare_runs(
         lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
         load_sections(BUILT_IN),
         alpha=alpha,
-        declared=sum(contrast.decides for inputs, _ in compared for contrast in inputs.plan.contrasts),
+        declared=sum(contrast.shares_alpha for inputs, _ in compared for contrast in inputs.plan.contrasts),
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts)
@@ -113,11 +114,19 @@ def _table(
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
+    prompts = [[form.sha256 for form in entry[1].prompts] for entry in (ours_entry, theirs_entry)]
+    numbers_of_prompts = [[own.index(form.sha256) for form in plan.prompts] or [0] for own in prompts]
     answers = (
         realign(
-            load_outcomes(store, ours_entry[0], numbers[0]), {k: k for k in range(plan.planned)}, repeats=plan.repeats
+            load_outcomes(store, ours_entry[0], numbers[0], ours_entry[1].draws(numbers[0])),
+            {k: k for k in range(plan.planned)},
+            repeat_places(ours_entry[1].draws(numbers[0]), plan.draws(0), numbers_of_prompts[0]),
         ),
-        realign(load_outcomes(store, theirs_entry[0], numbers[1]), places, repeats=plan.repeats),
+        realign(
+            load_outcomes(store, theirs_entry[0], numbers[1], theirs_entry[1].draws(numbers[1])),
+            places,
+            repeat_places(theirs_entry[1].draws(numbers[1]), plan.draws(1), numbers_of_prompts[1]),
+        ),
     )
     kinds = store.known_kinds(plan, ours_entry[0] + 1)
     groups = group_names(store, plan.dataset_sha256)
@@ -130,9 +139,10 @@ def _table(
         if facts.kind != "text" and all(name in arm.scores for arm in answers)
     ]  # fmt: skip
     contrasts = ask(scored) or _contrasts_of_suite(ours_entry[1], scored)
+    decidable = (without_unfounded_claim(contrast, known[contrast.metric]) for contrast in contrasts)
     named_contrasts = tuple(
-        dataclasses.replace(without_unfounded_claim(contrast, known[contrast.metric]), baseline=plan.arms[1].name)
-        for contrast in contrasts
+        dataclasses.replace(contrast, baseline=plan.arms[1].name)
+        for contrast in with_declared_relevance(decidable, known.values())
     )
     changed = [*notes, *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
@@ -150,17 +160,29 @@ def _plan(
     if names[0] == names[1]:
         # Two runs of one adapter: the beginning of the run's id tells the arms apart.
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
+    # Rounds and repeats are paired, so those that only one run has are left out.
+    rounds = min(ours_plan.rounds, theirs_plan.rounds)
     return dataclasses.replace(
         ours_plan,
         arms=(
             dataclasses.replace(candidate, role="candidate", name=names[0]),
             dataclasses.replace(baseline, role="baseline", name=names[1]),
         ),
-        # Repeats are paired, so those that only one run has are left out.
-        repeats=min(ours_plan.repeats, theirs_plan.repeats),
+        rounds=rounds,
+        prompts=_common_prompts(ours_plan, theirs_plan),
+        repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
         targets=(),
         contrasts=(),
     )
+
+
+def _common_prompts(ours: Plan, theirs: Plan) -> tuple[PromptForm, ...]:
+    """Return the prompts of both plans, by their texts. Raises SpecError where there are some, and none in common."""
+    texts = {form.sha256 for form in theirs.prompts}
+    common = tuple(form for form in ours.prompts if form.sha256 in texts)
+    if not common and (ours.prompts or theirs.prompts):
+        raise SpecError(f"{ours.nodeid}: the two runs have no prompt in common, so their replies cannot be paired")
+    return common
 
 
 def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:

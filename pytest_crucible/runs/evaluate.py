@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
+from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
+from pytest_crucible.analyse.stopping import answered_units, in_order, stop_early
+from pytest_crucible.plan.look_order import complete_length, look_order
 from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
+from pytest_crucible.runs.pools import add_pools
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections import Section
@@ -28,12 +33,15 @@ def conclude(
     interrupted: bool,
     amend: Callable[[Verdict], Verdict | None],
     sections: Mapping[str, Section | str] = BUILT_IN,
+    memory: str = "off",
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
-    `amend` may replace a verdict; `sections` are those of the report.
+    `amend` may replace a verdict; `sections` are those of the report; `memory` is the setting crucible_memory.
     """
-    by_key, family_size = analyse_run(store, run, load_sections(sections), alpha=alpha, interrupted=interrupted)
+    by_key, family_size = analyse_run(
+        store, run, load_sections(sections), alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
+    )
     analyses = list(by_key.values())
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
     verdicts = tuple(amend(verdict) or verdict for verdict in decided)
@@ -54,6 +62,8 @@ def analyse_run(
     alpha: float,
     interrupted: bool,
     stored_claims: int = 0,
+    memory: str = "off",
+    strict: bool = False,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
@@ -63,10 +73,11 @@ def analyse_run(
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
         for stored in load_experiments(store, run):
-            yield analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted)), stored
+            inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
+            yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
     entered = store.experiments(run)
-    declared = sum(contrast.decides for _, plan, _ in entered for contrast in plan.contrasts)
+    declared = sum(contrast.shares_alpha for _, plan, _ in entered for contrast in plan.contrasts)
     analyses, family_size = analyse_together(
         experiments, sections, alpha=alpha, declared=declared, stored_claims=stored_claims
     )
@@ -86,7 +97,7 @@ def analyse_together(
     """Return the analyses of all experiments of a session, and the size of its Holm family.
 
     `experiments` reads them one after the other: only the analyses stay in memory, not the replies. `declared` is the number
-    of declared comparisons; the claims of sections that can fail the session join them.
+    of declared comparisons that share alpha; the claims of sections that can fail the session join them.
     """
     size = declared + stored_claims
     analyses = [_analyse(sections, *pair, alpha=alpha, family_size=size) for pair in experiments()]
@@ -106,12 +117,17 @@ def _analyse(
 ) -> Analysis:
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
-    return dataclasses.replace(analyse(inputs, table, alpha=alpha, family_size=family_size), sections=outcomes)
+    if inputs.looked_at is not None:
+        table = in_order(table, inputs.looked_at, inputs.plan.look_alpha or alpha)
+    analysis = analyse(inputs, table, alpha=alpha, family_size=family_size)
+    return dataclasses.replace(
+        decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size), sections=outcomes
+    )
 
 
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     """Return what the analysis of a stored experiment needs. It is not finished where a budget or deadline cut it short."""
-    return AnalysisInputs(
+    inputs = AnalysisInputs(
         plan=stored.plan,
         answers=stored.arms,
         groups=stored.groups,
@@ -119,6 +135,22 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         known_kinds=stored.known_kinds,
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
     )
+    alpha = stored.plan.look_alpha
+    return inputs if alpha is None else stop_early(inputs, _complete_samples(stored), alpha)
+
+
+def _complete_samples(stored: StoredExperiment) -> list[int]:
+    """Return the samples in look order, up to the first that some arm has not answered."""
+    plan, order = stored.plan, look_order(stored.all_sample_ids(), stored.groups)
+    queried = [
+        (Counter(answered_units(answers)), plan.draws(number).size)
+        for number, (arm, answers) in enumerate(zip(plan.arms, stored.arms, strict=True))
+        if arm.stored_run is None
+    ]
+    end = complete_length(
+        order, stored.groups, lambda position: all(counts[position] >= size for counts, size in queried)
+    )
+    return order[:end]
 
 
 def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:

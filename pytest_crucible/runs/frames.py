@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.records import ColumnKind, ExportTable, Interval, Run
+from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Interval, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
@@ -51,11 +51,15 @@ COMPARISONS: Mapping[str, ColumnKind] = {
     "baseline": "text",
     "alternative": "text",
     "margin": "number",
+    "relevant": "number",
     "pairs": "integer",
     "lost": "integer",
     "clusters": "integer",
     "difference": "number",
     **_INTERVAL,
+    "ratio": "number",
+    "ratio_low": "number",
+    "ratio_high": "number",
     "p_value": "number",
     "p_adjusted": "number",
     "method": "text",
@@ -96,6 +100,10 @@ class StoredRuns:
     def replies(self) -> pd.DataFrame:
         """Return one row for each reply, with the sample's input and expected value."""
         return self._read_stored(tables.replies)
+
+    def repeats(self) -> pd.DataFrame:
+        """Return what each number of a repeat stands for: its prompt, training and round."""
+        return self._read_stored(tables.repeats)
 
     def estimates(self) -> pd.DataFrame:
         """Return one row for each metric and arm: the value with its interval. `n` and `lost` count samples."""
@@ -197,11 +205,20 @@ def _comparisons(run: Run) -> Iterator[tuple[Any, ...]]:
             contrast = comparison.contrast
             yield (
                 *(run.id, analysis.plan.nodeid, contrast.subject(comparison.candidate), contrast.expression),
-                *(comparison.candidate, contrast.baseline, contrast.alternative, contrast.margin),
-                *(comparison.pairs, comparison.lost, comparison.clusters, comparison.difference),
-                *_interval(comparison.interval),
+                *(comparison.candidate, contrast.baseline, contrast.alternative, contrast.margin, contrast.relevant),
+                *(comparison.pairs, comparison.lost, comparison.clusters),
+                *_differences(comparison),
                 *(comparison.p_value, comparison.p_adjusted, comparison.method),
             )
+
+
+def _differences(comparison: Comparison) -> tuple[float | None, ...]:
+    """Return difference, low, high and level, then the ratio with its ends. A ratio has no difference in the metric's units."""
+    interval, ratio = comparison.interval, comparison.ratio
+    if ratio is None:
+        return (comparison.difference, *_interval(interval), None, None, None)
+    ends = _interval(ratio.interval)
+    return (None, None, None, ends[2], ratio.value, *ends[:2])
 
 
 def _verdicts(run: Run) -> Iterator[tuple[Any, ...]]:

@@ -24,12 +24,15 @@ def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = 
     Sections of plugins are not known here. Their stored verdicts are shown all the same, and still share alpha.
     """
     facts, stored = store.run(run), _stored_verdicts(store, run)
+    settings = (facts["manifest"] or {}).get("settings") or {}
     analyses_by_key, family_size = analyse_run(
         store,
         run,
         load_sections(sections),
         alpha=facts["alpha"],
         interrupted=facts["status"] != "finished",
+        memory=settings.get("memory", "off"),
+        strict=settings.get("strict", False),
         stored_claims=sum(_is_claim(subject, verdict) for (_, subject), verdict in stored.items()),
     )
     analyses = list(analyses_by_key.values())
@@ -55,7 +58,10 @@ def _is_claim(subject: str, verdict: Mapping[str, Any]) -> bool:
 def _restore_verdicts(decided: tuple[Verdict, ...], stored: Stored) -> Iterator[Verdict]:
     """Yield the verdicts as the session gave them: a hook may have waived one, or --crucible-strict asked for proof."""
     for verdict in decided:
-        yield dataclasses.replace(verdict, **stored.get((verdict.nodeid, verdict.subject), {}))
+        facts = stored.get((verdict.nodeid, verdict.subject), {})
+        # Earlier versions called a margin met that nothing can exceed: such a proof is dropped.
+        is_void = verdict.suite_error and facts.get("proven", False)
+        yield verdict if is_void else dataclasses.replace(verdict, **facts)
     # Claims of a plugin's section cannot be computed without the plugin, but their stored verdicts are.
     decided_keys = {(verdict.nodeid, verdict.subject) for verdict in decided}
     for (nodeid, subject), facts in stored.items():

@@ -47,6 +47,11 @@ def _chapter(store: RunStore, key: int, analysis: Analysis) -> Chapter:
         latency_s=tuple(_worth_telling(mean_latencies(store, key, number, size)) for number in arms),
         states=tuple(outcome_states(store, key, number, size) for number in arms),
         expected=inputs.expected,
+        replies={
+            name: tuple(arm.units.values.reshape(size, -1).tolist() for arm in of_arms if arm.units is not None)
+            for name, of_arms in table.scores.items()
+            if all(arm.units is not None for arm in of_arms)
+        },
     )
     return Chapter(
         analysis=analysis,

@@ -19,7 +19,7 @@ from pytest_crucible.records.serialize import canonical
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_asked", "_backend", "_calls", "_experiment", "_repeat", "_sample", "_system")
+    __slots__ = ("_arm", "_asked", "_backend", "_calls", "_draw", "_experiment", "_repeat", "_sample", "_system")
 
     def __init__(
         self,
@@ -29,14 +29,15 @@ class Sampler:
         repeat: int,
         experiment: str = "",
         calls: list[ModelCall] | None = None,
+        draw: int | str | None = None,
     ) -> None:
-        """`calls` receives a record of each call."""
+        """`calls` receives a record of each call; `draw` is the repeat in the reply cache's key, if that differs."""
         self._backend = backend
         self._calls = [] if calls is None else calls
         self._system = system_prompt(backend)
         self._arm = arm
         self._sample = sample
-        self._repeat = repeat
+        self._repeat, self._draw = repeat, draw
         self._experiment = experiment
         self._asked: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
@@ -57,6 +58,7 @@ class Sampler:
             input=input,
             sample=self._sample,
             repeat=self._repeat,
+            draw=self._draw,
             parameters=merged,
             experiment=self._experiment,
             arm=self._arm.name,

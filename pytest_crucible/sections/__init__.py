@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 # Name -> module, in the order in which reports show them.
 BUILT_IN: Mapping[str, str] = {
     "losses": "pytest_crucible.sections.losses",
+    "stopping": "pytest_crucible.sections.stopping",
     "cache": "pytest_crucible.sections.cache",
+    "reruns": "pytest_crucible.sections.reruns",
+    "stored_baselines": "pytest_crucible.sections.stored_baselines",
+    "variance": "pytest_crucible.sections.variance",
     "drift": "pytest_crucible.sections.drift",
     "training": "pytest_crucible.sections.training",
     "judges": "pytest_crucible.sections.judges",

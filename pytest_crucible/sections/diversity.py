@@ -43,8 +43,10 @@ def view(diversities: Sequence[Diversity], claims: Sequence[Claim]) -> View:
 
 
 def _diversities(inputs: SectionInputs, arm: Arm, answers: ArmOutcomes) -> Iterator[Diversity]:
+    repeats = inputs.plan.draws(inputs.plan.arms.index(arm)).size
+
     def correct(name: str) -> Floats:
-        scores = scores_by_repeat(inputs.facts[name], answers, samples=inputs.samples, repeats=inputs.plan.repeats)
+        scores = scores_by_repeat(inputs.facts[name], answers, samples=inputs.samples, repeats=repeats)
         return scores if inputs.facts[name].direction == "higher" else 1 - scores
 
     for metric, facts in inputs.facts.items():

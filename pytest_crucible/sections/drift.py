@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.analyse.comparisons import compare_means
+from pytest_crucible.analyse.realign import realign
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.records import ArmOutcomes, Claim, Comparison, Contrast, Note, View
-from pytest_crucible.records.number_format import p_equals, with_interval
+from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.sections.inputs import SectionInputs
 
 
@@ -66,7 +68,11 @@ def _drifts(inputs: SectionInputs) -> Iterator[Drift]:
 def _comparisons(inputs: SectionInputs, number: int, earlier: ArmOutcomes) -> Iterator[Comparison]:
     """Yield today's answers against the earlier ones, on each metric on which the arm is a baseline."""
     arm, today = inputs.plan.arms[number], inputs.answers[number]
-    size = {"samples": inputs.samples, "repeats": inputs.plan.repeats}
+    # Repeats that only one of the two runs has would count as lost in the other.
+    repeats = {k: k for k in range(min(inputs.plan.repeats, 1 + max(earlier.repeats, default=0)))}
+    positions = {k: k for k in range(inputs.samples)}
+    today, earlier = (realign(answers, positions, repeats) for answers in (today, earlier))
+    size = {"samples": inputs.samples, "repeats": len(repeats)}
     contrasts = [contrast for contrast in inputs.plan.contrasts if contrast.baseline == arm.name]
     metrics = dict.fromkeys(name for contrast in contrasts for name in contrast.metrics)
     for name in metrics:
@@ -85,7 +91,7 @@ def _is_proven(drift: Drift, claim: Claim) -> bool:
 def _sentence(drift: Drift, claim: Claim) -> str:
     pair = drift.comparison
     lost = f", {pair.lost:,} lost" if pair.lost else ""
-    difference = with_interval(pair.difference, pair.interval, sign=True)
+    difference = difference_text(pair)
     numbers = f"{pair.contrast.metric} {difference}, n {pair.pairs:,}{lost}"
     if _is_proven(drift, claim):
         return (

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import Clusters
-from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, MetricFacts, Plan, ReusedReplies
+from pytest_crucible.records import (
+    ArmEvents,
+    ArmOutcomes,
+    CachedReplies,
+    Contrast,
+    Look,
+    MetricFacts,
+    PastComparison,
+    Plan,
+    ReusedReplies,
+    Target,
+)
 
 
 class StoredDetails(Protocol):
@@ -26,6 +37,15 @@ class StoredDetails(Protocol):
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
         """Return the latest earlier run that measured the same arm on the same samples, and its replies."""
+
+    def past_comparisons(self, contrast: Contrast) -> Sequence[PastComparison]:
+        """Return the earlier comparisons of the candidate with the same baseline by the same measure, oldest first."""
+
+    def sessions_with_same_replies(self, baseline: int) -> int:
+        """Return how many sessions in a row, this one last, compared with the same replies of a baseline."""
+
+    def has_new_replies(self, arm: int) -> bool:
+        """Return whether an arm has any reply that was neither copied from a stored run nor cached."""
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
@@ -51,6 +71,15 @@ class NoStoredDetails:
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
         return None
+
+    def past_comparisons(self, contrast: Contrast) -> Sequence[PastComparison]:
+        return ()
+
+    def sessions_with_same_replies(self, baseline: int) -> int:
+        return 1
+
+    def has_new_replies(self, arm: int) -> bool:
+        return True
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         return {}
@@ -81,6 +110,13 @@ class SectionInputs:
     clusters: Clusters | None
     """A number for the group of each sample; None where samples are independent."""
     stored: StoredDetails
+    looks: Mapping[Contrast, Look] = field(default_factory=dict)
+    """The looks at pooled replies by which comparisons are decided."""
+    target_looks: Mapping[Target, Look] = field(default_factory=dict)
+    """The looks at pooled replies by which targets are decided that must be proven."""
+
+    looked_at: Sequence[int] | None = None
+    """The samples until the last look, in the order of looks; None for a run without looks."""
 
     @property
     def samples(self) -> int:
@@ -100,4 +136,7 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         scores=table.scores,
         clusters=table.clusters,
         stored=stored,
+        looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
+        target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
+        looked_at=inputs.looked_at,
     )

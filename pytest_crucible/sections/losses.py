@@ -40,8 +40,11 @@ def compute(inputs: SectionInputs) -> Losses:
     """Return what was lost and what failed, in every arm."""
     arms = list(zip(inputs.plan.arms, inputs.answers, strict=True))
     return Losses(
-        repeats=inputs.plan.repeats,
-        lost={arm.name: _lost(inputs.plan, answers, inputs.samples) for arm, answers in arms},
+        repeats=max(inputs.plan.draws(number).size for number in range(len(arms))),
+        lost={
+            arm.name: _lost(inputs.plan, answers, inputs.samples * inputs.plan.draws(number).size)
+            for number, (arm, answers) in enumerate(arms)
+        },
         failures={arm.name: _failures(answers) for arm, answers in arms},
         first={arm.name: _first_messages(answers) for arm, answers in arms},
     )
@@ -85,10 +88,10 @@ def _counts(reasons: Mapping[str, int], unit: str, state: str) -> str:
     return f"{quantity(sum(reasons.values()), unit)} {state} ({listed})"
 
 
-def _lost(plan: Plan, answers: ArmOutcomes, samples: int) -> dict[str, int]:
+def _lost(plan: Plan, answers: ArmOutcomes, replies: int) -> dict[str, int]:
     counts = Counter(str(lost.reason) for lost in answers.lost)
     lost_replies = sum(lost.metric is None for lost in answers.lost)
-    missing = samples * plan.repeats - len(answers.positions) - lost_replies
+    missing = replies - len(answers.positions) - lost_replies
     if missing:
         # Counted by difference: nothing is stored for a unit that was never run.
         counts["deselected" if plan.selected < plan.planned else "not_run"] += missing

@@ -12,7 +12,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:
-    """Training results by the arm's name."""
+    """Training results by the arm's name, or by that of each of its trainings."""
 
     candidate: Arm
     results: Mapping[str, TrainingResult]
@@ -22,7 +22,9 @@ class Trainings:
 
 def compute(inputs: SectionInputs) -> Trainings | None:
     """Return the training of each arm where it is known; None where no arm's is."""
-    results = {arm.name: arm.training for arm in inputs.plan.arms if arm.training is not None}
+    arms = inputs.plan.arms
+    results = {arm.name: arm.training for arm in arms if arm.training is not None}
+    results |= {one.name: one.result for arm in arms for one in arm.trainings if one.result is not None}
     if not results:
         return None
     candidate = inputs.plan.candidate

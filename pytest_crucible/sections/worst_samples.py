@@ -14,7 +14,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 # Enough to see a pattern, and few enough to read whole replies.
 HOW_MANY = 5
-# Characters of an id in JSON. Longer ones cannot be meant for `--crucible-sample`, and would fill a log.
+# Characters of an id in JSON. A longer one is not pasted into `--crucible-sample`, and it would fill a log.
 AN_ID = 2_000
 
 

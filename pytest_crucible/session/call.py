@@ -18,7 +18,7 @@ from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, n
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
-from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment import PROMPT, Experiment
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
@@ -103,16 +103,24 @@ class Call:
             arguments["sample"] = sample
         if "sampler" in self.injected:
             arguments["sampler"] = self._sampler(self.experiment.opened_arms[outcome.unit.arm], sample.id, outcome)
+        if PROMPT in self.injected:
+            arguments[PROMPT] = self.experiment.prompts[outcome.unit.variant]
         if "score" in self.injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
         return arguments
 
     def _sampler(self, opened_arm: OpenedArm, sample: str, outcome: Outcome) -> Sampler | BlockingSampler:
-        if opened_arm.backend is None:
+        draws = self.experiment.draws[outcome.unit.arm]
+        backend = opened_arm.backend
+        if opened_arm.trainings:
+            backend = opened_arm.trainings[draws.training(outcome.unit.repeat)].backend
+        if backend is None:
             # Planning refuses an experiment without a backend, so no user sees this.
             raise RuntimeError(f"arm {opened_arm.arm.name!r} has no backend")
-        nodeid = self.experiment.plan.nodeid
-        sampler = Sampler(opened_arm.backend, opened_arm.arm, sample, outcome.unit.repeat, nodeid, outcome.calls)
+        nodeid, repeat = self.experiment.plan.nodeid, self.experiment.repeat(outcome.unit)
+        name = draws.cache_name(outcome.unit.repeat)
+        draw = None if name == repeat else name
+        sampler = Sampler(backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw)
         return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
 
     async def __call__(self, unit: Unit) -> Outcome:
@@ -122,7 +130,7 @@ class Call:
             if self.on_unit_done is not None:
                 self.on_unit_done(
                     self.experiment.dataset.samples[unit.position].id,
-                    unit.repeat,
+                    self.experiment.repeat(unit),
                     self.experiment.plan.arms[unit.arm].name,
                 )
 
@@ -176,9 +184,9 @@ class ScoredUnits:
         return own_scores(outcome, passed=self._passed) if outcome.lost or scores is None else scores
 
     async def _score(self, outcome: Outcome) -> Outcome:
-        sample = self._experiment.dataset.samples[outcome.unit.position]
-        set_current_reply(self._experiment.plan.nodeid, sample.id, outcome.unit.repeat, outcome.calls)
+        sample = outcome.sample or self._experiment.dataset.samples[outcome.unit.position]
         experiment = self._experiment
+        set_current_reply(experiment.plan.nodeid, sample.id, experiment.repeat(outcome.unit), outcome.calls)
         scores = await score_outcome(
             outcome, experiment.metrics, sample, passed=self._passed, reasoning=experiment.reasoning
         )

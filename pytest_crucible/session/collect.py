@@ -21,9 +21,8 @@ from pytest_crucible.builtin import registered_sections
 from pytest_crucible.markers import is_experiment, is_judged
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.plan.fingerprint import differences
-from pytest_crucible.plan.power import detectable_effects
 from pytest_crucible.presets import configure
-from pytest_crucible.records import Arm, Plan, Sample
+from pytest_crucible.records import Arm, DetectableEffect, Plan, Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.settings import Settings
@@ -103,6 +102,8 @@ class ExperimentCollection:
 
     def _plan_selected(self, items: Sequence[pytest.Item], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
         check_reports(self._config, self._settings)
+        if self._settings.estimate and hasattr(self._config, "workerinput"):
+            raise SpecError("--crucible-estimate sends nothing and needs no workers: leave out -n")
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self._config))
         self._resources.on_close(configure.configure(self._config.rootpath))
@@ -120,14 +121,16 @@ class ExperimentCollection:
         for nodeid, group in joined.items():
             with self._gather_errors(nodeid):
                 self._plan_joined(nodeid, group, planner)
+        if self._settings.stop:
+            self._plan_looks()
         self._announce()
         # Training takes long, so it starts only when everything else is valid.
-        if untrained_recipes(self.opened_arms) and not self.problems:
+        if untrained_recipes(self.opened_arms) and not self.problems and not self._settings.estimate:
             self._train(opener)
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
-        spends = not (self._config.option.collectonly or self._settings.sample is not None)
+        spends = not (self._config.option.collectonly or self._settings.sample is not None or self._settings.estimate)
         if self.plans() and spends and not self.problems:
             with self._gather_errors():
                 self._store_run(run)
@@ -192,12 +195,13 @@ class ExperimentCollection:
         """Return the arm with the id of its stored run. Raises SpecError if the experiment has changed since."""
         _, run, stored = self._resources.store.stored_candidate(arm.stored_run or "", plan.nodeid)
         changed = differences(plan.fingerprint, stored.fingerprint)
+        changed += ["prompts"] if plan.prompts != stored.prompts else []
         if changed:
             raise SpecError(
                 f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
                 "measure the baseline again with --compare=ADAPTER"
             )
-        return replace(arm, stored_run=run)
+        return replace(arm, stored_run=run, trainings=stored.candidate.trainings)
 
     def _train(self, opener: Opener) -> None:
         """Train the adapters that are not trained yet, when everything else is valid, and update the plans."""
@@ -212,12 +216,22 @@ class ExperimentCollection:
         for joined in self.joined.values():
             joined.plan = _with_arms(joined.plan, arms)
 
+    def _plan_looks(self) -> None:
+        """Give each plan the error rate of its claims: all claims of the session share alpha."""
+        from pytest_crucible.plan.looks import look_alpha, with_looks
+
+        alpha = look_alpha(self.plans(), self._settings.alpha)
+        for plan in self.plans():
+            with self._gather_errors(plan.nodeid):
+                looking = with_looks(plan, alpha)
+                self.experiments[plan.nodeid] = replace(self.experiments[plan.nodeid], plan=looking)
+
     def _announce(self) -> None:
         """Write the plan of each experiment: how many replies it needs, and the smallest differences it can detect."""
         plans = self.plans()
-        family_size = sum(len(plan.contrasts) for plan in plans)
+        family_size = sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts)
         for plan in plans:
-            foresight = detectable_effects(plan, alpha=self._settings.alpha, family_size=family_size)
+            foresight = _foresight(plan, alpha=self._settings.alpha, family_size=family_size)
             not_queried = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
             replayed = self._settings.cache == "only"
             self.lines[plan.nodeid] = announcement(plan, foresight, not_queried, replayed=replayed)
@@ -253,8 +267,8 @@ class ExperimentCollection:
 
 
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
-    """Return the plan with its arms as they are after training."""
-    return replace(plan, arms=tuple(arms[arm.name] for arm in plan.arms))
+    """Return the plan with its arms as they are after training. Those of stored runs are resolved already."""
+    return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))
 
 
 def _check_markers(item: pytest.Item) -> None:
@@ -270,3 +284,12 @@ def _check_markers(item: pytest.Item) -> None:
             "has a quality target or a comparison but is not an experiment: mark it with "
             "@pytest.mark.crucible(dataset=...), or request the `crucible` fixture and score"
         )
+
+
+def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
+    """Return the effects that the plan's comparisons can detect. Modules that compute them are imported only if needed."""
+    if not plan.contrasts or plan.look_alpha is not None:
+        return ()
+    from pytest_crucible.plan.power import detectable_effects
+
+    return detectable_effects(plan, alpha=alpha, family_size=family_size)

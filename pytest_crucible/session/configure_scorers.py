@@ -51,7 +51,7 @@ def open_judge(opener: Opener, name: str) -> tuple[Judge, Backend]:
     """Return an adapter as a judge, and its backend. Raises SpecError for an adapter that cannot answer prompts."""
     opened = None if is_stored(name) else opener.open(name, "candidate")
     backend = None if opened is None else opened.backend
-    if opened is None or backend is None or isinstance(backend, Untrained | KnowsItsSamples):
+    if opened is None or backend is None or opened.trainings or isinstance(backend, Untrained | KnowsItsSamples):
         raise SpecError(f"judge {name!r} of [scorers] cannot answer prompts: name the adapter of a model")
     return Judge(
         name,

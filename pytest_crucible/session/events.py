@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.backends.context import ignore_event
 from pytest_crucible.records import Arm, Emit, Event, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.redact_reports import key_redactor
@@ -37,6 +38,10 @@ class EventPublisher:
 
             listeners["OpenTelemetry"] = OpenTelemetry(self._run, key_redactor(self._config))
         return Listeners({**listeners, "the run store": self.recorder})
+
+    def request_emit(self) -> Emit:
+        """Return the receiver of the events of requests. A controller of xdist workers sends no requests and has no events."""
+        return ignore_event if self._config.pluginmanager.hasplugin("dsession") else self.emit
 
     @property
     def sample_emit(self) -> Emit | None:
@@ -94,8 +99,11 @@ def with_sample_spans(emit: Emit | None, ask: Ask, plan: Plan, name: Callable[[i
     if emit is None:
         return ask
 
+    draws = [plan.draws(number) for number in range(len(plan.arms))]
+
     async def query_in_span(unit: Unit) -> Outcome:
-        span = SampleSpan(emit, plan, plan.arms[unit.arm], name(unit.position), unit.repeat)
+        repeat = draws[unit.arm].place(unit.variant, unit.repeat)
+        span = SampleSpan(emit, plan, plan.arms[unit.arm], name(unit.position), repeat)
         outcome: Outcome | None = None
         try:
             outcome = await ask(unit)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Dataset, Plan, Reasoning
+from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Unit
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
+PROMPT = "prompt"
+"""The argument that receives the text of one form of the prompt, if the marker has prompts=."""
+
+
+def injected_names(prompts: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture where no prompts are declared."""
+    return (*INJECTED, PROMPT) if prompts else INJECTED
 
 
 class CrucibleWarning(pytest.PytestWarning):
@@ -35,6 +43,17 @@ class Experiment:
     warnings: tuple[str, ...]
     reasoning: Reasoning = "strip"
     """The setting `crucible_reasoning`."""
+    prompts: tuple[str, ...] = ()
+    """The texts of the prompt's forms."""
+
+    @cached_property
+    def draws(self) -> tuple[Draws, ...]:
+        """The table of replies that each sample has, by arm."""
+        return tuple(self.plan.draws(number) for number in range(len(self.plan.arms)))
+
+    def repeat(self, unit: Unit) -> int:
+        """Return the number of a unit's reply, counted over all factors of its arm and sample."""
+        return self.draws[unit.arm].place(unit.variant, unit.repeat)
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
@@ -43,12 +62,12 @@ class Experiment:
 
     @property
     def injected(self) -> frozenset[str]:
-        return frozenset(INJECTED) & frozenset(inspect.signature(self.function).parameters)
+        return frozenset(injected_names(self.prompts)) & frozenset(inspect.signature(self.function).parameters)
 
     def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
         """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters = inspect.signature(self.function).parameters
-        return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in INJECTED}
+        parameters, injected = inspect.signature(self.function).parameters, injected_names(self.prompts)
+        return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:
         """Return the function, bound to its instance if it is a method."""

@@ -33,6 +33,7 @@ def decide_verdicts(config: pytest.Config, settings: Settings, store: RunStore, 
         interrupted=interrupted,
         amend=lambda verdict: config.hook.pytest_crucible_verdict(config=config, verdict=verdict),
         sections=registered_sections(config),
+        memory=settings.memory,
     )
 
 

@@ -60,7 +60,7 @@ class Interruptions:
             self._waits = False
             if not ours:
                 self._put_back(signal.SIGINT)
-            # Also after an error: the session must not go on with the next test.
+            # Also after an error, so that the session does not start the next test.
             self.check()
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,13 @@ class Crucible:
     """The `crucible` fixture: the arm of this item, a sampler for it, and `score`."""
 
     def __init__(
-        self, opened_arm: OpenedArm, sample: str, outcome: Outcome, loop: Callable[[], BackgroundLoop], experiment: str
+        self,
+        opened_arm: OpenedArm,
+        sample: str,
+        outcome: Outcome,
+        loop: Callable[[], BackgroundLoop],
+        experiment: str,
+        metrics: Iterable[MetricFacts] = (),
     ) -> None:
         self.arm = opened_arm.arm
         self.outcome = outcome
@@ -40,7 +46,7 @@ class Crucible:
         self._opened_arm = opened_arm
         self._loop = loop
         self._experiment = experiment
-        self._facts: dict[str, MetricFacts] = {}
+        self._facts = {metric.name: metric for metric in metrics}
 
     # Cached: an item has a single sampler, because the sampler numbers its requests.
     @cached_property
@@ -80,11 +86,11 @@ class JoinedItems:
             cut_off = self._deadline.lose(outcome)
             outcome.lost, outcome.detail = cut_off.lost, cut_off.detail
             pytest.skip(cut_off.detail)
-        opened_arm, experiment = self._collection.opened_arms[outcome.unit.arm], function_nodeid(item)
+        opened_arm = self._collection.opened_arms[outcome.unit.arm]
+        plan = self._collection.joined[function_nodeid(item)].plan
         if self._publisher.sample_emit is not None:
-            plan = self._collection.joined[experiment].plan
             item.stash[SPAN] = SampleSpan(self._publisher.sample_emit, plan, opened_arm.arm, sample_id(item))
-        return Crucible(opened_arm, sample_id(item), outcome, lambda: self._resources.loop, experiment)
+        return Crucible(opened_arm, sample_id(item), outcome, lambda: self._resources.loop, plan.nodeid, plan.metrics)
 
     def observe(
         self,

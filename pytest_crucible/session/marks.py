@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_crucible.markers import JUDGING
-from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.metrics.definition import declared_facts
+from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Contrast, Target
+from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import closest_name, suggest
 
 
@@ -30,6 +34,8 @@ class ExperimentMark:
     timeout: float | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     budget: str | None = None
+    prompts: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 def experiment_mark(item: pytest.Item) -> ExperimentMark:
@@ -40,6 +46,9 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
         raise SpecError("@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function")
     metrics = arguments.get("metrics", ())
     arguments["metrics"] = tuple(metrics) if isinstance(metrics, list | tuple) else (metrics,)
+    if "prompts" in arguments:
+        arguments["prompts"] = _prompts(arguments["prompts"])
+    arguments["fixed"] = _read_fixed_factors(arguments.get("fixed", ()))
     for name in ("limit", "epochs"):
         value = arguments.get(name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -49,6 +58,39 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
             f"@pytest.mark.crucible has stratify={arguments['stratify']!r} but nothing to draw: add limit=, fold= or split="
         )
     return ExperimentMark(**arguments)
+
+
+def _prompts(declared: Any) -> tuple[str, ...]:
+    """Return the files of the prompts. Raises SpecError below two of them, and for one that is named twice."""
+    if isinstance(declared, str | Path) or not isinstance(declared, list | tuple):
+        raise SpecError(
+            f"@pytest.mark.crucible has prompts={declared!r}: write a list of files, each with one form of the prompt"
+        )
+    wrong = next((name for name in declared if not isinstance(name, str | Path)), None)
+    if wrong is not None:
+        raise SpecError(f"@pytest.mark.crucible has {wrong!r} among its prompts: write the name of a file")
+    names = tuple(str(name) for name in declared)
+    if len(names) < 2:
+        raise SpecError(
+            f"@pytest.mark.crucible has {quantity(len(names), 'prompt')}: give at least two forms of the prompt "
+            "(a verdict needs three), or write the prompt into the test"
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(f"@pytest.mark.crucible names the prompt {twice!r} twice: name each once")
+    return names
+
+
+def _read_fixed_factors(declared: Any) -> tuple[str, ...]:
+    """Return the factors that are declared fixed. Raises SpecError for a name that is not a factor."""
+    names = (declared,) if isinstance(declared, str) else declared
+    if not isinstance(names, list | tuple):
+        raise SpecError(f"@pytest.mark.crucible has fixed={declared!r}: write one or several of {', '.join(FACTORS)}")
+    for name in names:
+        if name not in FACTORS:
+            hint = suggest(str(name), FACTORS, always=f"the factors are {', '.join(FACTORS)}")
+            raise SpecError(f"@pytest.mark.crucible has fixed={declared!r}, and {name!r} is not a factor: {hint}")
+    return tuple(dict.fromkeys(names))
 
 
 def targets(item: pytest.Item) -> tuple[Target, ...]:
@@ -67,18 +109,43 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
 
 def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
     """Return all comparisons, without their baselines. Raises SpecError."""
-    by_expression: dict[str, Contrast] = {}
+    by_expression: dict[str, list[Contrast]] = {}
     for mark in _marks(item, "ab_compare"):
-        options = _keywords(mark, ("margin", "alternative"))
+        options = _keywords(mark, ("margin", "alternative", "relevant"))
         if not mark.args:
             raise SpecError("@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')")
         for metric in mark.args:
             comparison = parse_contrast(metric, **options)
-            if by_expression.setdefault(comparison.expression, comparison) != comparison:
+            declared = by_expression.setdefault(comparison.expression, [])
+            if comparison in declared:
+                continue
+            if not all(is_sequence(comparison, other) for other in declared):
                 raise SpecError(
-                    f"ab_compare({metric!r}) is declared twice with different margins or alternatives: declare it once"
+                    f"ab_compare({metric!r}) is declared twice with different margins, alternatives or relevant "
+                    "differences: declare it once, or once with a margin and once with alternative='superior'"
                 )
-    return tuple(by_expression.values())
+            declared.append(comparison)
+    return tuple(comparison for declared in by_expression.values() for comparison in declared)
+
+
+def scored_facts(item: pytest.Item) -> tuple[MetricFacts, ...]:
+    """Return the metrics that the test scores itself and declares bounds of. The nearest marker counts. Raises SpecError."""
+    facts: dict[str, MetricFacts] = {}
+    for mark in _marks(item, "score_bounds"):
+        if mark.args or not mark.kwargs:
+            raise SpecError("@pytest.mark.score_bounds takes bounds by name: write for example relevance=(0, 1)")
+        for name, bounds in mark.kwargs.items():
+            facts[name] = declared_facts(name, bounds=_bounds(name, bounds))
+    return tuple(facts.values())
+
+
+def _bounds(name: str, bounds: Any) -> tuple[float, float]:
+    is_pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    if not is_pair or not all(isinstance(end, int | float) and math.isfinite(end) for end in bounds):
+        raise SpecError(
+            f"@pytest.mark.score_bounds has {name}={bounds!r}: write two numbers, for example {name}=(0, 1)"
+        )
+    return float(bounds[0]), float(bounds[1])
 
 
 def _marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:

@@ -26,6 +26,8 @@ class Messages:
     expected_failures: dict[str, ExpectedFailure] = field(default_factory=dict)
     """Markers `xfail`, by the experiment that they are on."""
 
+    begun: bool = False
+    """Whether an experiment is in the run store. Without one there is no run to conclude."""
     expected_verdicts: int = 0
     """Verdicts that are counted as tests already."""
 
@@ -48,6 +50,7 @@ class Messages:
         # Lines are appended by the controller, errors are merged by value: only lines could appear twice.
         lines, self.lines = self.lines, []
         return {
+            "begun": self.begun,
             "problems": self.problems,
             "failures": list(self.failures),
             "lines": lines,
@@ -57,6 +60,7 @@ class Messages:
 
     def merge(self, message: Mapping[str, Any]) -> None:
         """Add the message of a worker's report."""
+        self.begun |= message["begun"]
         self.problems = message["problems"] or self.problems
         self.lines += message["lines"]
         self.add_failures(message["failures"])

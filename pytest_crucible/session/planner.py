@@ -15,14 +15,16 @@ from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
+from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
-from pytest_crucible.session.experiment import INJECTED, Experiment
-from pytest_crucible.session.marks import comparisons, experiment_mark, targets
+from pytest_crucible.session.experiment import Experiment, injected_names
+from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.prompt_files import read_prompts
 
 
 class ExperimentPlanner:
@@ -36,14 +38,15 @@ class ExperimentPlanner:
 
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
-        _check_fixtures(item)
-        _check_return(function)
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
+        _check_fixtures(item, mark)
+        _check_return(function)
+        prompts, texts = read_prompts(item, function, mark.prompts)
         self._check_adapter("sampler" in takes)
         selected = self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
         metrics, arms = declared_metrics(self._config, mark.metrics), self._arms_to_query(item)
-        declared = [metric.facts for metric in metrics]
+        declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
@@ -52,16 +55,21 @@ class ExperimentPlanner:
             declared=declared,
             further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
             selected=len(dataset.samples),
-            repeats=mark.epochs,
+            repeats=mark.epochs * self._settings.rounds,
+            rounds=self._settings.rounds,
+            prompts=prompts,
+            fixed=mark.fixed,
             fingerprint=_fingerprint(item, function, dataset, metrics, timeout_s, self._settings.reasoning),
             open_metrics="score" in takes,
             origin=self._datasets.origins.get(dataset.name),
             selection=selected.selection if selection_text(selected.selection) else None,
         )
+        self._check_memory(plan)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
+        reasoning = self._settings.reasoning
         return Experiment(
-            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, self._settings.reasoning
+            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, prompts=texts
         )
 
     def plan_joined_test(
@@ -69,14 +77,27 @@ class ExperimentPlanner:
     ) -> Plan:
         """Return the plan of an ordinary parametrised test whose items are the samples."""
         item = items[0]
+        if self._settings.rounds > 1:
+            raise SpecError(
+                f"--crucible-rounds={self._settings.rounds} repeats marked experiments, and this test joins with its items, "
+                "which pytest runs once: deselect it, or leave the option out"
+            )
+        arms = self._arms_to_query(item)
+        trained = next((arm.arm for arm in arms if arm.arm.trainings), None)
+        if trained is not None:
+            raise SpecError(
+                f"adapter {trained.name!r} has seeds, so each sample is answered by several models, and this test joins with "
+                f"its items, which pytest runs once: name one of them, such as local:{trained.trainings[0].name}"
+            )
         dataset = identify(item.originalname, [Sample(id=name, input=name) for name in sample_ids])
         return _plan(
             item,
-            self._arms_to_query(item),
+            arms,
             dataset,
             nodeid=nodeid,
             selected=selected,
             repeats=1,
+            declared=scored_facts(item),
             fingerprint=fingerprint(dataset=dataset.sha256, function=item.function, case="", metrics=(), sampling={}),
             open_metrics=True,
             by_item=True,
@@ -85,6 +106,33 @@ class ExperimentPlanner:
     def _arms_to_query(self, item: pytest.Item) -> tuple[OpenedArm, ...]:
         """Return the arms to query: the baselines only if the test compares something."""
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
+
+    def _check_memory(self, plan: Plan) -> None:
+        """Raise SpecError for pooled sessions beside factors: their replies are repeats of one model and one prompt."""
+        if self._settings.memory != "pool":
+            return
+        if plan.prompts:
+            raise SpecError(
+                'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
+            )
+        if any(arm.trainings for arm in plan.arms):
+            raise SpecError('crucible_memory = "pool" takes the replies of one model together: leave it out, or seeds')
+        if plan.random_factors:
+            factors = " and ".join(plan.random_factors)
+            raise SpecError(
+                'crucible_memory = "pool" treats the replies of all sessions as repeats, '
+                f"so intervals would not count the noise of {factors}: "
+                f"leave out the setting, or declare fixed={list(plan.random_factors)}"
+            )
+
+    def _read_scored_facts(self, item: pytest.Function, takes_score: bool) -> list[MetricFacts]:
+        scored = scored_facts(item)
+        if scored and not takes_score:
+            raise SpecError(
+                f"@pytest.mark.score_bounds is about numbers that a test scores itself, and {item.originalname} does not take "
+                "the argument score: add it, or give the bounds to the metric, as in @metric(bounds=(0, 1))"
+            )
+        return list(scored)
 
     def _check_adapter(self, takes_sampler: bool) -> None:
         if takes_sampler and self._opened_arms[0].backend is None:
@@ -104,7 +152,7 @@ def _plan(
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
-    quality_targets, contrasts = targets(item), comparisons(item)
+    quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
     metrics = plan_metrics(declared, quality_targets, contrasts, open_metrics=open_metrics, further=further)
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)
@@ -156,9 +204,9 @@ def _check_return(function: Callable[..., Any]) -> None:
         raise SpecError(f"{function.__name__} has a yield: an experiment's function returns its reply; write return")
 
 
-def _check_fixtures(item: pytest.Function) -> None:
+def _check_fixtures(item: pytest.Function, mark: ExperimentMark) -> None:
     """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
-    for name in INJECTED:
+    for name in injected_names(mark.prompts):
         definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
         if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
             raise SpecError(

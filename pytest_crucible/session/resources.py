@@ -12,6 +12,7 @@ from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.records import Emit
 from pytest_crucible.sample.background_loop import BackgroundLoop
@@ -39,8 +40,11 @@ class Resources:
         seed: int = 0,
         emit: Callable[[], Emit] = lambda: ignore_event,
         run_code: bool = False,
+        on_unsent: Callable[[UnsentRequest], None] | None = None,
     ) -> None:
         """Open nothing yet. `cache` is auto, only, off or refresh; `fresh` are the arms whose cached replies are ignored.
+
+        With `on_unsent` no request is sent: it receives them instead.
 
         `hide` redacts keys in stored texts; `emit` is called when the first event is emitted, and may raise SpecError.
         """
@@ -52,6 +56,7 @@ class Resources:
         self._spending = spending
         self._seed = seed
         self._emit = emit
+        self._on_unsent = on_unsent
         self._restores: list[Callable[[], object]] = []
         if run_code:
             from pytest_crucible import sandbox
@@ -72,6 +77,7 @@ class Resources:
             limiters=self._limiters(),
             spending=self._spending(),
             cache=self._caching(),
+            on_unsent=self._on_unsent,
         )
 
     def _caching(self) -> CachePolicy | None:

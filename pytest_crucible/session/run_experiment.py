@@ -5,17 +5,17 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
-from pytest_crucible.plan.arms import interleave_units
-from pytest_crucible.records import Emit, Outcome, Plan, Unit
+from pytest_crucible.records import Emit, Outcome, Plan
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
@@ -26,9 +26,14 @@ from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment
+from pytest_crucible.session.open_units import OpenUnits
+from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.early_stop import EarlyStop
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
@@ -69,7 +74,7 @@ class ExperimentRunner:
             on_unit_done = self._begin_spending(experiment, done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
             with experiment_span(self.emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, arms, done, show)
+                progress = self._ask(call, key, arms, done, show)
         finally:
             threads.shutdown()
             self.writer.flush()
@@ -80,31 +85,40 @@ class ExperimentRunner:
 
     # -- what is known already ----------------------------------------------------------------------------------
 
-    def _add_to_store(self, experiment: Experiment) -> tuple[int, list[int], list[set[tuple[int, int]]]]:
-        """Return the store's keys of the experiment and its arms, and for each arm the units with stored replies."""
+    def _add_to_store(self, experiment: Experiment) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:
+        """Return the store's keys of the experiment and, by arm and prompt, of its arms, and the units with stored replies."""
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples)
         arms, done = [], []
-        for number, arm in enumerate(plan.arms):
-            arms.append(self.store.add_arm(key, number, arm.name, arm_fingerprint(plan, number)))
-            done.append(self._reuse_stored(plan, number, arms[-1]))
+        for number, draws in enumerate(experiment.draws):
+            keys = [self._add_arm(key, plan, number, variant) for variant in range(draws.prompts)]
+            done.append(
+                {
+                    (position, draws.place(variant, repeat))
+                    for variant, target in enumerate(keys)
+                    for position, repeat in self._reuse_stored(plan, number, variant, target)
+                }
+            )
+            arms.append(keys)
         return key, arms, done
 
-    def _reuse_stored(self, plan: Plan, number: int, target: int) -> set[tuple[int, int]]:
-        """Copy stored replies: a baseline's, unless --crucible-fresh; with --crucible-resume those of every arm."""
-        arm = plan.arms[number]
-        source = None
-        if arm.stored_run is not None:
-            source = self.store.stored_candidate(arm.stored_run, plan.nodeid)[:2]
-        elif self.settings.resume:
-            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run, latest=True)
-        # A refreshed cache would be pointless if stored replies were used instead.
-        fresh = self.settings.fresh or self.settings.cache == "refresh"
-        if source is None and arm.role == "baseline" and not fresh:
-            source = find_arm(self.store, arm_fingerprint(plan, number), run=self.run)
+    def _add_arm(self, experiment: int, plan: Plan, number: int, variant: int) -> int:
+        fingerprint = arm_fingerprint(plan, number, variant)
+        # Variants are numbered after all arms, so that an arm's own number stays its place in the plan.
+        place = number + len(plan.arms) * variant
+        original = self.store.add_arm(experiment, number, plan.arms[number].name, arm_fingerprint(plan, number))
+        if not variant:
+            return original
+        return self.store.add_arm(
+            experiment, place, plan.arms[number].name, fingerprint, variant=variant, original=original
+        )
+
+    def _reuse_stored(self, plan: Plan, number: int, variant: int, target: int) -> set[tuple[int, int]]:
+        """Copy the stored replies that an arm may use."""
+        source = find_stored_replies(self.store, self.settings, plan, number, variant, run=self.run)
         if source is None:
             return set()
-        return copy_outcomes(self.store, source[0], target, source_run=source[1], repeats=plan.repeats)
+        return copy_outcomes(self.store, source[0], target, source_run=source[1], draws=plan.draws(number))
 
     def _begin_spending(
         self, experiment: Experiment, done: list[set[tuple[int, int]]]
@@ -118,37 +132,49 @@ class ExperimentRunner:
         asking = [(number, arm.name) for number, arm in enumerate(plan.arms) if arm.stored_run is None]
         self.spending.begin(
             nodeid,
-            lambda sample, repeat: [name for number, name in asking if (sample, repeat) not in settled[number]],
+            lambda sample, repeat: [
+                name
+                for number, name in asking
+                if repeat < experiment.draws[number].size and (sample, repeat) not in settled[number]
+            ],
         )
         return partial(self.spending.release, nodeid)
 
     # -- asking -------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, call: Call, arms: list[int], done: list[set[tuple[int, int]]], show: Callable[[Progress | None], None]
+        self,
+        call: Call,
+        key: int,
+        arms: list[list[int]],
+        done: list[set[tuple[int, int]]],
+        show: Callable[[Progress | None], None],
     ) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
-        open_arms = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
-        planned = [0] * len(plan.arms)
-        for number in open_arms:
-            planned[number] = plan.selected * plan.repeats - len(done[number])
-        progress = Progress(total=sum(planned))
+        looks = self._begin_looks(experiment, key)
+        open_units = OpenUnits(plan, done, self.settings.seed, order=None if looks is None else looks.order)
+        progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
         samples = experiment.dataset.samples
         spanned = with_sample_spans(self.emit, call, plan, lambda position: samples[position].id)
         scored = ScoredUnits(experiment, spanned, self.deadline)
-        future = self.loop.submit(
-            run_units(
-                _open_units(plan, open_arms, done, self.settings.seed),
-                scored,
-                self._outcome_writer(experiment, scored, arms),
-                concurrency=self.settings.concurrency,
-                arms=tuple(arm.name for arm in plan.arms),
-                planned=planned,
-                progress=progress,
-                answered=[bool(units) for units in done],
-                behind=self.writer.behind,
-            )
-        )
+        keep = self._outcome_writer(experiment, scored, arms, looks)
+
+        async def run_rounds() -> None:
+            # A round begins when the one before has ended, so that a slow hour does not affect all of them.
+            for number in range(plan.rounds):
+                await run_units(
+                    looks.until_settled(open_units.of_round(number)) if looks else open_units.of_round(number),
+                    scored,
+                    keep,
+                    concurrency=self.settings.concurrency,
+                    arms=tuple(arm.name for arm in plan.arms),
+                    planned=open_units.count_open(number),
+                    progress=progress,
+                    answered=[bool(units) or number > 0 for units in done],
+                    behind=self.writer.behind,
+                )
+
+        future = self.loop.submit(run_rounds())
 
         def tick() -> None:
             self.check_interrupt()
@@ -158,15 +184,28 @@ class ExperimentRunner:
         show(None)
         return progress
 
+    def _begin_looks(self, experiment: Experiment, key: int) -> EarlyStop | None:
+        """Return what ends the experiment early, with the replies that are stored already; None without --crucible-stop."""
+        plan = experiment.plan
+        if plan.look_alpha is None:
+            return None
+        # Its analysis is loaded only where a run looks before its end.
+        from pytest_crucible.session.early_stop import EarlyStop
+
+        stored = load_experiment(self.store, key)
+        return EarlyStop(plan, plan.look_alpha, experiment.dataset.samples, stored.arms, stored.known_kinds)
+
     def _outcome_writer(
-        self, experiment: Experiment, scored: ScoredUnits, arms: list[int]
+        self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: EarlyStop | None
     ) -> Callable[[Outcome], None]:
         """Return a function that hands an outcome and its scores to the writer."""
         samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
 
         def keep(outcome: Outcome) -> None:
             observations, lost = scored.pop_scores(outcome)
-            self.writer.add(outcome, arms[outcome.unit.arm], observations, lost)
+            self.writer.add(outcome, arms[outcome.unit.arm][outcome.unit.variant], observations, lost)
+            if looks is not None:
+                looks.add(outcome, observations, lost)
             if self.on_observation is not None:
                 sample = samples[outcome.unit.position]
                 for observation in observations:
@@ -180,18 +219,34 @@ class ExperimentRunner:
         return keep
 
 
-def arm_fingerprint(plan: Plan, number: int) -> str:
-    """Return the key of an arm's stored replies: a hash of everything that they depend on."""
+def find_stored_replies(
+    store: RunStore, settings: Settings, plan: Plan, number: int, variant: int, *, run: str
+) -> tuple[int, str] | None:
+    """Return key and run of the stored replies that an arm may use; None without any.
+
+    A baseline may, unless --crucible-fresh; with --crucible-resume every arm may.
+    """
+    arm, fingerprint = plan.arms[number], arm_fingerprint(plan, number, variant)
+    source = None
+    if arm.stored_run is not None:
+        source = store.stored_candidate(arm.stored_run, plan.nodeid, variant)[:2]
+    elif settings.resume:
+        source = find_arm(store, fingerprint, run=run, latest=True)
+    # A refreshed cache would be pointless if stored replies were used instead.
+    fresh = settings.fresh or settings.cache == "refresh"
+    if source is None and arm.role == "baseline" and not fresh:
+        source = find_arm(store, fingerprint, run=run)
+    return source
+
+
+def arm_fingerprint(plan: Plan, number: int, variant: int = 0) -> str:
+    """Return the key of an arm's stored replies to one form of the prompt: a hash of everything that they depend on."""
     arm, parts = plan.arms[number], plan.fingerprint
     parts_of_key = [parts.dataset, parts.function, parts.metrics, parts.sampling, arm.identity, dict(arm.parameters)]
     parts_of_key += [parts.reasoning] if parts.reasoning else []
+    if plan.prompts:
+        parts_of_key += [{"prompts": [prompt.sha256 for prompt in plan.prompts], "variant": variant}]
     return hashlib.sha256(json.dumps(parts_of_key, sort_keys=True, default=repr).encode()).hexdigest()
-
-
-def _open_units(plan: Plan, arms: list[int], done: list[set[tuple[int, int]]], seed: int) -> Iterator[Unit]:
-    for unit in interleave_units(plan.selected, arms, plan.repeats, seed=seed):
-        if (unit.position, unit.repeat) not in done[unit.arm]:
-            yield unit
 
 
 def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> None:

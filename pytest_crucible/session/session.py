@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.context import ignore_event
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.options import read_settings
-from pytest_crucible.records import Emit, Plan, Run
+from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
 from pytest_crucible.session.collect import ExperimentCollection
+from pytest_crucible.session.conclusion import Conclusion
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment import Experiment
@@ -37,7 +35,12 @@ from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.single_sample import run_single_sample
-from pytest_crucible.session.worker_links import WorkerLink, announce_experiments, announce_stored, interrupt_workers
+from pytest_crucible.session.worker_links import announce_experiments
+from pytest_crucible.session.worker_reports import WorkerReports
+
+if TYPE_CHECKING:
+    from pytest_crucible.backends.not_sent import UnsentRequest
+    from pytest_crucible.session.estimating import Estimator
 
 SESSION = pytest.StashKey["CrucibleSession"]()
 
@@ -50,6 +53,7 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
+        config.pluginmanager.register(session.conclusion, "crucible-conclusion")
     return session
 
 
@@ -71,7 +75,6 @@ class CrucibleSession:
         worker = getattr(config, "workerinput", None)
         self.is_worker = worker is not None
         self.run = run or (worker["crucible_run"] if worker else new_run_id())
-        self.concluded: Run | None = None
         self.interruptions = Interruptions(config)
         self._hide = key_redactor(config)
         self._publisher = EventPublisher(config, self.settings, self.run)
@@ -83,17 +86,27 @@ class CrucibleSession:
             spending=self._spending,
             hide=self._hide,
             seed=self.settings.seed,
-            emit=self._emit,
+            emit=self._publisher.request_emit,
             run_code=self.settings.run_code,
+            on_unsent=self._note_unsent if self.settings.estimate else None,
         )
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
         self._collection = ExperimentCollection(config, self.settings, self._resources)
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
-        self._begun = False
         self._tests_and_verdicts = -1
-        self._links: list[WorkerLink] = []
+        self.workers = WorkerReports(config, self._messages)
+        self.conclusion = Conclusion(
+            config,
+            self.settings,
+            self.run,
+            resources=self._resources,
+            publisher=self._publisher,
+            messages=self._messages,
+            interruptions=self.interruptions,
+            workers=self.workers,
+        )
 
     def _location(self) -> str:
         """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
@@ -122,14 +135,14 @@ class CrucibleSession:
         # Planning imports what adapters, scorers and statistics need; garbage collection would slow these imports.
         with collecting_seldom():
             self._collection.plan_items(session.items)
-            self._begun = self._collection.store_plans(self.run)
+            self._messages.begun = self._collection.store_plans(self.run)
         self._messages.expected_verdicts = self._count_verdicts()
         problems = self._messages.problems
-        if self._begun and not problems:
+        if self._messages.begun and not problems:
             self._publisher.recorder.open(self._resources.writer)
         if self.is_worker:
             verdicts = self._messages.expected_verdicts
-            announce_experiments(self.config, {"run": self.run, "begun": self._begun, "verdicts": verdicts})
+            announce_experiments(self.config, {"run": self.run, "begun": self._messages.begun, "verdicts": verdicts})
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
@@ -152,6 +165,9 @@ class CrucibleSession:
         self._collection.failures.raise_for(pyfuncitem.nodeid)
         if experiment is None or self._messages.errors:
             pytest.skip(self._skip_reason())
+        if self.settings.estimate:
+            self._estimator(pyfuncitem, experiment)
+            return True
         if self.settings.sample is not None:
             self._run_single_sample(pyfuncitem, experiment, self.settings.sample)
             return True
@@ -174,14 +190,12 @@ class CrucibleSession:
         self._collection.failures.raise_for(function_nodeid(item))
         if self._messages.errors:
             pytest.skip(self._skip_reason())
+        if self.settings.estimate:
+            pytest.skip("not run: --crucible-estimate sends nothing, and a test that joins calls its model itself")
         return self._joined.crucible(item)
 
     def _skip_reason(self) -> str:
         return "not run: " + self._hide(next(iter(self._messages.errors), "this test was not planned as an experiment"))
-
-    def _emit(self) -> Emit:
-        """Return the events' receiver; a controller of xdist workers sends no requests and has no events."""
-        return ignore_event if self.config.pluginmanager.hasplugin("dsession") else self._publisher.emit
 
     def _runner(self) -> ExperimentRunner:
         resources = self._resources
@@ -198,6 +212,25 @@ class CrucibleSession:
             emit=self._publisher.sample_emit,
             check_interrupt=self.interruptions.check,
         )
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        from pytest_crucible.session.estimating import Estimator
+
+        return Estimator(self.settings, self._resources.store, self._resources.loop)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Show the estimate, if one was asked for; the session fails where a budget may be too little."""
+        if not self.settings.estimate or self._messages.errors or not self.plans():
+            return
+        lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
+        self._messages.lines += lines
+        if may_be_too_little:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _note_unsent(self, unsent: UnsentRequest) -> None:
+        self._estimator.add_request(unsent)
 
     def _observation_hook(self) -> Callable[..., None] | None:
         """Return the hook to call with each observation; None if no plugin implements it."""
@@ -251,33 +284,10 @@ class CrucibleSession:
             "owner": owner,
             "item": item,
             "line": line,
-            "begun": self._begun,
             **self._messages.pop_message(),
         }
 
-    # -- the end ------------------------------------------------------------------------------------------------
-
-    def add_worker(self, link: WorkerLink) -> None:
-        """Take what a worker of xdist has announced: from now on, signals are passed on to it."""
-        announced = link.announced or {}
-        self._links.append(link)
-        self._begun |= announced["begun"]
-        # Every worker plans all experiments.
-        self._messages.expected_verdicts = announced["verdicts"]
-
-    def receive(self, message: dict[str, Any]) -> None:
-        """Take a worker's message: the experiment that it started, or why it sends no requests."""
-        self._begun |= message["begun"]
-        self._messages.add_item(message["owner"], message["item"])
-        self._messages.merge(message)
-        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
-        if message["line"] and terminal is not None and self.config.get_verbosity() >= 0:
-            terminal.ensure_newline()
-            terminal.write_line(message["line"])
-
-    def add_failures(self, failures: Sequence[str]) -> None:
-        """Add the errors of a worker that could not store its last rows."""
-        self._messages.add_failures(failures)
+    # -- counting -----------------------------------------------------------------------------------------------
 
     def expect_verdicts(self, session: pytest.Session) -> None:
         """Count the verdicts to come as tests: the progress in percent would fall when they are reported."""
@@ -287,78 +297,5 @@ class CrucibleSession:
             self._tests_and_verdicts = session.testscollected
 
     def _count_verdicts(self) -> int:
-        plans = self._collection.plans() if self._begun else []
+        plans = self._collection.plans() if self._messages.begun else []
         return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
-
-    def conclude(self, session: pytest.Session, *, interrupted: bool) -> None:
-        """Analyse the stored replies, decide the verdicts, and report each as a test."""
-        self.interruptions.begin_ending(interrupted=interrupted)
-        if interrupted:
-            interrupt_workers(self._links, self.interruptions.received)
-        if self._messages.errors:
-            # The error may be one of those reported below.
-            with contextlib.suppress(StoreError):
-                self._resources.close_writer()
-            raise pytest.UsageError(self._hide("\n".join(self._messages.errors)))
-        if self.is_worker or self.settings.sample is not None or not self._begun:
-            return
-        from pytest_crucible.session import finish
-
-        try:
-            emit_budgets(self._emit(), self._resources.shared.spending)
-            self._publisher.recorder.close()
-            self._resources.close_writer()
-            self._resources.store_request_counts(self.run)
-            self.concluded = finish.decide_verdicts(
-                self.config, self.settings, self._resources.store, self.run, interrupted=interrupted
-            )
-        except CrucibleError as error:
-            raise pytest.UsageError(self._hide(str(error))) from error
-        finish.report_verdicts(session, self.settings, self.concluded, self._messages)
-        self.interruptions.check()
-
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Write the reports; only now the exit status is known."""
-        if self.concluded is not None:
-            from pytest_crucible.session import finish
-
-            self.concluded = run = dataclasses.replace(self.concluded, exit_status=int(exitstatus))
-            try:
-                self._resources.store.set_exit_status(self.run, run.exit_status)
-            # The verdicts are decided already, and reported all the same.
-            except StoreError as error:
-                self._messages.lines.append(f"the exit status of run {self.run} is not stored: {error}")
-            self._messages.lines += finish.finish_lines(self.config, self.settings, run)
-            self.config.hook.pytest_crucible_concluded(config=self.config, run=run)
-        if self.is_worker:
-            self._finish_worker()
-        self._publisher.close()
-        self._resources.close_writer()
-
-    def _finish_worker(self) -> None:
-        """Store a worker's last rows; errors go to the controller with the worker's output, since no report follows."""
-        try:
-            if self._begun and not self._messages.errors:
-                emit_budgets(self._publisher.emit, self._resources.shared.spending)
-                self._resources.store_request_counts(self.run)
-            self._publisher.recorder.close()
-            self._resources.close_writer()
-        except CrucibleError as error:
-            self.config.workeroutput["crucible_failures"] = [self._hide(str(error))]  # type: ignore[attr-defined]  # xdist's
-        announce_stored(self.config)
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        from pytest_crucible.session import finish
-
-        self._messages.add_complaints(self._publisher.pop_failures())
-        scorer_reports, width = [*self._messages.lines, *self._messages.complaints], terminalreporter._tw.fullwidth
-        lines = finish.summary_lines(self.concluded, scorer_reports, verbosity=self.config.get_verbosity(), width=width)
-        if lines:
-            terminalreporter.write_sep("=", "crucible")
-        for line in lines:
-            terminalreporter.write_line(printable(self._hide(line.text)), **line.markup)
-        for annotation in finish.github_annotations(self.concluded, self.settings) if self.concluded else ():
-            terminalreporter.write_line(self._hide(annotation))
-
-    def pytest_unconfigure(self) -> None:
-        self._resources.close()

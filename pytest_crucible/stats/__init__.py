@@ -1,9 +1,9 @@
 """Statistics: functions from numbers to numbers. They read no files and print nothing.
 
 Start with `compare` and `estimate`, which choose the method from the table in `choose`. Every method can also be called
-by its own name; the folders are means, proportions, ranks, groups, counts, effects, resampling, planning, multiplicity,
-sequential, agreement, bayes, synthesis and ensembles. A name is imported on first use, so importing this package imports
-neither numpy nor scipy.
+by its own name; the folders are means, factors, proportions, ranks, groups, counts, effects, resampling, planning,
+multiplicity, sequential, agreement, bayes, synthesis and ensembles. A name is imported on first use, so importing this
+package imports neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -77,6 +77,20 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.ensembles.phi import error_correlation as error_correlation
     from pytest_crucible.stats.estimating import estimate as estimate
     from pytest_crucible.stats.estimating import mean_bound as mean_bound
+    from pytest_crucible.stats.factors.components import Component as Component
+    from pytest_crucible.stats.factors.components import variance_table as variance_table
+    from pytest_crucible.stats.factors.components import variances_of_mean as variances_of_mean
+    from pytest_crucible.stats.factors.crossed import CrossedMean as CrossedMean
+    from pytest_crucible.stats.factors.crossed import crossed_difference as crossed_difference
+    from pytest_crucible.stats.factors.crossed import crossed_mean as crossed_mean
+    from pytest_crucible.stats.factors.crossed_tests import crossed_bounds as crossed_bounds
+    from pytest_crucible.stats.factors.crossed_tests import crossed_interval as crossed_interval
+    from pytest_crucible.stats.factors.crossed_tests import crossed_p_value as crossed_p_value
+    from pytest_crucible.stats.factors.more_levels import expected_half_width as expected_half_width
+    from pytest_crucible.stats.factors.more_levels import levels_to_halve as levels_to_halve
+    from pytest_crucible.stats.factors.power import detectable_over_sources as detectable_over_sources
+    from pytest_crucible.stats.factors.power import samples_over_sources as samples_over_sources
+    from pytest_crucible.stats.factors.sources import Source as Source
     from pytest_crucible.stats.groups.anova import SumsOfSquares as SumsOfSquares
     from pytest_crucible.stats.groups.anova import anova_oneway as anova_oneway
     from pytest_crucible.stats.groups.anova import sums_of_squares as sums_of_squares
@@ -122,6 +136,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.clustered_arms import clustered_arms as clustered_arms
     from pytest_crucible.stats.means.clustered_tests import clustered_paired_t as clustered_paired_t
     from pytest_crucible.stats.means.clustered_tests import clustered_t as clustered_t
+    from pytest_crucible.stats.means.gaffke import gaffke_bound as gaffke_bound
+    from pytest_crucible.stats.means.gaffke import gaffke_p_value as gaffke_p_value
     from pytest_crucible.stats.means.pairing import PairingGain as PairingGain
     from pytest_crucible.stats.means.pairing import pairing_gain as pairing_gain
     from pytest_crucible.stats.means.point_mass import point_mass_interval as point_mass_interval
@@ -165,6 +181,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.planning.equivalence import tost_paired_proportions as tost_paired_proportions
     from pytest_crucible.stats.planning.equivalence import tost_proportions as tost_proportions
     from pytest_crucible.stats.planning.equivalence import tost_welch as tost_welch
+    from pytest_crucible.stats.planning.gaffke import detectable_by_gaffke as detectable_by_gaffke
+    from pytest_crucible.stats.planning.gaffke import samples_by_gaffke as samples_by_gaffke
     from pytest_crucible.stats.planning.many_arms import detectable_anova as detectable_anova
     from pytest_crucible.stats.planning.many_arms import detectable_chi2 as detectable_chi2
     from pytest_crucible.stats.planning.many_arms import power_anova as power_anova
@@ -232,6 +250,9 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.proportions.paired import tango_interval as tango_interval
     from pytest_crucible.stats.proportions.paired import tango_p_value as tango_p_value
     from pytest_crucible.stats.proportions.paired import tango_statistic as tango_statistic
+    from pytest_crucible.stats.proportions.paired_exact import paired_exact_bound as paired_exact_bound
+    from pytest_crucible.stats.proportions.paired_exact import paired_exact_p_value as paired_exact_p_value
+    from pytest_crucible.stats.proportions.paired_exact import paired_exact_test as paired_exact_test
     from pytest_crucible.stats.proportions.paired_intervals import agresti_min_interval as agresti_min_interval
     from pytest_crucible.stats.proportions.paired_intervals import bonett_price_interval as bonett_price_interval
     from pytest_crucible.stats.proportions.paired_intervals import paired_newcombe_interval as paired_newcombe_interval
@@ -248,6 +269,9 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.proportions.two import newcombe_interval as newcombe_interval
     from pytest_crucible.stats.proportions.two import pooled_z_p_value as pooled_z_p_value
     from pytest_crucible.stats.proportions.two import wald_difference_interval as wald_difference_interval
+    from pytest_crucible.stats.proportions.two_exact import two_exact_bound as two_exact_bound
+    from pytest_crucible.stats.proportions.two_exact import two_exact_p_value as two_exact_p_value
+    from pytest_crucible.stats.proportions.two_exact import two_exact_test as two_exact_test
     from pytest_crucible.stats.ranks.association import kendall as kendall
     from pytest_crucible.stats.ranks.association import spearman as spearman
     from pytest_crucible.stats.ranks.brunner import brunner_munzel as brunner_munzel
@@ -307,14 +331,20 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.results import Effect as Effect
     from pytest_crucible.stats.results import EstimateResult as EstimateResult
     from pytest_crucible.stats.results import Significance as Significance
-    from pytest_crucible.stats.sequential.asymptotic import AsymptoticInterval as AsymptoticInterval
-    from pytest_crucible.stats.sequential.asymptotic import asymptotic_interval as asymptotic_interval
-    from pytest_crucible.stats.sequential.asymptotic import asymptotic_p_values as asymptotic_p_values
-    from pytest_crucible.stats.sequential.asymptotic import asymptotic_sequence as asymptotic_sequence
+    from pytest_crucible.stats.selection.arm_ranks import ArmRanks as ArmRanks
+    from pytest_crucible.stats.selection.arm_ranks import rank_arms as rank_arms
+    from pytest_crucible.stats.selection.joint_means import JointMeans as JointMeans
+    from pytest_crucible.stats.selection.joint_means import joint_means as joint_means
+    from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT as PairwiseMaxT
+    from pytest_crucible.stats.selection.pairwise_max_t import compare_all_arms as compare_all_arms
+    from pytest_crucible.stats.selection.winner import WinnerResult as WinnerResult
+    from pytest_crucible.stats.selection.winner import winner_from_estimates as winner_from_estimates
+    from pytest_crucible.stats.selection.winner import winner_from_values as winner_from_values
     from pytest_crucible.stats.sequential.bernoulli import bernoulli_interval as bernoulli_interval
     from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence as bernoulli_sequence
     from pytest_crucible.stats.sequential.betting import betting_bound as betting_bound
     from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
+    from pytest_crucible.stats.sequential.betting import evidence_against as evidence_against
     from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
     from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence as ConfidenceSequence
     from pytest_crucible.stats.sequential.empirical_bernstein import (
@@ -369,6 +399,12 @@ _NAMES = {
     "ensembles.diversity": "DiversityResult MemberPairResult member_diversity",
     "ensembles.phi": "error_correlation",
     "estimating": "estimate mean_bound",
+    "factors.components": "Component variance_table variances_of_mean",
+    "factors.crossed": "CrossedMean crossed_difference crossed_mean",
+    "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value",
+    "factors.more_levels": "expected_half_width levels_to_halve",
+    "factors.power": "detectable_over_sources samples_over_sources",
+    "factors.sources": "Source",
     "multiplicity.adjust": "adjust holm",
     "multiplicity.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",
     "multiplicity.graphical": "parallel_gatekeeping adjust_by_graph",
@@ -400,6 +436,7 @@ _NAMES = {
     "clustered_mean clustered_p_value",
     "means.clustered_arms": "augmented_clustered_arms_bound clustered_arms",
     "means.clustered_tests": "clustered_paired_t clustered_t",
+    "means.gaffke": "gaffke_bound gaffke_p_value",
     "means.pairing": "PairingGain pairing_gain",
     "means.point_mass": "point_mass_interval point_mass_p_value",
     "means.repeated_success": "RepeatedSuccess pass_at_k pass_hat_k",
@@ -411,6 +448,7 @@ _NAMES = {
     "planning.correlations": "detectable_correlation power_correlation samples_for_correlation",
     "planning.equivalence": "Equivalence tost_one_sample tost_paired tost_paired_proportions tost_proportions "
     "tost_welch",
+    "planning.gaffke": "detectable_by_gaffke samples_by_gaffke",
     "planning.many_arms": "detectable_anova detectable_chi2 power_anova power_chi2 samples_for_anova samples_for_chi2",
     "planning.margin_power": "detectable_margin power_for_margin samples_for_margin",
     "planning.noninferiority": "NonInferiority noninferiority_paired noninferiority_paired_proportions "
@@ -432,11 +470,13 @@ _NAMES = {
     "jeffreys_interval wald_interval wilson_interval",
     "proportions.paired": "count_discordant discordant_odds mcnemar_asymptotic mcnemar_exact mcnemar_mid_p "
     "tango_interval tango_p_value tango_statistic",
+    "proportions.paired_exact": "paired_exact_bound paired_exact_p_value paired_exact_test",
     "proportions.paired_intervals": "agresti_min_interval bonett_price_interval paired_newcombe_interval "
     "paired_wald_interval",
     "proportions.ratios": "odds_ratio risk_ratio",
     "proportions.score": "score_interval score_p_value score_statistic",
     "proportions.score_ratios": "odds_ratio_score risk_ratio_score",
+    "proportions.two_exact": "two_exact_bound two_exact_p_value two_exact_test",
     "proportions.contingency": "chi2_goodness_of_fit chi2_independence",
     "proportions.two": "agresti_caffo_interval compare_proportions newcombe_interval pooled_z_p_value "
     "wald_difference_interval",
@@ -459,9 +499,12 @@ _NAMES = {
     "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
     "resampling.sign_flips": "compute_sign_flip_distribution",
     "aa_calibration": "FalseAlarms false_alarm_rate",
-    "sequential.asymptotic": "AsymptoticInterval asymptotic_interval asymptotic_p_values asymptotic_sequence",
+    "selection.arm_ranks": "ArmRanks rank_arms",
+    "selection.joint_means": "JointMeans joint_means",
+    "selection.pairwise_max_t": "PairwiseMaxT compare_all_arms",
+    "selection.winner": "WinnerResult winner_from_estimates winner_from_values",
     "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",
-    "sequential.betting": "betting_bound betting_sequence paired_sequence",
+    "sequential.betting": "betting_bound betting_sequence evidence_against paired_sequence",
     "sequential.empirical_bernstein": "empirical_bernstein_sequence hoeffding_sequence",
     "sequential.evalues": "always_valid_p_values e_benjamini_hochberg e_process e_value merge_e_values",
     "sequential.group_sequential": "PlannedLooks plan_looks price_of_looks stopping_probabilities",

@@ -15,6 +15,7 @@ from pytest_crucible.stats.arrays import Alternative, Labels, Range, check_choic
 from pytest_crucible.stats.assumptions import MANY_CLUSTERS, comparison_assumptions
 from pytest_crucible.stats.choose import Design, Question, Row, find_row
 from pytest_crucible.stats.estimating import (
+    NO_END,
     NO_VARIATION,
     average_repeats,
     clip,
@@ -73,7 +74,7 @@ def compare(
     unknown options.
 
     >>> print(compare([1, 1, 1, 0, 1, 1, 1, 0, 1, 1], [0, 1, 1, 0, 0, 1, 0, 0, 1, 0]))
-    candidate - baseline: +0.400 [+0.011, +0.687], 10 pairs, p = 0.046, discordant odds ratio inf [0.660, inf] (tango)
+    candidate - baseline: +0.400 [-0.006, +0.749], 10 pairs, p = 0.053, discordant odds ratio inf [0.660, inf] (exact unconditional)
     """
     _check_options(alternative, estimand, direction, validity)
     _check_numbers(alternative, margin, validity, alpha, rng)
@@ -104,7 +105,7 @@ def difference_bounds(
 
     >>> result = difference_bounds([1] * 50, [1] * 50)
     >>> round(result.low, 4), round(result.high, 4)
-    (-0.0513, 0.0513)
+    (-0.0582, 0.0582)
     """
     _check_one_sided(alpha)
     arms, _ = _arms(candidate, baseline, paired, kind, bounds, clusters)
@@ -149,6 +150,7 @@ def compare_declared_arms(
         method=row.method,
         alternative=alternative,
         alpha=alpha,
+        dof=answer.dof[0] if answer.dof else None,
         status=_status(arms, answer),
         note=note,
         assumptions=comparison_assumptions(arms, estimand, repeats),
@@ -227,7 +229,7 @@ def _bounds(arms: Arms, alpha: float, estimand: Estimand, validity: Validity) ->
     except NotEnoughData as refusal:
         return Bounds(low=None, high=None, method=row.method, note=str(refusal))
     if low is None or high is None:
-        return Bounds(low=None, high=None, method=row.method, note=NO_VARIATION)
+        return Bounds(low=None, high=None, method=row.method, note=NO_END)
     # At a large alpha the pseudo-observations can move a bound beyond the estimate.
     estimate = _difference(arms)
     low, high = clip(min(low, estimate), arms.bounds), clip(max(high, estimate), arms.bounds)
@@ -235,15 +237,12 @@ def _bounds(arms: Arms, alpha: float, estimand: Estimand, validity: Validity) ->
 
 
 def _bounds_of_ratio(arms: Arms, alpha: float) -> Bounds:
-    """Return the ends of the interval at 1 - 2 alpha: they are the two one-sided bounds."""
-    row = choose_row("ratio", arms, "ratio")
+    row = choose_row("ratio margin", arms, "ratio")
     try:
-        interval = row.function(arms, 1 - 2 * alpha).interval
+        low, high = (row.function(arms, alpha, side) for side in ("lower", "upper"))
     except NotEnoughData as refusal:
         return Bounds(low=None, high=None, method=row.method, note=str(refusal))
-    if interval is None:
-        return Bounds(low=None, high=None, method=row.method, note=NO_VARIATION)
-    return Bounds(low=interval.low, high=interval.high, method=row.method)
+    return Bounds(low=low, high=high, method=row.method, note=NO_VARIATION if low is None else "")
 
 
 def choose_row(question: Question, arms: Arms, estimand: Estimand) -> Row:

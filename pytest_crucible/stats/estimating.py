@@ -29,6 +29,7 @@ from pytest_crucible.stats.results import Bound, EstimateResult, Status
 from pytest_crucible.stats.validity import Validity, validity_question
 
 NO_VARIATION = "the values do not vary, and unobserved values have no declared bounds"
+NO_END = "one rare value could move the mean anywhere: declare bounds, as in bounds=(0, 1)"
 
 
 def estimate(
@@ -110,7 +111,7 @@ def mean_bound(
     except NotEnoughData as refusal:
         return Bound(value=None, method=row.method, note=str(refusal))
     if value is None:
-        return Bound(value=None, method=row.method, note=NO_VARIATION)
+        return Bound(value=None, method=row.method, note=NO_END)
     # At a large alpha the pseudo-observations can move a bound beyond the mean.
     if arm.mean is not None:
         value = min(value, arm.mean) if side == "lower" else max(value, arm.mean)

@@ -153,6 +153,6 @@ def _values(arms: Arms) -> tuple[Array, Array]:
 
 
 def _as_effect(name: str, result: Significance) -> Effect:
-    # An infinite ratio is no effect size; its interval still has a finite end.
+    # An infinite ratio does not count as an effect size; its interval still has a finite end.
     value = result.estimate if result.estimate is not None and math.isfinite(result.estimate) else None
     return Effect(name=name, value=value, interval=result.interval, note=result.note)

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import JSON, Connection, Dialect, Table
+from sqlalchemy.dialects import registry
 
 from pytest_crucible.store.engine import insert_or_ignore, insert_or_replace
 
@@ -26,7 +27,7 @@ ROWS_PER_STATEMENT = 20
 
 def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, over: bool) -> None:
     """Insert rows, all with the same columns. A row whose key exists is left as it is, or replaced with `over`."""
-    dialect, names = connection.dialect, tuple(rows[0])
+    dialect, names = f"{connection.dialect.name}.{connection.dialect.driver}", tuple(rows[0])
     plain = _with_json_as_text(table, rows)
     statement, by_place = _compile(dialect, table, names, over, 1)
     if by_place is None:
@@ -44,11 +45,11 @@ def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, ov
         connection.exec_driver_sql(statement, values[whole:])
 
 
+# The key is the dialect's name: each engine has a dialect of its own, and would compile all statements again.
 @functools.lru_cache
-def _compile(
-    dialect: Dialect, table: Table, names: tuple[str, ...], over: bool, rows: int
-) -> tuple[str, list[str] | None]:
+def _compile(name: str, table: Table, names: tuple[str, ...], over: bool, rows: int) -> tuple[str, list[str] | None]:
     """Return the statement and the order of its values; None where the driver takes values by name."""
+    dialect: Dialect = registry.load(name)()
     insert = (insert_or_replace if over else insert_or_ignore)(dialect, table)
     if rows > 1:
         insert = insert.values([dict.fromkeys(names)] * rows)
@@ -60,6 +61,7 @@ def _with_json_as_text(table: Table, rows: Sequence[Row]) -> Sequence[Row]:
     """Return the rows with JSON values as text. An object that several rows share is encoded once."""
     for name in [name for name in rows[0] if isinstance(table.c[name].type, JSON)]:
         objects = {id(row[name]): row[name] for row in rows}
-        texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
-        rows = [{**row, name: texts[id(row[name])]} for row in rows]
+        if set(objects) != {id(None)}:
+            texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
+            rows = [{**row, name: texts[id(row[name])]} for row in rows]
     return rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -52,17 +51,15 @@ class CallRows:
                 "request": call.request,
                 "messages": self._messages(call, texts, forms),
                 "parameters": None if call.parameters is None else redact(to_plain(call.parameters), self._hide),
-            }
-            yield {
-                **row,
                 "member": sanitize_text(call.judge),
-                **self._reply(call.reply, None if call.judge else scored),
-                "error": (call.error and self._text(call.error)) or None,
+                "error": self._text(call.error) or None,
             }
             if call.reply is not None and not call.judge:
                 for member, reply in call.reply.members.items():
-                    yield {**row, "member": sanitize_text(member), **self._reply(reply, None), "error": None}
+                    yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None)}
                 texts.replies[f"r{number}"] = call.reply.text
+            row.update(self._reply(call.reply, None if call.judge else scored))
+            yield row
 
     def _messages(self, call: ModelCall, texts: _KnownTexts, forms: list[Row]) -> int | None:
         """Return the key of the form; None where the sample's input was sent as it is, which most tests do."""
@@ -85,19 +82,19 @@ class CallRows:
     def _reply(self, reply: Reply | None, scored: str | None) -> Row:
         """Return what a row says of a reply. A text that the table `replies` has is not stored again."""
         if reply is None:
-            return {"text": None, "is_scored": False, "reasoning": None, "think": None, "paid_by": None}
+            return {"text": None, "is_scored": False, "reasoning_id": None, "think": None, "paid_by": None}
         is_scored = reply.text == scored
         return {
             "text": None if is_scored else self._text(reply.text),
             "is_scored": is_scored,
-            "reasoning": zlib.compress(self._text(reply.reasoning).encode()) if reply.reasoning else None,
+            "reasoning_id": self._text(reply.reasoning) if reply.reasoning else None,
             # In the text as it is stored, which may be shorter than the reply's: only where there is a block is it worth the time.
             "think": reasoning_length(self._text(reply.text)) if reasoning_length(reply.text) else None,
             "paid_by": reply.paid_by if reply.cached and reply.paid_by != self._run() else None,
         }
 
     def _text(self, text: str) -> str:
-        return sanitize_text(self._hide(text))
+        return sanitize_text(self._hide(text)) if text else ""
 
 
 class _KnownTexts:

@@ -9,13 +9,15 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from pytest_crucible.records import ArmReply, Conversation, Plan, StoredCall, Unit
+from pytest_crucible.records import ArmReply, Conversation, Draws, Plan, StoredCall, Unit
 from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.prompt_forms import SHORTEST, messages_of, sample_texts, text_form, unpack_form
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import load_exchanges
+from pytest_crucible.store.texts import REFERENCES, referred_text, stored_text
+from pytest_crucible.store.variants import of_arm, place_of
 
 
 def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
@@ -23,11 +25,13 @@ def load_conversations(store: RunStore, experiment: int, plan: Plan, position: i
     [exchange] = load_exchanges(store, experiment, plan, [position])
     conversations = []
     for number, (arm, replies) in enumerate(zip(plan.arms, exchange.replies, strict=True)):
-        calls = _calls(store, experiment, number, plan.dataset_sha256, position)
-        scores = _scores(store, experiment, number, position)
+        draws = plan.draws(number)
+        calls = _calls(store, experiment, number, plan.dataset_sha256, position, draws)
+        scores = _scores(store, experiment, number, position, draws)
         for reply in replies:
             unit = Unit(position, 0, number, reply.repeat)
-            conversations.append(_conversation(unit, arm.name, reply, calls, scores))
+            draw = plan.draw_text(number, reply.repeat)
+            conversations.append(_conversation(unit, arm.name, reply, calls, scores, draw))
     return conversations
 
 
@@ -54,6 +58,7 @@ def _conversation(
     reply: ArmReply,
     calls: Mapping[int, Sequence[StoredCall]],
     scores: Mapping[int, Mapping[str, Any]],
+    draw: str,
 ) -> Conversation:
     return Conversation(
         unit=unit,
@@ -63,30 +68,35 @@ def _conversation(
         reply=reply.text,
         calls=tuple(calls.get(unit.repeat, ())),
         scores=scores.get(unit.repeat, {}),
+        draw=draw,
     )
 
 
 def _calls(
-    store: RunStore, experiment: int, number: int, dataset: str, position: int
+    store: RunStore, experiment: int, number: int, dataset: str, position: int, draws: Draws
 ) -> Mapping[int, Sequence[StoredCall]]:
-    """Return the calls of an arm about one sample, by repeat."""
+    """Return the calls of an arm about one sample, by repeat over all prompts."""
     table, forms, replies = schema.calls, schema.messages, schema.replies
     scored = (
         (replies.c.arm == table.c.arm) & (replies.c.position == table.c.position) & (replies.c.epoch == table.c.epoch)
     )
     query = (
-        select(table, forms.c.body, replies.c.text.label("scored"))
+        select(
+            *(column for column in table.c if column.name not in ("text", *REFERENCES)),
+            *(stored_text(table), referred_text(table.c.reasoning_id).label("thoughts")),
+            *(forms.c.body, stored_text(replies).label("scored"), place_of(table, draws).label("place")),
+        )
         .join(schema.arms, schema.arms.c.id == table.c.arm)
         .outerjoin(forms, forms.c.id == table.c.messages)
         .outerjoin(replies, scored)
-        .where(schema.arms.c.experiment == experiment, schema.arms.c.number == number, table.c.position == position)
-        .order_by(table.c.epoch, table.c.call, table.c.member)
+        .where(of_arm(experiment, number), table.c.position == position)
+        .order_by(table.c.arm, table.c.epoch, table.c.call, table.c.member)
     )
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = connection.execute(query).all()
     by_repeat: dict[int, list[Any]] = defaultdict(list)
     for row in rows:
-        by_repeat[row.epoch].append(row)
+        by_repeat[row.place].append(row)
     sample = load_sample(store, dataset, position)
     return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
 
@@ -113,19 +123,23 @@ def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredC
 
 
 def _reasoning(row: Any, text: str | None) -> str:
+    if row.thoughts is not None:
+        return str(row.thoughts)
     if row.reasoning is not None:
         return zlib.decompress(row.reasoning).decode()
     return reasoning_text(text or "", row.think or 0)
 
 
-def _scores(store: RunStore, experiment: int, number: int, position: int) -> Mapping[int, Mapping[str, Any]]:
+def _scores(
+    store: RunStore, experiment: int, number: int, position: int, draws: Draws
+) -> Mapping[int, Mapping[str, Any]]:
     """Return metric -> value for each repeat of a sample in an arm."""
     table: Table = schema.observations
     query = (
-        select(table.c.epoch, table.c.metric, table.c.value, table.c.is_bool, table.c.label)
+        select(place_of(table, draws), table.c.metric, table.c.value, table.c.is_bool, table.c.label)
         .join(schema.arms, schema.arms.c.id == table.c.arm)
-        .where(schema.arms.c.experiment == experiment, schema.arms.c.number == number, table.c.position == position)
-        .order_by(table.c.epoch, table.c.metric)
+        .where(of_arm(experiment, number), table.c.position == position)
+        .order_by(table.c.arm, table.c.epoch, table.c.metric)
     )
     scores: dict[int, dict[str, Any]] = defaultdict(dict)
     with explain_errors(store.location), store.engine.connect() as connection:

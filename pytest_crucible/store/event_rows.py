@@ -34,9 +34,8 @@ def event_rows(events: Iterable[tuple[str, Event]], hide: Callable[[str], str]) 
 def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Seen) -> dict[str, Any]:
     """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
     facts = dict(event.facts)
-    amounts = [_amount(facts, name) for name in AMOUNTS]
     error = facts.pop("error", None)
-    return {
+    row = {
         "run": run,
         "experiment": event.experiment,
         "arm": event.arm,
@@ -46,17 +45,19 @@ def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Seen) -> 
         "at": event.at,
         "seconds": event.seconds,
         "error": None if error is None else sanitize_text(hide(str(error))),
-        **dict(zip(AMOUNTS, amounts, strict=True)),
-        "facts": _facts(facts, hide, redacted) if facts else None,
     }
+    for name in AMOUNTS:
+        row[name] = _pop_amount(facts, name)
+    row["facts"] = _facts(facts, hide, redacted) if facts else None
+    return row
 
 
-def _amount(facts: dict[str, Any], name: str) -> int | float | None:
+def _pop_amount(facts: dict[str, Any], name: str) -> Any:
     """Pop an amount from the facts. Anything but a finite number stays in the facts."""
-    amount = facts.get(name)
+    amount = facts.pop(name, None)
     if amount is None or (type(amount) in (int, float) and math.isfinite(amount)):
-        facts.pop(name, None)
         return amount
+    facts[name] = amount
     return None
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from sqlalchemy import select
 
-from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, Plan, ReusedReplies
+from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, Contrast, PastComparison, Plan, ReusedReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.events import Place, load_events
+from pytest_crucible.store.past_comparisons import has_new_replies, past_comparisons, sessions_with_same_replies
 from pytest_crucible.store.runs import RunStore
 
 
@@ -54,9 +55,22 @@ class StoredExperiment:
         earlier = outcomes.earlier_arm(self.store, self.key, arm, run=self.run)
         return None if earlier is None else (earlier[1], outcomes.load_arm(self.store, earlier[0], arm))
 
+    def past_comparisons(self, contrast: Contrast) -> tuple[PastComparison, ...]:
+        """Return the earlier comparisons of the candidate with the same baseline by the same measure, oldest first."""
+        baseline = [arm.name for arm in self.plan.arms].index(contrast.baseline)
+        return past_comparisons(self.store, self.key, baseline, contrast)
+
+    def sessions_with_same_replies(self, baseline: int) -> int:
+        """Return how many sessions in a row, this one last, compared with the same replies of a baseline."""
+        return sessions_with_same_replies(self.store, self.key, baseline)
+
+    def has_new_replies(self, arm: int) -> bool:
+        """Return whether an arm has any reply that was neither copied from a stored run nor cached."""
+        return has_new_replies(self.store, self.key, arm)
+
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
-        return outcomes.load_texts(self.store, self.key, arm, metric)
+        return outcomes.load_texts(self.store, self.key, arm, metric, self.plan.draws(arm))
 
     def inapplicable_reasons(self, arm: int) -> Mapping[str, str]:
         """Return, for each metric with inapplicable samples, the reason on one of them."""
@@ -69,6 +83,10 @@ class StoredExperiment:
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
         return outcomes.sample_ids(self.store, self.plan.dataset_sha256, positions)
+
+    def all_sample_ids(self) -> Sequence[str]:
+        """Return each sample's id, in the dataset's order."""
+        return outcomes.all_sample_ids(self.store, self.plan.dataset_sha256)
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
@@ -106,7 +124,7 @@ def _load(
         run=run,
         plan=plan,
         finished=finished,
-        arms=tuple(outcomes.load_outcomes(store, key, number) for number in range(len(plan.arms))),
+        arms=tuple(outcomes.load_outcomes(store, key, number, plan.draws(number)) for number in range(len(plan.arms))),
         groups=outcomes.group_names(store, plan.dataset_sha256),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,

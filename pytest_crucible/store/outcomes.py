@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Result, Select, Table, and_, func, insert, literal, select, true, update
+from sqlalchemy import Connection, Result, Select, Table, and_, case, func, insert, literal, select, true, update
 
-from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, CachedReplies, Lost, ReusedReplies, ScoreColumns, Unit
+from pytest_crucible.records import (
+    HUMAN,
+    ORDERS,
+    ArmOutcomes,
+    CachedReplies,
+    Draws,
+    Lost,
+    ReusedReplies,
+    ScoreColumns,
+    Unit,
+)
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import stored_text
+from pytest_crucible.store.variants import join_variants, of_arm, place_of, variant_keys
 
 _PART = 500
 """Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
 
 
-def load_outcomes(store: RunStore, experiment: int, number: int) -> ArmOutcomes:
-    """Return everything that is stored of one arm."""
-    of_arm = schema.arms.c.experiment == experiment, schema.arms.c.number == number
+def load_outcomes(store: RunStore, experiment: int, number: int, draws: Draws | None = None) -> ArmOutcomes:
+    """Return everything that is stored of one arm. `draws` are its replies to a sample, needed where it has several prompts."""
     with explain_errors(store.location), store.engine.connect() as connection:
-        arm = connection.execute(select(schema.arms.c.id).where(*of_arm)).scalar()
-    return load_arm(store, arm, number)
+        keys = variant_keys(connection, experiment, number)
+    if draws is None or len(keys) < 2:
+        return load_arm(store, keys[0][0] if keys else None, number)
+    return join_variants([(variant, load_arm(store, key, number)) for key, variant in keys], draws)
 
 
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
@@ -56,7 +69,7 @@ def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequen
     """Return an arm's first reply to each of a few samples, by position."""
     table = schema.replies.join(schema.arms, schema.replies.c.arm == schema.arms.c.id)
     query = (
-        select(schema.replies.c.position, schema.replies.c.text, schema.replies.c.detail)
+        select(schema.replies.c.position, stored_text(schema.replies), schema.replies.c.detail)
         .select_from(table)
         .where(
             schema.arms.c.experiment == experiment,
@@ -104,6 +117,14 @@ def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[
         return {row[0]: row[1] for row in connection.execute(query)}
 
 
+def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
+    """Return each sample's id, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
 def find_arm(
     store: RunStore, fingerprint: str, *, run: str, latest: bool = False, before: int | None = None
 ) -> tuple[int, str] | None:
@@ -139,15 +160,17 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
     return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
 
 
-def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, repeats: int) -> set[tuple[int, int]]:
+def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, draws: Draws) -> set[tuple[int, int]]:
     """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
 
-    Lost units are not copied: they are requested again.
+    `draws` are the replies of the new arm: a repeat is copied to the same number in the same training and round. Lost units
+    are not copied: they are requested again.
     """
     with explain_errors(store.location), store.engine.begin() as connection:
+        numbers = _copied_repeats(connection, source, draws)
         for table in (schema.replies, schema.observations, schema.lost):
-            connection.execute(_copy(table, source, target, repeats))
-        connection.execute(_copy_calls(source, target, repeats))
+            connection.execute(_copy(table, source, target, numbers))
+        connection.execute(_copy_calls(source, target, numbers))
         query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
         done = {(position, repeat) for position, repeat in connection.execute(query)}
         statement = update(schema.arms).where(schema.arms.c.id == target)
@@ -155,11 +178,29 @@ def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str,
     return done
 
 
+def units_to_copy(store: RunStore, source: int, draws: Draws) -> set[tuple[int, int]]:
+    """Return the (position, repeat) that `copy_outcomes` would copy, and copy nothing."""
+    with explain_errors(store.location), store.engine.connect() as connection:
+        numbers = _copied_repeats(connection, source, draws)
+        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == source)
+        return {(position, numbers[repeat]) for position, repeat in connection.execute(query) if repeat in numbers}
+
+
+def _copied_repeats(connection: Connection, source: int, draws: Draws) -> dict[int, int]:
+    """Return the new number of each stored repeat that has a place in the new arm."""
+    places = {draws.levels(repeat)[1:]: repeat for repeat in range(draws.size // draws.prompts)}
+    stored = _repeat_places(connection, source) or {
+        number: place for place, number in places.items() if not any(place[:2])
+    }
+    return {number: places[place] for number, place in stored.items() if place in places}
+
+
 def reused_replies(store: RunStore, experiment: int) -> dict[str, ReusedReplies]:
     """Return, by arm, the stored replies that were copied into this run."""
     table = schema.arms
-    query = select(table.c.name, table.c.reused_from, table.c.reused_answers)
-    query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None))
+    # Variants of an arm have rows of its name.
+    query = select(table.c.name, func.min(table.c.reused_from), func.sum(table.c.reused_answers))
+    query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None)).group_by(table.c.name)
     with explain_errors(store.location), store.engine.connect() as connection:
         return {name: ReusedReplies(run=run, replies=replies) for name, run, replies in connection.execute(query)}
 
@@ -170,22 +211,22 @@ def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[
     query = (
         select(table.c.metric, func.min(table.c.reason))
         .join(arms, arms.c.id == table.c.arm)
-        .where(
-            arms.c.experiment == experiment, arms.c.number == number, table.c.value.is_(None), table.c.label.is_(None)
-        )
+        .where(of_arm(experiment, number), table.c.value.is_(None), table.c.label.is_(None))
         .group_by(table.c.metric)
     )
     with explain_errors(store.location), store.engine.connect() as connection:
         return {metric: reason or "" for metric, reason in connection.execute(query)}
 
 
-def load_texts(store: RunStore, experiment: int, number: int, metric: str) -> dict[tuple[int, int], str]:
+def load_texts(
+    store: RunStore, experiment: int, number: int, metric: str, draws: Draws | None = None
+) -> dict[tuple[int, int], str]:
     """Return the values of a text metric in an arm by (position, repeat)."""
     table, arms = schema.observations, schema.arms
     query = (
-        select(table.c.position, table.c.epoch, table.c.label)
+        select(table.c.position, place_of(table, draws or Draws()), table.c.label)
         .join(arms, arms.c.id == table.c.arm)
-        .where(arms.c.experiment == experiment, arms.c.number == number)
+        .where(of_arm(experiment, number))
         .where(table.c.metric == metric, table.c.label.is_not(None))
     )
     with explain_errors(store.location), store.engine.connect() as connection:
@@ -208,17 +249,34 @@ def _moment(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 
 
-def _copy(table: Any, source: int, target: int, repeats: int) -> Any:
-    others = [column for column in table.c if column.name != "arm"]
+def _repeat_places(connection: Any, arm: int) -> dict[int, tuple[int, ...]]:
+    """Return (training, round, number in the round) of each repeat of an arm's experiment; empty in a run of formats before 4."""
+    table, arms = schema.repeats, schema.arms
+    experiment = select(arms.c.experiment).where(arms.c.id == arm).scalar_subquery()
+    query = select(table.c.number, func.coalesce(table.c.training, 0), table.c.round, table.c.epoch)
+    return {
+        number: tuple(place) for number, *place in connection.execute(query.where(table.c.experiment == experiment))
+    }
+
+
+def _renumber_repeats(table: Any, numbers: Mapping[int, int]) -> Any:
+    """Return the column of the repeat with its new numbers."""
+    if all(number == new for number, new in numbers.items()):
+        return table.c.epoch
+    return case(numbers, value=table.c.epoch).label("epoch")
+
+
+def _copy(table: Any, source: int, target: int, numbers: Mapping[int, int]) -> Any:
+    others = [column for column in table.c if column.name not in ("arm", "epoch")]
     already = select(table.c.arm).where(table.c.arm == target).exists()
-    rows: Select[Any] = select(literal(target).label("arm"), *others)
-    rows = rows.where(table.c.arm == source, table.c.epoch < repeats, ~already)
+    rows: Select[Any] = select(literal(target).label("arm"), _renumber_repeats(table, numbers), *others)
+    rows = rows.where(table.c.arm == source, table.c.epoch.in_(list(numbers)), ~already)
     if table is schema.lost:
         rows = rows.where(table.c.metric != "")
-    return insert(table).from_select(["arm", *(column.name for column in others)], rows)
+    return insert(table).from_select(["arm", "epoch", *(column.name for column in others)], rows)
 
 
-def _copy_calls(source: int, target: int, repeats: int) -> Any:
+def _copy_calls(source: int, target: int, numbers: Mapping[int, int]) -> Any:
     """Return a statement that copies the calls of replies.
 
     Calls of a lost unit are left: the unit is run again, and its calls count from 1 then.
@@ -226,15 +284,19 @@ def _copy_calls(source: int, target: int, repeats: int) -> Any:
     table, replies, arms = schema.calls, schema.replies, schema.arms
     experiment = select(arms.c.experiment).where(arms.c.id == source).scalar_subquery()
     source_run = select(schema.experiments.c.run).where(schema.experiments.c.id == experiment).scalar_subquery()
-    others = [column for column in table.c if column.name not in ("arm", "paid_by")]
+    others = [column for column in table.c if column.name not in ("arm", "epoch", "paid_by")]
     paid_by = func.coalesce(table.c.paid_by, source_run)
     answered = and_(
         replies.c.arm == table.c.arm, replies.c.position == table.c.position, replies.c.epoch == table.c.epoch
     )
-    rows: Select[Any] = select(literal(target).label("arm"), *others, paid_by.label("paid_by"))
-    rows = rows.where(table.c.arm == source, table.c.epoch < repeats, select(replies.c.arm).where(answered).exists())
+    renumbered = _renumber_repeats(table, numbers)
+    rows: Select[Any] = select(literal(target).label("arm"), renumbered, *others, paid_by.label("paid_by"))
+    rows = rows.where(
+        table.c.arm == source, table.c.epoch.in_(list(numbers)), select(replies.c.arm).where(answered).exists()
+    )
     already = select(table.c.arm).where(table.c.arm == target).correlate(None).exists()
-    return insert(table).from_select(["arm", *(column.name for column in others), "paid_by"], rows.where(~already))
+    columns = ["arm", "epoch", *(column.name for column in others), "paid_by"]
+    return insert(table).from_select(columns, rows.where(~already))
 
 
 def _unit_query(replies: Table) -> Select[Any]:

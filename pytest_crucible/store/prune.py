@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, func, select, union_all
 
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.find_run import newest_first
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import REFERENCES
 
 RUNNING_DAYS = 7.0
 """Days after which a run that has not ended counts as killed."""
@@ -51,17 +52,29 @@ def clear(store: RunStore, what: Prunable) -> int:
     size = _size(store)
     with explain_errors(store.location):
         with store.engine.begin() as connection:
+            _exclude_writers(connection)
             for run in what.runs:
                 _remove(connection, run)
             if what.before is not None:
                 connection.execute(delete(schema.reply_cache).where(schema.reply_cache.c.created < what.before))
             _remove_datasets(connection)
             _remove_messages(connection)
+            _remove_texts(connection)
         with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("VACUUM")
             if store.engine.dialect.name == "sqlite":
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     return size - _size(store)
+
+
+def _exclude_writers(connection: Connection) -> None:
+    """Keep sessions from writing texts or messages until the transaction ends. SQLite has one writer at a time anyway.
+
+    Otherwise a session that finds its text here could commit a reference after `clear` has looked for references.
+    """
+    if connection.dialect.name == "postgresql":
+        # In the order in which sessions write them, because locks in another order could deadlock.
+        connection.exec_driver_sql("LOCK TABLE texts, messages IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _is_over(run: Any, at: datetime.datetime, keep_days: float) -> bool:
@@ -94,6 +107,14 @@ def _remove_messages(connection: Connection) -> None:
     table = schema.calls
     used = select(table.c.messages).where(table.c.messages.is_not(None))
     connection.execute(delete(schema.messages).where(schema.messages.c.id.not_in(used)))
+
+
+def _remove_texts(connection: Connection) -> None:
+    """Delete texts that no row refers to any more."""
+    texts, tables = schema.texts, (schema.replies, schema.calls, schema.reply_cache)
+    references = [table.c[name] for table in tables for name in REFERENCES if name in table.c]
+    used = union_all(*(select(column).where(column.is_not(None)) for column in references))
+    connection.execute(delete(texts).where(texts.c.id.not_in(used)))
 
 
 def _size(store: RunStore) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import bindparam, select
@@ -18,10 +18,16 @@ from pytest_crucible.store.batches import BatchReader
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.negative_cache import AbsentKeys
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.schema import known_adapters, reply_cache
+from pytest_crucible.store.texts import referred_text, stored_text
 from pytest_crucible.store.writer import Row, Writer
 
-_LOOK_UP = select(reply_cache).where(reply_cache.c.key.in_(bindparam("keys", expanding=True)))
+_LOOK_UP = select(
+    *(reply_cache.c[name] for name in ("key", "identity", "created", "reply", "run")),
+    stored_text(reply_cache),
+    referred_text(reply_cache.c.reasoning_id).label("reasoning"),
+).where(reply_cache.c.key.in_(bindparam("keys", expanding=True)))
 
 
 class StoredReplies:
@@ -43,19 +49,21 @@ class StoredReplies:
         if key in self._absent:
             return None
         row = self._writer().waiting(reply_cache, key)
-        return await self._reader.find(key) if row is None else _cached_reply(row)
+        return await self._reader.find(key) if row is None else _cached_reply(_with_texts(row))
 
     def put(self, key: str, entry: CachedReply, *, overwrite: bool = False) -> None:
         """Raises StoreError if an earlier write failed."""
-        text = encode_reply(entry.reply)
-        # A redacted reply would come back as another one.
-        if text is not None and self._store().hide(text) == text:
+        apart = _storable_texts(entry.reply)
+        fields = encode_reply(entry.reply, without=apart)
+        if fields is not None and not self._has_secret(entry.reply, fields):
             row = {
                 "key": key,
                 "identity": entry.identity,
                 "created": entry.at,
-                "reply": text,
+                "reply": fields,
                 "run": self._store().run_id or None,
+                "text": apart.get("text"),
+                "reasoning_id": apart.get("reasoning") or None,
             }
             self._writer().put(reply_cache, row, overwrite=overwrite or key in self._unreadable)
             self._absent.add(key)
@@ -74,6 +82,13 @@ class StoredReplies:
     def close(self) -> None:
         """End the thread. Idempotent."""
         self._reader.close()
+
+    def _has_secret(self, reply: Reply, fields: str) -> bool:
+        """Return whether redaction would change the reply or its encoded fields, so that a cached copy would differ."""
+        store, texts = self._store(), (reply.text, reply.reasoning)
+        # Search the texts, not their JSON: after the two characters of an escaped line break a secret is not recognised.
+        others = "\n".join(_strings(json.loads(fields))) if "\\" in fields else fields
+        return store.hide(others) != others or any(store.redact_once(text) != text for text in texts if text)
 
     def _enter_introduced(self) -> None:
         while self._introduced:
@@ -97,14 +112,20 @@ class StoredReplies:
         return {key: entry for key, entry in entries.items() if entry is not None}
 
 
-def encode_reply(reply: Reply) -> str | None:
+def encode_reply(reply: Reply, *, without: Collection[str] = ()) -> str | None:
     """Return the fields of a reply that differ from the defaults, as ASCII JSON; None where JSON would change them.
+
+    Texts to leave out are named by `without`.
 
     >>> encode_reply(Reply(text="4", output_tokens=1))
     '{"text":"4","output_tokens":1}'
     >>> encode_reply(Reply(text="", value=(1, 2)))  # JSON would turn the tuple into a list
     """
-    fields = {name: value for name in _DEFAULTS if (value := getattr(reply, name)) != _DEFAULTS[name]}
+    fields = {
+        name: value
+        for name, default in _DEFAULTS.items()
+        if name not in without and (value := getattr(reply, name)) != default
+    }
     # JSON returns these unchanged.
     if all(type(value) is _SCALARS.get(name) for name, value in fields.items()):
         # Not a number.
@@ -114,17 +135,19 @@ def encode_reply(reply: Reply) -> str | None:
         text = json.dumps(to_plain(fields), separators=(",", ":"))
     except TypeError:
         return None
-    return text if decode_reply(text) == reply else None
+    return text if decode_reply(text, **{name: getattr(reply, name) for name in without}) == reply else None
 
 
-def decode_reply(text: str, **marks: bool | str) -> Reply | None:
-    """Return the reply that was encoded, with marks such as `cached`; None for a text that is not a reply.
+def decode_reply(encoded: str, /, **marks: bool | str) -> Reply | None:
+    """Return the reply that was encoded, with fields that were left out and marks such as `cached`.
+
+    None for a text that is not a reply.
 
     >>> decode_reply('{"text":"4","output_tokens":1}') == Reply(text="4", output_tokens=1)
     True
     """
     try:
-        plain = json.loads(text)
+        plain = json.loads(encoded)
         reply = from_plain(Reply, {**plain, **marks})
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
@@ -137,6 +160,25 @@ def _defaults() -> dict[str, Any]:
     return {**{field.name: getattr(empty, field.name) for field in dataclasses.fields(Reply)}, "text": None}
 
 
+def _storable_texts(reply: Reply) -> dict[str, str]:
+    """Return the texts of a reply that a database can store as they are. JSON can write the others in ASCII."""
+    return {name: text for name in _APART if (text := getattr(reply, name)) == sanitize_text(text)}
+
+
+def _strings(plain: Any) -> Iterator[str]:
+    """Yield every text in plain data, keys included."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, dict):
+        for name, value in plain.items():
+            yield str(name)
+            yield from _strings(value)
+    elif isinstance(plain, list | tuple):
+        for item in plain:
+            yield from _strings(item)
+
+
+_APART = ("text", "reasoning")
 _DEFAULTS = _defaults()
 _SCALARS: Mapping[str, type] = {
     "text": str,
@@ -152,7 +194,13 @@ _SCALARS: Mapping[str, type] = {
 _SCALAR_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
+def _with_texts(row: Row) -> Row:
+    """Return a row that is not written yet in the form of a query's row."""
+    return {**row, "reasoning": row["reasoning_id"]}
+
+
 def _cached_reply(row: Row | Mapping[Any, Any]) -> CachedReply | None:
     run = row["run"] or ""
-    reply = decode_reply(row["reply"], cached=True, paid_by=run)
+    texts = {name: row[name] for name in _APART if row[name] is not None}
+    reply = decode_reply(row["reply"], **texts, cached=True, paid_by=run)
     return None if reply is None else CachedReply(reply=reply, identity=row["identity"], at=row["created"], run=run)

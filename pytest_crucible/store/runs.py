@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Engine, Table, case, func, select, update
 
-from pytest_crucible.records import Plan, Sample, Verdict
+from pytest_crucible.records import Draws, Plan, Sample, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import from_plain, plain_or_repr, to_plain
@@ -15,6 +15,7 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.bulk_insert import insert_many
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore, open_engine, redact_location
 from pytest_crucible.store.find_run import find_run
+from pytest_crucible.store.redact_once import RedactOnce
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
 from pytest_crucible.store.writer import Writer
@@ -30,6 +31,7 @@ class RunStore:
         """`hide` redacts each text before it is stored."""
         self.location = redact_location(location)
         self.hide = hide
+        self.redact_once = RedactOnce(hide)
         self._where, self.run_id = location, ""
         self.engine: Engine = open_engine(location)
         try:
@@ -46,7 +48,7 @@ class RunStore:
         return Writer(
             self.engine,
             self.location,
-            self.hide,
+            self.redact_once,
             lambda rows: write_spill_file(self._where, self.run_id, rows),
             lambda: self.run_id,
         )
@@ -89,15 +91,35 @@ class RunStore:
         self._add_samples(plan.dataset_sha256, samples)
         table = schema.experiments
         key = int(self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
-        self._insert_once(schema.variants, {"experiment": key, "number": 0, "prompt": 0, "twin": 0})
-        repeats = [{"experiment": key, "number": k, "round": 0, "epoch": k} for k in range(plan.repeats)]
+        prompts = range(max(len(plan.prompts), 1))
+        self._insert_once(schema.variants, [{"experiment": key, "number": k, "prompt": k, "twin": 0} for k in prompts])
+        # Arms with fewer trainings have the first of these repeats.
+        tables = [plan.draws(number) for number in range(len(plan.arms))]
+        largest = max(tables, key=lambda draws: draws.trainings, default=Draws(repeats=plan.repeats))
+        levels = [largest.levels(k) for k in range(largest.size // largest.prompts)]
+        repeats = [
+            {"experiment": key, "number": k, "round": of.rounds, "epoch": of.repeats, "training": of.trainings}
+            for k, of in enumerate(levels)
+        ]
         self._insert_once(schema.repeats, repeats)
         return key
 
-    def add_arm(self, experiment: int, number: int, name: str, fingerprint: str) -> int:
-        """Enter an arm of an experiment, and return its key. Safe to call again."""
+    def add_arm(
+        self,
+        experiment: int,
+        number: int,
+        name: str,
+        fingerprint: str,
+        *,
+        variant: int | None = None,
+        original: int | None = None,
+    ) -> int:
+        """Enter an arm of an experiment, and return its key. Safe to call again.
+
+        An arm on a `variant` of the samples refers to the `original`, the same arm on the samples as they are.
+        """
         row = {"experiment": experiment, "number": number, "name": name, "fingerprint": fingerprint}
-        self._insert_once(schema.arms, row)
+        self._insert_once(schema.arms, {**row, "variant": variant, "original": original})
         table = schema.arms
         return int(self._scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
 
@@ -108,7 +130,8 @@ class RunStore:
         values = {"requests": _sum(table.c.requests, requests), "cache_hits": _sum(table.c.cache_hits, hits)}
         if since is not None:
             values["cache_since"] = case((table.c.cache_since < since, table.c.cache_since), else_=since)
-        self._execute(update(table).where(table.c.experiment == experiment, table.c.name == arm).values(**values))
+        of_arm = (table.c.experiment == experiment, table.c.name == arm, table.c.variant.is_(None))
+        self._execute(update(table).where(*of_arm).values(**values))
 
     def has_arms(self, experiment: int) -> bool:
         """Return whether the experiment began. One that was skipped, or whose fixtures failed, has a plan and no arms."""
@@ -163,16 +186,23 @@ class RunStore:
             rows = connection.execute(query.where(table.c.experiment == experiment)).mappings()
             return {row["subject"]: {name: row[name] for name in ("kind", "state", "proven", "reason")} for row in rows}
 
-    def stored_candidate(self, run: str, nodeid: str) -> tuple[int, str, Plan]:
-        """Return arm key, full run id and plan of a run's candidate; `run` is a name for `find_run`. Raises SpecError."""
+    def stored_candidate(self, run: str, nodeid: str, variant: int = 0) -> tuple[int, str, Plan]:
+        """Return arm key, full run id and plan of a run's candidate; `run` is a name for `find_run`. Raises SpecError.
+
+        With a `variant` it is the candidate's arm on that variant of the samples.
+        """
         table, arms, full = schema.experiments, schema.arms, self.find_run(run)
         query = (
             select(arms.c.id, table.c.plan)
             .select_from(table.join(arms, arms.c.experiment == table.c.id))
-            .where(table.c.run == full, table.c.nodeid == nodeid, arms.c.number == 0)
+            .where(table.c.run == full, table.c.nodeid == nodeid)
         )
+        first = query.where(arms.c.number == 0)
         with explain_errors(self.location), self.engine.connect() as connection:
-            row = connection.execute(query).first()
+            row = connection.execute(first).first()
+            if row is not None and variant:
+                of_variant = query.where(arms.c.variant == variant, arms.c.original == row[0])
+                row = connection.execute(of_variant).first()
         if row is None:
             raise SpecError(
                 f"run {full} has no replies of {nodeid} in {self.location!r}: compare with a run that has them"
@@ -194,7 +224,7 @@ class RunStore:
             # Rows take much more room than samples.
             for start in range(0, len(samples), _PART):
                 part = enumerate(samples[start : start + _PART], start=start)
-                rows = redact([_sample_row(dataset, position, sample) for position, sample in part], self.hide)
+                rows = [_sample_row(dataset, position, sample, self.hide) for position, sample in part]
                 insert_many(connection, table, rows, over=lacking)
 
     def _insert_once(self, table: Table, rows: Any) -> None:
@@ -214,13 +244,13 @@ def _sum(column: Column[Any], more: int) -> ColumnElement[Any]:
     return func.coalesce(column, 0) + more
 
 
-def _sample_row(dataset: str, position: int, sample: Sample) -> dict[str, Any]:
+def _sample_row(dataset: str, position: int, sample: Sample, hide: Callable[[str], str]) -> dict[str, Any]:
     return {
         "dataset": dataset,
         "position": position,
-        "sample_id": sanitize_text(sample.id),
-        "sample_group": sample.group and sanitize_text(sample.group),
-        "input": plain_or_repr(sample.input),
-        "expected": plain_or_repr(sample.expected),
-        "metadata": plain_or_repr(sample.metadata) if sample.metadata else None,
+        "sample_id": hide(sanitize_text(sample.id)),
+        "sample_group": sample.group and hide(sanitize_text(sample.group)),
+        "input": redact(plain_or_repr(sample.input), hide),
+        "expected": redact(plain_or_repr(sample.expected), hide),
+        "metadata": redact(plain_or_repr(sample.metadata), hide) if sample.metadata else None,
     }

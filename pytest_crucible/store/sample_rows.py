@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Table, select
 
-from pytest_crucible.records import ArmReply, Exchange, OutcomeState, Plan
+from pytest_crucible.records import ArmReply, Draws, Exchange, OutcomeState, Plan
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import stored_text
+from pytest_crucible.store.variants import of_arm, place_of
 
 _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
 
@@ -61,7 +63,7 @@ def load_exchanges(store: RunStore, experiment: int, plan: Plan, positions: Sequ
     samples = query.where(table.c.dataset == plan.dataset_sha256, table.c.position.in_(positions))
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = {row.position: row for row in connection.execute(samples)}
-    arms = [_arm_replies(store, experiment, number, positions) for number in range(len(plan.arms))]
+    arms = [_arm_replies(store, experiment, number, positions, plan.draws(number)) for number in range(len(plan.arms))]
     return [
         Exchange(
             position=row.position,
@@ -74,18 +76,22 @@ def load_exchanges(store: RunStore, experiment: int, plan: Plan, positions: Sequ
 
 
 def _arm_replies(
-    store: RunStore, experiment: int, number: int, positions: Sequence[int]
+    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws
 ) -> Mapping[int, list[ArmReply]]:
-    """Return an arm's replies by position, in the order of the repeats."""
+    """Return an arm's replies by position, in the order of the repeats over all prompts."""
     replies, lost = schema.replies, schema.lost
     replies_by_position: dict[int, list[ArmReply]] = {}
-    columns = ("position", "epoch", "text", "failure", "skipped", "detail", "latency_s", "output_tokens")
-    for position, repeat, text, failure, skipped, detail, latency_s, tokens in _of_arm(
+    columns = ("failure", "skipped", "detail", "latency_s", "output_tokens")
+    for position, repeat, failure, skipped, detail, latency_s, tokens, text in _of_arm(
         store,
         replies,
         experiment,
         number,
-        tuple(replies.c[name] for name in columns),
+        (
+            *(replies.c.position, place_of(replies, draws)),
+            *(replies.c[name] for name in columns),
+            stored_text(replies),
+        ),
         (replies.c.position.in_(positions),),
     ):
         state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
@@ -101,7 +107,7 @@ def _arm_replies(
         replies_by_position.setdefault(position, []).append(reply)
     whole = (lost.c.position.in_(positions), lost.c.metric == "")
     for position, repeat, reason, detail in _of_arm(
-        store, lost, experiment, number, (lost.c.position, lost.c.epoch, lost.c.reason, lost.c.detail), whole
+        store, lost, experiment, number, (lost.c.position, place_of(lost, draws), lost.c.reason, lost.c.detail), whole
     ):
         reason_and_detail = "; ".join(part for part in (reason, detail) if part)
         gone = ArmReply(
@@ -119,6 +125,6 @@ def _of_arm(
 ) -> Iterator[Any]:
     arms = schema.arms
     query = select(*columns).join(arms, arms.c.id == table.c.arm)
-    query = query.where(arms.c.experiment == experiment, arms.c.number == number, *where)
+    query = query.where(of_arm(experiment, number), *where)
     with explain_errors(store.location), store.engine.connect() as connection:
         yield from connection.execution_options(yield_per=1000).execute(query)

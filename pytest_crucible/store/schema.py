@@ -135,6 +135,8 @@ repeats = Table(
     Column("round", Integer, nullable=False),
     # The number within the round.
     Column("epoch", Integer, nullable=False),
+    # Which training of an arm that has several; null, as 0, in runs of formats before 6.
+    Column("training", Integer),
     sqlite_with_rowid=False,
 )
 
@@ -147,10 +149,20 @@ def _unit_columns() -> list[Column[int]]:
     ]
 
 
+# Texts of replies, each once, under the first 128 bits of its SHA-256 (store/texts.py). With a rowid: long rows of a table without
+# one are spread over pages of their own.
+texts = Table(
+    "texts",
+    metadata,
+    Column("id", LargeBinary(16), primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
 replies = Table(
     "replies",
     metadata,
     *_unit_columns(),
+    # Null where `text_id` refers to it.
     Column("text", Text),
     Column("input_tokens", Integer),
     Column("output_tokens", Integer),
@@ -161,6 +173,7 @@ replies = Table(
     Column("skipped", Boolean, nullable=False),
     Column("detail", Text),
     Column("started", Float),
+    Column("text_id", LargeBinary(16)),
     sqlite_with_rowid=False,
 )
 
@@ -191,7 +204,7 @@ calls = Table(
     Column("text", Text),
     # The text is then the one in `replies`, and null here.
     Column("is_scored", Boolean, nullable=False),
-    # Sent apart from the text; compressed by zlib.
+    # Sent apart from the text; compressed by zlib. Written by format 4 alone.
     Column("reasoning", LargeBinary),
     # How many characters of the text are a <think> block.
     Column("think", Integer),
@@ -199,6 +212,8 @@ calls = Table(
     Column("error", Text),
     # The run that paid for a cached or copied reply; empty: unknown; null: this run.
     Column("paid_by", String(32)),
+    Column("text_id", LargeBinary(16)),
+    Column("reasoning_id", LargeBinary(16)),
     sqlite_with_rowid=False,
 )
 
@@ -247,6 +262,10 @@ reply_cache = Table(
     Column("reply", Text, nullable=False),
     # The run that paid.
     Column("run", String(32)),
+    # Null where `text_id` refers to it, or where `reply` has it, as in formats before 5.
+    Column("text", Text),
+    Column("text_id", LargeBinary(16)),
+    Column("reasoning_id", LargeBinary(16)),
 )
 
 known_adapters = Table(
@@ -288,6 +307,11 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
         *(samples.c.metadata, variants, repeats, arms.c.variant, arms.c.original),
         *(messages, calls, reply_cache.c.run),
     ),
+    (
+        *(texts, replies.c.text_id, calls.c.text_id, calls.c.reasoning_id),
+        *(reply_cache.c.text, reply_cache.c.text_id, reply_cache.c.reasoning_id),
+    ),
+    (repeats.c.training,),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Float, String, and_, null, select
 from sqlalchemy import Table as Stored
@@ -12,6 +12,8 @@ from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import stored_text
+from pytest_crucible.store.variants import variant_keys
 
 _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
@@ -42,6 +44,17 @@ REPLIES: Mapping[str, ColumnKind] = {
     "detail": "text",
     "started": "number",
 }
+REPEATS: Mapping[str, ColumnKind] = {
+    **_PLACE,
+    "repeat": "integer",
+    # Empty where the test has its own prompt.
+    "prompt": "text",
+    # These count from 0.
+    "training": "integer",
+    "round": "integer",
+    # Within the round.
+    "epoch": "integer",
+}
 EVENTS: Mapping[str, ColumnKind] = {
     **_PLACE,
     "sample": "text",
@@ -71,9 +84,9 @@ def observations(store: RunStore, run: str) -> ExportTable:
     missing = (lost.c.metric, null().cast(Float), null().cast(String), lost.c.detail, lost.c.reason)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for place, arm, dataset in _arms(store, run):
+        for place, arm in _arms(store, run):
             for table, columns in ((stored_values, values), (lost, missing)):
-                for row in _units(store, table, arm, dataset, columns):
+                for row in _units(store, table, arm, columns):
                     yield (*place, *row[:3], row[3] or None, *row[4:])
 
     return ExportTable(columns=OBSERVATIONS, rows=rows())
@@ -82,13 +95,28 @@ def observations(store: RunStore, run: str) -> ExportTable:
 def replies(store: RunStore, run: str) -> ExportTable:
     """Every reply, failure and skipped sample. What is lost has none."""
     stored, samples = schema.replies.c, schema.samples.c
-    columns = (samples.input, samples.expected, *(stored[name] for name in list(REPLIES)[len(UNIT) + 2 :]))
+    others = (stored[name] for name in list(REPLIES)[len(UNIT) + 3 :])
+    columns = (samples.input, samples.expected, stored_text(schema.replies), *others)
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for place, arm, dataset in _arms(store, run):
-            yield from ((*place, *row) for row in _units(store, schema.replies, arm, dataset, columns))
+        for place, arm in _arms(store, run):
+            yield from ((*place, *row) for row in _units(store, schema.replies, arm, columns))
 
     return ExportTable(columns=REPLIES, rows=rows())
+
+
+def repeats(store: RunStore, run: str) -> ExportTable:
+    """Return what each number of a repeat stands for, arm by arm: its prompt, training, round and number in the round."""
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for _, plan, _ in store.experiments(run):
+            for number, arm in enumerate(plan.arms):
+                for repeat in range(plan.draws(number).size):
+                    levels = plan.draws(number).levels(repeat)
+                    prompt = plan.prompts[levels.prompts].name if plan.prompts else None
+                    yield (run, plan.nodeid, arm.name, repeat, prompt, *levels[1:])
+
+    return ExportTable(columns=REPEATS, rows=rows())
 
 
 def events(store: RunStore, run: str) -> ExportTable:
@@ -103,8 +131,8 @@ def events(store: RunStore, run: str) -> ExportTable:
 def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
     """Yield the columns of a unit, and the text, of each value of a text metric."""
     table = schema.observations
-    for place, arm, dataset in _arms(store, run):
-        for *unit, name, text in _units(store, table, arm, dataset, (table.c.metric, table.c.label)):
+    for place, arm in _arms(store, run):
+        for *unit, name, text in _units(store, table, arm, (table.c.metric, table.c.label)):
             if name == metric and text is not None:
                 yield (*place, *unit, text)
 
@@ -112,36 +140,40 @@ def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
 TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {
     "observations": observations,
     "replies": replies,
+    "repeats": repeats,
     "events": events,
 }
 
 
-def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], int, str]]:
-    """Run, experiment and arm; the arm's key; the dataset's hash."""
+class _Arm(NamedTuple):
+    """One arm, on the samples as they are or on a variant of them."""
+
+    key: int
+    dataset: str
+    """The SHA-256 of its samples."""
+    first: int
+    """The number of its first repeat, where repeats are counted over all prompts."""
+
+
+def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Arm]]:
+    """Yield (run, experiment, arm) and the arm. An experiment that never began has no arms."""
     for key, plan, _ in store.experiments(run):
         for number, arm in enumerate(plan.arms):
-            yield from (
-                ((run, plan.nodeid, arm.name), arm_key, plan.dataset_sha256) for arm_key in _key(store, key, number)
-            )
+            with explain_errors(store.location), store.engine.connect() as connection:
+                keys = variant_keys(connection, key, number)
+            for arm_key, variant in keys:
+                first = plan.draws(number).place(variant, 0)
+                yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first)
 
 
-def _key(store: RunStore, experiment: int, number: int) -> Iterator[int]:
-    """None for an experiment that never began."""
-    table = schema.arms
-    query = select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)
-    for (key,) in _read(store, query):
-        yield key
-
-
-def _units(
-    store: RunStore, table: Stored, arm: int, dataset: str, columns: tuple[Any, ...]
-) -> Iterator[tuple[Any, ...]]:
+def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     samples = schema.samples
-    of_sample = and_(samples.c.dataset == dataset, samples.c.position == table.c.position)
+    of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == table.c.position)
+    repeat = table.c.epoch + arm.first if arm.first else table.c.epoch
     query = (
-        select(samples.c.sample_id, samples.c.sample_group, table.c.epoch, *columns)
+        select(samples.c.sample_id, samples.c.sample_group, repeat, *columns)
         .select_from(table.join(samples, of_sample))
-        .where(table.c.arm == arm)
+        .where(table.c.arm == arm.key)
         .order_by(*(column for column in table.primary_key if column.name != "arm"))
     )
     return _read(store, query)

@@ -25,6 +25,7 @@ from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.event_rows import event_rows
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import Rows
+from pytest_crucible.store.texts import refer_to_texts
 
 INTERVAL_S = 0.25
 """Seconds between commits."""
@@ -57,13 +58,17 @@ class _Batch:
     """When the first row was added."""
 
     def tables(self) -> list[Rows]:
-        """Return the rows by table, in the order of their keys, keyed rows last, and whether they replace stored rows."""
+        """Return the rows by table, in the order of their keys, and whether they replace stored rows.
+
+        Long texts come first, keyed rows last.
+        """
         # Other processes may be writing the same keys: all write in one order of tables and keys, or they would deadlock.
         # And rows in the order of their keys are stored faster.
         by_name = sorted(self.rows.items(), key=lambda one: one[0].name)
         unkeyed = [(table, False, _in_order(table, many)) for table, many in by_name if many]
         keyed = sorted(self.keyed.items(), key=lambda one: (one[0][0].name, one[0][1]))
-        return [*unkeyed, *((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)]
+        rest = ((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)
+        return refer_to_texts([*unkeyed, *rest])
 
 
 class Writer:
@@ -170,8 +175,9 @@ class Writer:
     def _count_added(self, rows: int) -> None:
         """Count added rows. The caller holds the lock."""
         batch = self._waiting
+        if not batch.count:
+            batch.since = time.monotonic()
         batch.count += rows
-        batch.since = min(batch.since, time.monotonic())
         if batch.count >= COMMIT_ROWS:
             self._wake.set()
 

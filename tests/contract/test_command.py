@@ -18,9 +18,14 @@ from pytest_crucible.commands import metrics
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
 
-def crucible(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest_crucible", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+@pytest.fixture
+def crucible(warm):
+    """Run the command in a process of its own."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return warm.run(["-m", "pytest_crucible", *arguments], cwd=Path.cwd(), env=os.environ)
+
+    return run
 
 
 def test_the_script_and_the_module_are_one():
@@ -28,7 +33,8 @@ def test_the_script_and_the_module_are_one():
 
 
 def test_the_help_lists_every_command():
-    said = crucible("--help")
+    command = [sys.executable, "-m", "pytest_crucible", "--help"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert said.returncode == 0
     assert said.stdout.startswith("Usage: crucible ")
@@ -36,7 +42,7 @@ def test_the_help_lists_every_command():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_a_help_of_its_own(name):
+def test_every_command_has_a_help_of_its_own(name, crucible):
     said = crucible(name, "--help")
 
     assert said.returncode == 0
@@ -57,13 +63,13 @@ def test_every_command_has_a_help_of_its_own(name):
         ),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence_and_a_usage_error(arguments, sentence):
+def test_what_cannot_be_asked_is_one_sentence_and_a_usage_error(arguments, sentence, crucible):
     said = crucible(*arguments)
 
     assert (said.returncode, said.stdout, said.stderr) == (pytest.ExitCode.USAGE_ERROR, "", f"{sentence}\n")
 
 
-def test_without_a_command_the_help_is_an_error():
+def test_without_a_command_the_help_is_an_error(crucible):
     said = crucible()
 
     assert (said.returncode, said.stdout) == (pytest.ExitCode.USAGE_ERROR, "")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.formats import READERS, read
@@ -100,7 +101,7 @@ def test_a_file_that_is_cut_short_is_one_sentence(harness, pattern, share, tmp_p
     assert "\n" not in str(raised.value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize(("harness", "pattern"), JSON)
 def test_whatever_one_value_of_a_file_is_it_is_read_or_refused_in_a_sentence(harness, pattern, data, tmp_path_factory):

@@ -220,4 +220,4 @@ def test_a_reply_that_cannot_be_read_is_not_there_and_makes_room_for_a_new_one(o
 
 def spoil(cache: Any, damage: str) -> None:
     with cache._store().engine.begin() as connection:
-        connection.execute(update(schema.reply_cache).values(reply=damage))
+        connection.execute(update(schema.reply_cache).values(reply=damage, text=None))

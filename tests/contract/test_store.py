@@ -17,6 +17,7 @@ from pytest_crucible.records import (
     Arm,
     CachedReplies,
     Contrast,
+    Draws,
     Event,
     Fingerprint,
     Lost,
@@ -490,7 +491,7 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     )  # fmt: skip
     experiment, target = entered(store, "run1")
 
-    done = copy_outcomes(store, source, target, source_run="run0", repeats=2)
+    done = copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2))
 
     assert done == {(0, 0), (0, 1), (1, 0), (3, 0)}
     answers = load_outcomes(store, experiment, 0)
@@ -507,7 +508,7 @@ def test_copying_takes_only_the_planned_repeats(store):
     write(store, source, answered(0), answered(0, 1), answered(0, 2))
     experiment, target = entered(store, "run1")
 
-    assert copy_outcomes(store, source, target, source_run="run0", repeats=2) == {(0, 0), (0, 1)}
+    assert copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2)) == {(0, 0), (0, 1)}
     assert sorted(load_outcomes(store, experiment, 0).scores["exact"].repeats) == [0, 1]
 
 
@@ -522,10 +523,10 @@ def test_copying_twice_changes_nothing(store):
     _, source = entered(store, "run0")
     write(store, source, answered(0))
     experiment, target = entered(store, "run1")
-    first = copy_outcomes(store, source, target, source_run="run0", repeats=2)
+    first = copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2))
     write(store, source, answered(1))
 
-    assert copy_outcomes(store, source, target, source_run="run0", repeats=2) == first == {(0, 0)}
+    assert copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2)) == first == {(0, 0)}
     assert reused_replies(store, experiment) == {"v2": ReusedReplies(run="run0", replies=1)}
 
 
@@ -748,7 +749,7 @@ def test_the_run_that_paid_is_copied_with_the_calls(store):
         experiment, arm = entered(store, f"run{number}")
         arms.append(arm)
         if number:
-            copy_outcomes(store, arms[number - 1], arm, source_run="run0", repeats=2)
+            copy_outcomes(store, arms[number - 1], arm, source_run="run0", draws=Draws(repeats=2))
         write(store, arm, called(number, f"prompt {number}"))
 
     paid = [load_conversations(store, experiment, plan, position)[0].calls[0].paid_by for position in range(3)]
@@ -761,7 +762,7 @@ def test_the_calls_of_a_lost_unit_are_not_copied(store):
     lost = (Outcome(outcome.unit, lost="error", calls=outcome.calls, sample=outcome.sample), [], [])
     write(store, source, lost, called(1, "prompt"))
     _, target = entered(store, "run1")
-    copy_outcomes(store, source, target, source_run="run0", repeats=2)
+    copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2))
 
     assert (rows(store, schema.calls, source), rows(store, schema.calls, target)) == (2, 1)
 

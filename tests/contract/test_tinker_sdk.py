@@ -219,6 +219,22 @@ def test_the_sdk_loads_the_tokenizer_of_every_client(tinker, service, tokenizer)
         assert one.get_tokenizer().encode(text) == tokenizer.encode(text)
 
 
+@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
+def test_a_model_keeps_the_name_that_it_was_created_with(tinker, service, server, is_short):
+    is_new = hasattr(tinker, "RestClient")
+    rest = tinker.RestClient(base_url=server.url, api_key=server.key) if is_new else service.create_rest_client()
+    models = got((rest if is_new else service).get_server_capabilities()).supported_models
+    long, short = (model.model_name for model in models)
+    name = short if is_short else long
+    client = got(service.create_lora_training_client(base_model=name, rank=4))
+    state, weights = got(client.save_state("s")).path, got(client.save_weights_for_sampler("w")).path
+    again = got(service.create_training_client_from_state(state))
+
+    assert [got(one.get_info()).model_name for one in (client, again)] == [name, name]
+    assert {got(rest.get_weights_info_by_tinker_path(path)).base_model for path in (state, weights)} == {name}
+    assert got(rest.get_training_run_by_tinker_path(weights)).base_model == name
+
+
 def test_many_clients_at_once(tinker, server, service, tokenizer):
     """Several services, models and samplers, all in one server and none in the way of another."""
     tokens = tokenizer.encode("claim 7 of document 49")

@@ -132,6 +132,12 @@ def test_a_port_that_is_taken_is_told(server, base, tmp_path):
     assert "Traceback" not in ended.stderr
 
 
+def test_the_long_name_is_on_standard_error(server, http_client):
+    long = http_client.get("/get_server_capabilities")["supported_models"][0]["model_name"]
+
+    assert f"crucible/tiny is {long}: " in server.log.read_text()
+
+
 def test_a_server_that_cannot_start_says_why(tmp_path):
     with pytest.raises(ServerFailed, match=r"ended with status 4 before it was ready; its output: .*nowhere"):
         LocalServer.start(tmp_path, base=tmp_path / "nowhere")

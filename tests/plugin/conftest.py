@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import shutil
+import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_process import WarmProcess, WarmProcesses
+from warm_workers import use_warm_workers
 
 QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
@@ -32,8 +39,10 @@ TEST_SUMS = """
 class Suite:
     """The directory of an eval suite: 20 sums as JSONL, recorded replies of four adapters, and one experiment on them."""
 
-    def __init__(self, pytester: pytest.Pytester) -> None:
+    def __init__(self, pytester: pytest.Pytester, warm: WarmProcesses, prepared: Path) -> None:
         self.pytester = pytester
+        self.warm = warm
+        self.prepared = prepared
         self.path = pytester.path
         self.write_rows("questions.jsonl", [question(k) for k in range(QUESTIONS)])
         self.answers = {name: [answer(name, k) for k in range(QUESTIONS)] for name in RIGHT}
@@ -68,6 +77,18 @@ class Suite:
         tables = {name: {"backend": "scripted", "script": script} for name, script in named.items()}
         self.adapters({**tables, **(others or {})})
 
+    def prepare_once(self, prepare: Callable[[Suite], object]) -> None:
+        """Prepare the directory. Only the first test of a process runs the sessions that it takes; others get a copy."""
+        kept = self.prepared / f"{prepare.__module__}.{prepare.__qualname__}"
+        if kept.exists():
+            for path in self.path.iterdir():  # what `prepare` removes must not stay
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.copytree(kept, self.path, dirs_exist_ok=True)
+        else:
+            prepare(self)
+            # Compiled tests name the files that they were compiled from, and those are in the other directory.
+            shutil.copytree(self.path, kept, ignore=shutil.ignore_patterns("__pycache__"))
+
     def calls(self) -> list[str]:
         """What scripts have noted, one line a call."""
         path = self.path / "calls.txt"
@@ -84,7 +105,30 @@ class Suite:
         return self.run("-n2", *arguments)
 
     def run_apart(self, *arguments: str) -> pytest.RunResult:
-        """In a process of its own."""
+        """In a process of its own, which has imported everything already."""
+        return self.result_of("pytest", *ALONE, *arguments)
+
+    def command(self, *arguments: str) -> pytest.RunResult:
+        """Run `crucible ...` in a process of its own, which has imported everything already."""
+        return self.result_of("pytest_crucible", *arguments)
+
+    def result_of(self, module: str, *arguments: str) -> pytest.RunResult:
+        started = time.monotonic()
+        done = self.warm.run(["-m", module, *arguments], cwd=Path.cwd(), env=os.environ)
+        print(done.stdout, done.stderr)
+        with contextlib.suppress(ValueError):
+            done.returncode = pytest.ExitCode(done.returncode)
+        lines = done.stdout.splitlines(), done.stderr.splitlines()
+        return pytest.RunResult(done.returncode, *lines, time.monotonic() - started)
+
+    def popen(self, *arguments: str, **options: Any) -> WarmProcess | subprocess.Popen[bytes]:
+        """Start pytest in a process of its own, which has imported everything already."""
+        with open(os.devnull) as nothing:
+            given = {"cwd": Path.cwd(), "env": os.environ, "stdin": nothing.fileno(), **options}
+            return self.warm.popen(["-m", "pytest", *arguments], **given)
+
+    def run_new(self, *arguments: str) -> pytest.RunResult:
+        """In a new interpreter."""
         return self.pytester.runpytest_subprocess(*ALONE, *arguments)
 
     def refuses(self, result: pytest.RunResult, sentence: str) -> None:
@@ -119,13 +163,21 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compiled")
 
 
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prepared")
+
+
 @pytest.fixture
-def suite(pytester: pytest.Pytester, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Suite:
+def suite(
+    pytester: pytest.Pytester, compiled: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses
+) -> Suite:
     # Workers compile what they import once, also where Python is told to leave no .pyc files behind.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
     monkeypatch.setenv("COLUMNS", "160")  # no line is cut short
-    return Suite(pytester)
+    use_warm_workers(monkeypatch, warm)
+    return Suite(pytester, warm, prepared)
 
 
 @pytest.fixture(params=["plain", pytest.param("n2", marks=pytest.mark.slow)])

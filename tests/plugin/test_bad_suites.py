@@ -42,7 +42,7 @@ MISTAKES = {
     ): "@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function",
     crucible("'questions.jsonl', size=3"): (
         "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, split, fold, "
-        "limit, stratify, epochs, timeout, fields, budget"
+        "limit, stratify, epochs, timeout, fields, budget, prompts, fixed"
     ),
     crucible("datset='questions.jsonl'"): (
         "@pytest.mark.crucible has no argument 'datset': did you mean 'dataset'? it takes dataset, metrics, *"
@@ -93,10 +93,12 @@ MISTAKES = {
         "target 'right >= 0.5' is declared twice with different decide=: declare it once"
     ),
     twice("ab_compare", "'right'", "'right', margin=0.1"): (
-        "ab_compare('right') is declared twice with different margins or alternatives: declare it once"
+        "ab_compare('right') is declared twice with different margins, alternatives or relevant differences: declare it "
+        "once, or once with a margin and once with alternative='superior'"
     ),
     twice("ab_compare", "'right'", "'right', alternative='superior'"): (
-        "ab_compare('right') is declared twice with different margins or alternatives: declare it once"
+        "ab_compare('right') is declared twice with different margins, alternatives or relevant differences: declare it "
+        "once, or once with a margin and once with alternative='superior'"
     ),
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
     crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",

@@ -55,7 +55,7 @@ def test_verdicts_are_test_cases_in_junit_files(suite, run):
     (target,) = told["exact_match >= 0.70"]
     assert target == "missed: 0.100 [0.028, 0.301] n=20; one-sided bound 0.283 < target 0.70"
     (comparison,) = told["exact_match: poor vs v2"]
-    assert comparison.startswith("missed: -0.700 [-0.855, -0.426] n=20, p ")
+    assert comparison.startswith("missed: -0.700 [-0.882, -0.422] n=20, p ")
 
 
 def test_a_broken_module_beside_us_interrupts_as_ever(suite):

@@ -33,11 +33,15 @@ def drawn(suite, monkeypatch):
     return suite
 
 
+def pay(drawn):
+    assert drawn.run(V2, JSON).ret == 0
+    assert asked(drawn) == {"v2": 20}
+
+
 @pytest.fixture
 def paid(drawn):
     """The suite after the candidate was asked once."""
-    assert drawn.run(V2, JSON).ret == 0
-    assert asked(drawn) == {"v2": 20}
+    drawn.prepare_once(pay)
     return drawn
 
 
@@ -243,6 +247,15 @@ def test_yesterdays_candidate_is_todays_baseline(paid):
     assert asked(paid) == {"v1": 20}
 
 
+def test_a_rerun_from_the_cache_has_no_new_replies(drawn):
+    drawn.run(*BOTH)
+    result = drawn.run(*BOTH)
+
+    result.stdout.fnmatch_lines(
+        ["test_draws: v1: comparison 2 of v2 with this baseline since 20??-??-??; 1 of the 2 with new replies"]
+    )
+
+
 def test_off_neither_uses_nor_keeps(drawn):
     for _ in range(2):
         result = drawn.run(V2, OFF)
@@ -365,6 +378,20 @@ def test_neither_keys_nor_headers_nor_prompts_are_in_the_cache(drawn, run):
     with closing(sqlite3.connect(drawn.path / ".crucible/crucible.db")) as store:
         rows = store.execute("SELECT * FROM reply_cache").fetchall()
     assert "7 + 7" not in repr(rows)
+
+
+def test_a_long_reply_is_in_the_database_once_after_two_runs(drawn):
+    drawn.pytester.makeconftest(CONFTEST.replace("secrets.token_hex(8)", "secrets.token_hex(100)"))
+    drawn.test(TEST.replace('int(reply.text.rpartition(" ")[2], 16) / 16**16', "1"))
+    drawn.run(V2, "--crucible-fresh")
+    drawn.run(V2, "--crucible-fresh")
+
+    assert asked(drawn) == {"v2": 20}
+    with closing(sqlite3.connect(drawn.path / ".crucible/crucible.db")) as store:
+        texts = [text for (text,) in store.execute("SELECT body FROM texts")]
+        dump = "".join(store.iterdump())
+    assert len(texts) == 20
+    assert [dump.count(text) for text in texts] == [1] * 20
 
 
 def test_a_row_that_cannot_be_read_is_asked_again_once(paid):

@@ -58,16 +58,20 @@ def checkpoint(base: Path, answer: str) -> EmbeddedTrainer:
     return trainer
 
 
-@pytest.fixture
-def paid(suite, made):
-    """The suite after both adapters were asked."""
-    shutil.copytree(made, suite.path, dirs_exist_ok=True)
+def pay(suite):
     (suite.path / "crucible.toml").write_text(CONFIGURATION)
     suite.write_rows("train.jsonl", [{"prompt": "1?", "completion": "one"}])
     suite.test(RECIPE, name="recipes")
     suite.test(TEST)
     for name in ("made", "given"):
         suite.run(f"--crucible-adapter={name}", "--crucible-train", f"--crucible-json={name}.json")
+
+
+@pytest.fixture
+def paid(suite, made):
+    """The suite after both adapters were asked."""
+    shutil.copytree(made, suite.path, dirs_exist_ok=True)
+    suite.prepare_once(pay)
     return suite
 
 

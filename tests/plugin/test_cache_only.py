@@ -14,17 +14,21 @@ MODELS = '[adapters.v1]\nbackend = "model"\n[adapters.v2]\nbackend = "model"\n'
 STORE = "--crucible-store=replies.db"
 
 
-@pytest.fixture
-def paid(suite, monkeypatch):
-    """The suite after both adapters were asked, on a machine that has no key and nothing but the suite and its run store."""
+def pay(suite):
     suite.pytester.makeconftest(CONFTEST)
     (suite.path / "crucible.toml").write_text(MODELS)
     suite.test(TEST)
-    monkeypatch.setenv("MODEL_KEY", KEY)
-    suite.run(*BOTH, STORE, JSON)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODEL_KEY", KEY)
+        suite.run(*BOTH, STORE, JSON)
     assert asked(suite) == {"v1": 20, "v2": 20}
-    monkeypatch.delenv("MODEL_KEY")
     (suite.path / "opened.txt").unlink()
+
+
+@pytest.fixture
+def paid(suite):
+    """The suite after both adapters were asked, on a machine that has no key and nothing but the suite and its run store."""
+    suite.prepare_once(pay)
     return suite
 
 

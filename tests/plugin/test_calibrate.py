@@ -47,7 +47,7 @@ def test_the_answers_of_two_arms_are_swapped(suite, crucible):
     assert "test_sums.py::test_sums" in out
     row = next(line for line in out.splitlines() if line.startswith("exact_match"))
     assert "v2 and v1, swapped" in row
-    assert "tango" in row
+    assert "exact unconditional" in row
     assert "keeps its error rate" in out
 
 

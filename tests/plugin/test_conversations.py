@@ -63,7 +63,7 @@ def without_keys(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shown(suite: Suite, *arguments: str) -> str:
-    return "\n".join(suite.pytester.run("crucible", "show", *arguments).outlines)
+    return "\n".join(suite.command("show", *arguments).outlines)
 
 
 def test_the_conversation_of_each_arm_is_printed_turn_by_turn(talking):
@@ -141,7 +141,7 @@ def test_copied_replies_say_which_run_paid(talking):
 
 def test_a_sample_that_no_experiment_has_is_named_with_the_first_one(talking):
     talking.run("--crucible-adapter=v2")
-    result = talking.pytester.run("crucible", "show", "--sample", "x")
+    result = talking.command("show", "--sample", "x")
 
     assert result.ret == 4
     assert result.errlines[-1].endswith("has no sample 'x': the first of its 20 samples is 'q00'")

@@ -40,12 +40,16 @@ TEST = """
 ARMS = ("--crucible-adapter=scripted", "--compare=base")
 
 
-@pytest.fixture
-def stored(suite, monkeypatch):
-    """A suite with a run in its store."""
+def run_both(suite):
     suite.script(SCRIPTS)
     suite.test(TEST)
     suite.run(*ARMS)
+
+
+@pytest.fixture
+def stored(suite, monkeypatch):
+    """A suite with a run in its store."""
+    suite.prepare_once(run_both)
     monkeypatch.chdir(suite.path)
     return suite
 
@@ -180,7 +184,7 @@ def test_a_session_writes_observations_by_the_extension(suite, extension, monkey
 def test_a_missing_library_is_found_out_before_anything_is_asked(suite):
     suite.script("def answer(request):\n    open('calls.txt', 'a').write('asked')\n    return '0'\nbase = answer")
     suite.pytester.makeconftest("import sys\nsys.modules['pyarrow'] = None")
-    result = suite.run_apart("--crucible-adapter=scripted", "--crucible-report=report.parquet")
+    result = suite.run_new("--crucible-adapter=scripted", "--crucible-report=report.parquet")
 
     suite.refuses(
         result,

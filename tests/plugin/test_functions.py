@@ -54,7 +54,35 @@ def test_score_records_what_no_metric_can_see(suite):
         "solved": "binary",
         "steps": "unbounded",
     }
-    assert [one["state"] for one in experiment["verdicts"]] == ["met"] * 5
+    states = {one["subject"]: one["state"] for one in experiment["verdicts"]}
+    assert states.pop("steps: v2 vs v1") == "undecided"
+    assert set(states.values()) == {"met"}
+
+
+def test_numbers_without_bounds_say_declare_bounds_before_they_are_proven(suite):
+    body = """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl"){bounds}
+        @pytest.mark.quality_target("steps <= 9", decide="bound")
+        @pytest.mark.ab_compare("steps", margin=4)
+        def test_steps(score, sample, sampler):
+            score(steps=3 + (sampler.arm.name == "v1"))
+    """
+    suite.test(body.format(bounds=""))
+    [unknown] = suite.json(V2, "--compare=v1")["experiments"]
+    suite.test(body.format(bounds="\n        @pytest.mark.score_bounds(steps=(0, 10))"))
+    [known] = suite.json(V2, "--compare=v1")["experiments"]
+
+    assert [(one["state"], "declare bounds of 'steps'" in one["reason"]) for one in unknown["verdicts"]] == [
+        ("undecided", True),
+        ("undecided", True),
+    ]
+    assert [(one["kind"], one["state"], one["proven"]) for one in known["verdicts"]] == [
+        ("target", "met", True),
+        ("comparison", "met", True),
+    ]
+    assert [one["kind"] for one in known["metrics"]] == ["bounded"]
 
 
 def test_other_fixtures_are_ordinary_and_set_up_once(suite):

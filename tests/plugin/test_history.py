@@ -136,7 +136,7 @@ def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, cruc
         ),
         (
             ("compare", "latest", "latest:v1", "--margin=0.1"),
-            "--margin and --alternative apply to one metric: name it with --metric",
+            "--margin, --alternative and --relevant apply to one metric: name it with --metric",
         ),
         (("show", "tag:main"), "* has no tag 'main': `crucible promote RUN --as main` makes a run the baseline *"),
         (("promote", "nosuch", "--as", "main"), "* has no run that begins with 'nosuch': the latest is *"),
@@ -250,7 +250,7 @@ def test_a_drift_is_told_as_the_servers(suite):
 
 def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, crucible):
     yes_or_no, score = read(crucible, "plan", "--difference=0.05")  # there is no run store yet
-    assert (yes_or_no["samples"], score["samples"], yes_or_no["cost_usd"]) == (626, 199, None)
+    assert (yes_or_no["samples"], score["samples"], yes_or_no["cost_usd"]) == (622, 199, None)
     priced = {"backend": "scripted", "script": "scripts:answer", "price": {"input": 1.0, "output": 1.0}}
     suite.script(
         """
@@ -405,7 +405,7 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
 
     assert status == 0
     assert out.splitlines() == [
-        "ok       run store: format 4, 1 run, 0 of them cut short",
+        "ok       run store: format 6, 1 run, 0 of them cut short",
         "ok       adapters: poor, v1, v2, v3",
     ]
 

@@ -207,14 +207,23 @@ def test_a_metric_of_unknown_direction_has_a_difference_and_no_verdict(there, ca
 @pytest.mark.parametrize(("direction", "status", "state"), [("lower", HELD, "met"), ("higher", DID_NOT_HOLD, "missed")])
 def test_the_direction_of_a_metric_is_named_with_it(there, capsys, direction, status, state):
     write_arms(there, num_errors=(1, 5), seed=(7, 3))
-    found, run = told(capsys, "compare", "new.csv", "old.csv", "--metric", f"num_errors:{direction}")
+    command = ("compare", "new.csv", "old.csv", "--metric", f"num_errors:{direction}")
+    found, run = told(capsys, *command, "--range", "num_errors=0:9")
+    unbounded, unproven = told(capsys, *command)
 
     assert (found, verdicts(run)["num_errors: new vs old"]["state"]) == (status, state)
+    verdict = verdicts(unproven)["num_errors: new vs old"]
+    assert (unbounded, verdict["state"], "declare bounds of 'num_errors'" in verdict["reason"]) == (
+        HELD,
+        "undecided",
+        True,
+    )
 
 
 def test_a_stored_metric_of_unknown_direction_stays_one(there, capsys):
     write_arms(there, num_errors=(1, 5))
-    names = [told(capsys, "import", file)[1]["run"]["id"] for file in ("new.csv", "old.csv")]
+    ranges = ("--range", "num_errors=0:9")
+    names = [told(capsys, "import", file, *ranges)[1]["run"]["id"] for file in ("new.csv", "old.csv")]
 
     # A table without a task is named alike in both runs.
     assert verdicts(told(capsys, "compare", *names)[1]) == {}
@@ -280,6 +289,10 @@ def test_keys_in_replies_are_hidden(there, capsys):
             "nothing shows which direction of 'size' is better, which alternative='non-inferior' needs: write --metric",
         ),
         (
+            ("compare", "a.csv", "c.csv", "--metric", "size", "--relevant", "0.1"),
+            "nothing shows which direction of 'size' is better, which relevant=0.1 needs: write --metric",
+        ),
+        (
             ("import", "promptfoo.json", "--target", "exakt > 0"),
             "target 'exakt > 0' names metric 'exakt': the files have",
         ),
@@ -287,7 +300,7 @@ def test_keys_in_replies_are_hidden(there, capsys):
         (("import", "pytest-evals.csv", "--column", "arm"), "--column='arm' cannot be read: write ROLE=NAME"),
         (
             ("import", "inspect-v1.eval", "--margin", "0.1"),
-            "--margin and --alternative apply to one metric: name it with --metric",
+            "--margin, --alternative and --relevant apply to one metric: name it with --metric",
         ),
         (
             ("import", "inspect-v1.eval", "inspect-v1.eval", "--arm", "a", "--arm", "b"),

@@ -89,7 +89,7 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
 def test_the_conversation_with_the_judge_is_stored_and_shown(judged):
     configure(judged)
     judged.run("--crucible-adapter=v2")
-    lines = judged.pytester.run("crucible", "show", "--sample", "q7").outlines
+    lines = judged.command("show", "--sample", "q7").outlines
 
     assert [line.strip() for line in lines if line.startswith("  judge:")] == ["judge:critic"] * 4
     at = lines.index("  judge:critic")

@@ -28,14 +28,18 @@ TEST_REPLIES = """
 TRAINED = {"backend": "local", "recipe": "recipes:train"}
 
 
-@pytest.fixture
-def project(suite) -> Any:
-    """A suite with a recipe, and the adapter v2 trained by it."""
+def train(suite: Any) -> None:
     suite.pytester.makepyfile(recipes=RECIPES)
     suite.test(TEST_REPLIES, name="test_replies")
     (suite.path / "test_sums.py").unlink()
     suite.adapters({"v2": TRAINED})
     suite.run("--crucible-adapter=v2", "--crucible-train").assert_outcomes(passed=2)
+
+
+@pytest.fixture
+def project(suite) -> Any:
+    """A suite with a recipe, and the adapter v2 trained by it."""
+    suite.prepare_once(train)
     return suite
 
 

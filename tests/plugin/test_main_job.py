@@ -18,11 +18,11 @@ def test_verdicts_are_tests_with_names_of_their_own(suite, run):
     result.stdout.fnmatch_lines(
         [
             "crucible: test_sums: v2 vs v1, 20 samples x 2 arms = 40 replies",
-            "  exact_match: too few samples to detect a difference",
-            "  (80 % power, if the arms differ on 20 % of samples)",
+            "  exact_match: can detect differences of 31 points or more",
+            "  (80 % power, if the arms differ on 31 % of samples, all in one direction)",
             "*= crucible =*",
             "exact_match >= 0.70 *0.800 [[]0.584, 0.919[]] *20 *0 *met",
-            "exact_match: v2 vs v1 *+0.200 [[]+0.007, +0.416[]] *20 *0 *0.046 *met, proven",
+            "exact_match: v2 vs v1 *+0.200 [[]-0.001, +0.437[]] *20 *0 *0.050 *met",
         ]
     )
     named = re.findall(r"test_sums\.py::test_sums::(?:.*?)(?= PASSED|$)", result.stdout.str(), re.MULTILINE)
@@ -87,7 +87,7 @@ def test_what_a_run_can_show_is_said_before_it_asks(suite):
     result.stdout.fnmatch_lines(
         [
             "crucible: test_sums: scripted vs base, 200 samples x 2 arms = 400 replies",
-            "  exact_match: can detect differences of 8.8 points or more",
+            "  exact_match: can detect differences of 8.7 points or more",
             "  (80 % power, if the arms differ on 20 % of samples)",
         ]
     )

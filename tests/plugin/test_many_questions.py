@@ -43,7 +43,11 @@ def test_all_comparisons_of_a_session_share_alpha(suite, run):
     assert document["run"]["correction"] == "holm"
     pairs = [pair for experiment in document["experiments"] for pair in experiment["comparisons"]]
     assert len(pairs) == 4
-    assert [pair["p_adjusted"] for pair in pairs] == pytest.approx(holm([pair["p_value"] for pair in pairs]))
+    # The last has a margin: its bounds decide, so it costs the others nothing.
+    assert pairs[3]["p_adjusted"] is None
+    p_values = [pair["p_value"] for pair in pairs[:3]]
+    assert [pair["p_adjusted"] for pair in pairs[:3]] == pytest.approx(holm(p_values))
+    assert document["run"]["family_size"] == 3
     states = [[one["state"] for one in experiment["verdicts"]] for experiment in document["experiments"]]
     assert states == [["met", "met"], ["met"], ["met"]]
     proven = [one["proven"] for experiment in document["experiments"] for one in experiment["verdicts"]]
@@ -56,7 +60,7 @@ def test_the_table_names_how_many_questions_share_alpha(suite):
     result = suite.run(*V2_V1)
 
     result.stdout.fnmatch_lines(
-        ["comparison * p (Holm, 4) * verdict", "test_sums.py::test_one", "exact_match: v2 vs v1 *"]
+        ["comparison * p (Holm, 3) * verdict", "test_sums.py::test_one", "exact_match: v2 vs v1 *"]
     )
 
 
@@ -68,7 +72,7 @@ def test_strict_asks_for_proof_of_every_target(suite):
     result.stdout.fnmatch_lines(
         [
             "exact_match >= 0.70 * 0.800 * undecided",
-            "    not proven either way: one-sided bounds * and *, target 0.70; proof needs about n=64 at this estimate",
+            "    not proven either way: * and *, target 0.70; proof needs about n=123 at this estimate (80 % power)",
             "SKIPPED [[]1[]] test_sums.py:*: undecided: 0.800 [[]0.584, 0.919[]] n=20; not proven either way: *; proof needs *",
         ]
     )
@@ -133,7 +137,7 @@ def test_undecided_fails_where_the_configuration_says_so(suite):
         ("margin=0.2", ("--crucible-adapter=v1", "--compare=v2"), "undecided"),
         ("margin=0.2", ("--crucible-adapter=poor", "--compare=v2"), "missed"),
         ("margin=0.05", V2_V1, "undecided"),  # 20 samples are fewer than any margin of 0.05 needs
-        ('alternative="superior"', V2_V1, "met"),
+        ('alternative="superior"', ("--crucible-adapter=v2", "--compare=poor"), "met"),
         ('alternative="superior"', ("--crucible-adapter=v3", "--compare=v2"), "undecided"),
         ('margin=0.9, alternative="equivalent"', V2_V1, "met"),
     ],
@@ -154,3 +158,28 @@ def test_a_comparison_may_ask_for_more(suite, mark, adapters, state):
     document = suite.json(*adapters)
 
     assert [one["state"] for one in document["experiments"][0]["verdicts"]] == [state]
+
+
+def test_a_metric_may_be_asked_for_not_worse_and_then_for_better(suite, run):
+    """A fixed sequence: the margin is decided by bounds, and the claim of an improvement is alone in its family."""
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+        @pytest.mark.ab_compare("exact_match", margin=0.2)
+        @pytest.mark.ab_compare("exact_match", alternative="superior")
+        async def test_sums(sample, sampler):
+            return await sampler.generate(sample.input)
+        """
+    )
+
+    document = suite.json("--crucible-adapter=v2", "--compare=poor", run=run)
+
+    (experiment,) = document["experiments"]
+    assert [(one["subject"], one["state"]) for one in experiment["verdicts"]] == [
+        ("exact_match: v2 vs poor non-inferior by 0.2", "met"),
+        ("exact_match: v2 vs poor superior", "met"),
+    ]
+    assert document["run"]["family_size"] == 1
+    assert experiment["comparisons"][1]["p_adjusted"] == experiment["comparisons"][1]["p_value"]

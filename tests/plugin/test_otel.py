@@ -101,7 +101,7 @@ def test_without_a_provider_nothing_is_asked(traced):
 
 def test_where_it_is_not_installed_the_extra_is_named(traced):
     traced.pytester.makeconftest("import sys\nsys.modules['opentelemetry'] = None")
-    result = traced.run_apart("--crucible-adapter=scripted", "--crucible-otel")
+    result = traced.run_new("--crucible-adapter=scripted", "--crucible-otel")
 
     traced.refuses(
         result,

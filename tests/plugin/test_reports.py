@@ -20,7 +20,7 @@ def test_quiet_says_only_what_is_not_met(suite):
             "test_sums.py::test_sums::exact_match >= 0.70: missed: "
             "0.100 [[]0.028, 0.301] n=20; one-sided bound 0.283 < target 0.70",
             "test_sums.py::test_sums::exact_match: poor vs v2: missed: "
-            "-0.700 [[]-0.855, -0.426] n=20, p 2e-04; a regression is proven",
+            "-0.700 [[]-0.882, -0.422] n=20, p 8e-05; a regression is proven",
         ]
     )
     assert "crucible" not in suite.run("-q", "--crucible-adapter=v2").stdout.str()
@@ -50,7 +50,7 @@ def test_verbose_adds_every_estimate_with_its_method(suite):
             "metric * statistic * arm * estimate * n * lost * method",
             "exact_match * mean * poor * 0.100 [[]0.028, 0.301[]] * 20 * 0 * wilson",
             "exact_match * mean * v2 * 0.800 [[]0.584, 0.919[]] * 20 * 0 * wilson",
-            "test_sums: exact_match: poor vs v2: tango, p *, exact p *",
+            "test_sums: exact_match: poor vs v2: exact unconditional, p *, conditional p *",
             "run *, seed 0, in *crucible.db",
         ]
     )
@@ -141,7 +141,7 @@ def test_json_holds_what_the_contract_names(suite):
     comparison = {"metric", "candidate", "baseline", "pairs", "lost", "clusters", "difference", "low", "high"}
     comparison |= {"p_value", "p_exact", "p_adjusted", "method", "margin", "detectable"}
     assert all(comparison <= set(one) for one in experiment["comparisons"])
-    assert [one["bounds"]["method"] for one in experiment["comparisons"]] == ["tango"]
+    assert [one["bounds"]["method"] for one in experiment["comparisons"]] == ["exact unconditional"]
     assert document["run"]["family_size"] == 1
     assert [set(one) for one in experiment["verdicts"]] == [
         {"subject", "kind", "state", "proven", "suite_error", "reason"}

@@ -38,14 +38,18 @@ TEST = """
 BOTH = ("--crucible-adapter=scripted", "--compare=base")
 
 
-@pytest.fixture
-def measured(suite):
-    """The suite after a first run that asked both arms."""
+def measure(suite):
     suite.script(SCRIPTS)
     suite.test(TEST)
     assert suite.run(*BOTH).ret == 0
     assert len(suite.calls()) == 40
     suite.forget_calls()
+
+
+@pytest.fixture
+def measured(suite):
+    """The suite after a first run that asked both arms."""
+    suite.prepare_once(measure)
     return suite
 
 
@@ -223,3 +227,10 @@ def test_a_stored_run_that_cannot_be_meant_is_a_usage_error(measured, arguments,
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
+
+
+def test_reruns_are_counted(measured):
+    measured.run(*BOTH)
+    result = measured.run(*BOTH)
+
+    result.stdout.fnmatch_lines(["test_lengths: base: comparison 3 of scripted with this baseline since 20??-??-??"])

@@ -37,13 +37,13 @@ def test_programs_are_run_where_that_is_allowed(code, run):
     assert not is_allowed()
 
 
-def test_without_leave_the_verdict_is_undecided_and_says_what_to_do(code):
+def test_without_leave_nothing_is_scored_and_it_says_what_to_do(code):
     result = code.run("--crucible-adapter=v2")
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "humaneval_pass >= 0.70  unknown *0     4  undecided",
+            "humaneval_pass >= 0.70  unknown *0     4  error in the suite",
             "*NotAllowed: this metric runs code that a model wrote: allow it with --crucible-run-code or*",
         ]
     )

@@ -85,23 +85,26 @@ def cancel(suite):
     suite.test(TEST)
 
     def cancel(moment, *signals, pause_s=0.1, arguments=(), group=False):
-        python, *arguments_of_pytest = suite.pytester._getpytestargs()
-        command = [python, "-u", *arguments_of_pytest, "-p", "no:asyncio", "-p", "no:hypothesispytest"]
+        command = ["-p", "no:asyncio", "-p", "no:hypothesispytest"]
         command += ["--crucible-adapter=scripted", "--crucible-concurrency=4", "--crucible-report=run.md", *arguments]
         screen, environment = suite.path / "shown.txt", {**os.environ, "SLOW_AT": "", **moment}
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(screen.open("wb"))
-            terminal, output = pty.openpty() if signals == (None,) else (-1, os.dup(file.fileno()))
-            process = subprocess.Popen(
-                command if terminal < 0 else [sys.executable, "-c", LEADS_TERMINAL, *command],
-                stdin=subprocess.DEVNULL if terminal < 0 else output,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env=environment,
-                cwd=suite.path,
-            )
-            os.close(output)
+            if signals == (None,):
+                terminal, output = pty.openpty()
+                process = subprocess.Popen(
+                    [sys.executable, "-c", LEADS_TERMINAL, sys.executable, "-m", "pytest", *command],
+                    stdin=output,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    env=environment,
+                    cwd=suite.path,
+                )
+                os.close(output)
+            else:
+                streams = {"stdout": file.fileno(), "stderr": file.fileno()}
+                process = suite.popen(*command, start_new_session=True, env=environment, **streams)
         until = time.monotonic() + 60
         while not (suite.path / "waiting").exists() and time.monotonic() < until:
             time.sleep(0.02)

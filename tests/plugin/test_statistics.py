@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 
 import pytest
 
@@ -98,11 +100,6 @@ def test_a_stored_run_is_shown_with_the_same_verdicts(claims, monkeypatch, capsy
             "write a value in that range, a percentage as a fraction",
         ),
         (
-            'ab_compare("p95(score)")',
-            "ab_compare('p95(score)') compares a percentile, which has no paired test: "
-            "compare the mean, as in ab_compare('score'), or a rate",
-        ),
-        (
             'ab_compare("auroc(score)", margin=1.0)',
             "ab_compare('auroc(score)') has margin=1, and no two values are further apart than 1: "
             "write how much worse is still good enough, such as 0.05",
@@ -142,3 +139,65 @@ def test_a_confidence_in_percent_leaves_the_target_undecided_with_a_reason(claim
     (verdict,) = claims.json("--crucible-adapter=v2")["experiments"][0]["verdicts"]
 
     assert (verdict["state"], verdict["reason"]) == ("undecided", "a confidence or an accuracy lies outside 0 to 1")
+
+
+# -- kinds that only the values show ----------------------------------------------------------------------------------
+
+MARGIN_ERROR = (
+    "ab_compare('accuracy') has margin=5, and no two values are further apart than 1: "
+    "write how much worse is still good enough, such as 0.05"
+)
+TARGET_ERROR = (
+    "target 'accuracy <= 80' asks for 80, but 'accuracy' lies between 0 and 1: "
+    "write a value in that range, a percentage as a fraction"
+)
+IMPOSSIBLE = 'quality_target("accuracy <= 80")', 'ab_compare("accuracy", margin=5)'
+
+
+def test_a_target_and_a_margin_that_nothing_could_miss_are_errors_of_the_suite(claims, monkeypatch, capsys):
+    """The kind is inferred, so the marker alone cannot be refused; the values show that accuracy is yes or no."""
+    claims.test(experiment(*IMPOSSIBLE), name="test_sums")
+
+    result = claims.run(*ARMS)
+
+    assert result.ret == 1
+    text = result.stdout.str()
+    assert MARGIN_ERROR in text
+    assert TARGET_ERROR in text
+    assert "met, proven" not in text
+
+    monkeypatch.chdir(claims.path)
+    capsys.readouterr()
+    main(["show", "latest", "--json"])
+    shown = json.loads(capsys.readouterr().out)["experiments"][0]["verdicts"]
+    assert [(one["state"], one["proven"], one["suite_error"], one["reason"]) for one in shown] == [
+        ("undecided", False, True, TARGET_ERROR),
+        ("undecided", False, True, MARGIN_ERROR),
+    ]
+
+
+def test_a_stored_proof_of_an_impossible_margin_is_not_repeated(claims, monkeypatch, capsys):
+    """A run of an earlier version has stored it as met and proven."""
+    claims.test(experiment('ab_compare("accuracy", margin=5)'), name="test_sums")
+    claims.run(*ARMS)
+    with contextlib.closing(sqlite3.connect(claims.path / ".crucible" / "crucible.db")) as store, store:
+        store.execute("UPDATE verdicts SET state = 'met', proven = 1, reason = 'one-sided bounds'")
+
+    monkeypatch.chdir(claims.path)
+    capsys.readouterr()
+    main(["show", "latest", "--json"])
+    (verdict,) = json.loads(capsys.readouterr().out)["experiments"][0]["verdicts"]
+    assert (verdict["state"], verdict["proven"], verdict["suite_error"]) == ("undecided", False, True)
+
+
+def test_stored_runs_are_not_compared_by_an_impossible_margin(claims, monkeypatch, capsys):
+    claims.test(experiment('ab_compare("accuracy")'), name="test_sums")
+    claims.run(*ARMS)
+
+    monkeypatch.chdir(claims.path)
+    capsys.readouterr()
+    status = main(["compare", "latest", "latest:v1", "--metric", "accuracy", "--margin", "5"])
+    out, err = capsys.readouterr()
+    assert (status, err) == (1, "")
+    assert MARGIN_ERROR in out
+    assert "error in the suite" in out

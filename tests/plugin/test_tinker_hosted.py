@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from faulty_tinker import Fault, Faulty, in_time
+from tinker_http import Http, save
 from tiny_base import write_tiny_base
 
 from pytest_crucible.local_model.server.process import LocalServer
@@ -26,12 +27,13 @@ GOT = """
     def got(future):
         return future.result(timeout=60) if hasattr(future, "result") else future
 """
-IMPATIENT = "from pytest_crucible.backends import circuit_breaker; circuit_breaker.MAX_SILENCE_S = 6.0"
+IMPATIENT = "from pytest_crucible.backends import circuit_breaker; circuit_breaker.MAX_SILENCE_S = 3.0"
 """A service that was there is waited for, as long as it takes to restart it."""
 TEST_REPLIES = """
     import pytest
 
     @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.score_bounds(length=(0, 100_000))
     @pytest.mark.quality_target("length >= 0")
     @pytest.mark.ab_compare("length")
     async def test_replies(sample, sampler, score):
@@ -49,26 +51,54 @@ def base(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(base, monkeypatch, tmp_path) -> None:
+def _nothing_from_outside(base, monkeypatch, tmp_path, warm) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(base))
     pytest.importorskip("tinker")
+    warm.start()  # not within a test that has to end in time
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("hosted")
+
+
+@pytest.fixture(scope="module")
+def behind(base, directory) -> Iterator[LocalServer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
+        with LocalServer.start(directory, base=base) as server:
+            yield server
 
 
 @pytest.fixture
-def behind(base, tmp_path) -> Iterator[LocalServer]:
-    with LocalServer.start(tmp_path / "hosted", base=base) as server:
-        yield server
+def model(behind, directory) -> str:
+    return base_name(directory)
 
 
-@pytest.fixture
-def model(behind, tmp_path) -> str:
+def base_name(directory: Path) -> str:
     """What the service calls its base model."""
-    (name,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")
+    (name,) = directory.glob("models/crucible/tiny-*")
     return str(name)
+
+
+@pytest.fixture
+def checkpoint(behind, tmp_path) -> str:
+    """The path of an adapter that the service keeps; its name is the test's."""
+    client = Http(behind)
+    session = client.post("/create_session", user_metadata={}, display_name="trained")["session_id"]
+    created = client.post(
+        "/create_model", session_id=session, model_seq_id=0, base_model="crucible/tiny", lora_config={"rank": 4}
+    )
+    client.result(created["request_id"])
+    path = save(client, created["model_id"], 1, "/save_weights_for_sampler", path=tmp_path.name, ttl_seconds=3600)[
+        "path"
+    ]
+    assert isinstance(path, str)
+    return path
 
 
 @pytest.fixture
@@ -157,6 +187,7 @@ def test_a_key_that_is_none_stops_an_adapter_before_anything_is_asked(suite, hos
 @pytest.mark.parametrize("where", ["dead", "silent", "login page"])
 def test_a_service_that_is_none_stops_an_adapter_in_time(suite, hosted, model, monkeypatch, where):
     prepare(suite, base={"base_model": model})
+    suite.pytester.makeconftest("from pytest_crucible.backends.tinker import polling; polling.HEALTH_S = 1.0")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ports = {"dead": 9, "silent": silent.getsockname()[1]}
         if where == "login page":
@@ -165,7 +196,7 @@ def test_a_service_that_is_none_stops_an_adapter_in_time(suite, hosted, model, m
         else:
             monkeypatch.setenv("TINKER_BASE_URL", f"http://127.0.0.1:{ports[where]}")
             sentence = f"Tinker at http://127.0.0.1:{ports[where]} does not answer*"
-        with in_time(15):  # five seconds, and the start of a process on a busy machine
+        with in_time(15):  # one second, and a session on a busy machine
             suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=base"), sentence)
 
 
@@ -189,12 +220,20 @@ def test_a_dead_proxy_before_another_service_is_named(suite, model, monkeypatch)
     )
 
 
+@pytest.fixture
+def mortal(suite, base, monkeypatch, tmp_path) -> Iterator[LocalServer]:
+    """A service of one test, and the suite that asks it."""
+    with LocalServer.start(tmp_path / "hosted", base=base) as server:
+        monkeypatch.setenv("TINKER_BASE_URL", server.url)
+        monkeypatch.setenv("TINKER_API_KEY", server.key)
+        prepare(suite, base={"base_model": base_name(tmp_path / "hosted")})
+        yield server
+
+
+@pytest.mark.slow  # the SDK waits for ten seconds
 def test_a_service_that_is_killed_in_mid_run_loses_the_rest_and_resume_finishes_it(
-    suite, base, behind, model, monkeypatch, tmp_path
+    suite, base, mortal, monkeypatch, tmp_path
 ):
-    monkeypatch.setenv("TINKER_BASE_URL", behind.url)
-    monkeypatch.setenv("TINKER_API_KEY", behind.key)
-    prepare(suite, base={"base_model": model})
     (suite.path / "conftest.py").write_text(
         f"""
 {IMPATIENT}
@@ -202,7 +241,7 @@ import os, signal
 
 def pytest_crucible_observed(sample):
     if sample == "q08":
-        os.kill({behind.process.pid}, signal.SIGKILL)
+        os.kill({mortal.process.pid}, signal.SIGKILL)
 """
     )
     with in_time(30):
@@ -226,35 +265,37 @@ def pytest_crucible_observed(sample):
 # Checkpoints that cannot be meant
 
 
-def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_sentence(suite, hosted, behind, model):
-    path = train(suite, HOSTED)
-    about = next(Path(model).parents[2].glob("checkpoints/*/sampler_weights/v2/checkpoint.json"))
+def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_sentence(
+    suite, hosted, directory, checkpoint, tmp_path
+):
+    (about,) = directory.glob(f"checkpoints/*/sampler_weights/{tmp_path.name}/checkpoint.json")
     said = about.read_text()
 
     def refused(sentence: str, **table: str) -> None:
-        prepare(suite, v2={"model_path": path, **table})
+        prepare(suite, v2={"model_path": checkpoint, **table})
         suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=v2"), sentence)
 
     refused(
-        f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {path} was trained on '*tiny-*': write that, or leave base_model out",
+        f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {checkpoint} was trained on '*tiny-*': write that, or leave "
+        "base_model out",
         base_model="Qwen/Qwen3-8B",
     )
     refused("*unknown checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
     about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))
-    refused(f"Tinker did not open a model to sample from: {path} belongs to another base model; this server has *")
+    refused(
+        f"Tinker did not open a model to sample from: {checkpoint} belongs to another base model; this server has *"
+    )
     about.write_text(said.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))
-    refused(f"*the description of {path} cannot be read*")
+    refused(f"*the description of {checkpoint} cannot be read*")
     expired = [line if '"expires"' not in line else ' "expires": 1.0,' for line in said.splitlines()]
     about.write_text("\n".join(expired))
-    refused(f"*the checkpoint {path} expired at 1970-01-01T00:00:01+00:00")
+    refused(f"*the checkpoint {checkpoint} expired at 1970-01-01T00:00:01+00:00")
     assert "/api/v1/asample" not in hosted.seen
 
 
-def test_a_checkpoint_of_the_base_that_is_named_is_used(suite, hosted, model):
-    path = train(suite, HOSTED)
-    prepare(
-        suite, v2={"model_path": path, "base_model": model}, short={"model_path": path, "base_model": "crucible/tiny"}
-    )
+def test_a_checkpoint_of_the_base_that_is_named_is_used(suite, hosted, model, checkpoint):
+    named = {"model_path": checkpoint, "base_model": model}
+    prepare(suite, v2=named, short={**named, "base_model": "crucible/tiny"})
 
     suite.run_apart(HOSTED, "--crucible-adapter=v2").assert_outcomes(passed=2)
     suite.run_apart(HOSTED, "--crucible-adapter=short").assert_outcomes(passed=2)
@@ -328,6 +369,7 @@ def test_a_service_that_cannot_be_meant_is_one_sentence(suite, hosted, monkeypat
     assert "sk-other" not in result.stdout.str() + result.stderr.str()
 
 
+@pytest.mark.slow  # the SDK waits for ten seconds
 def test_a_service_that_dies_stops_the_experiment_that_asks_it_and_keeps_what_the_other_said(
     suite, hosted, behind, model, monkeypatch
 ):
@@ -402,6 +444,7 @@ LEAKS = """
         record_property("11 property", keys)
 
     @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.score_bounds(length=(0, 100_000))
     @pytest.mark.quality_target("length >= 0")
     @pytest.mark.ab_compare("length")
     async def test_replies(sample, sampler, score, keys):
@@ -414,6 +457,7 @@ LEAKS = """
         return f"15 reply {keys}"
 
     @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.score_bounds(length=(0, 100_000))
     @pytest.mark.quality_target("length >= 0")
     async def test_refused(sample, sampler, score, keys):
         raise RuntimeError(f"16 all lost {keys}")

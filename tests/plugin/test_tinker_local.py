@@ -32,6 +32,7 @@ TEST_REPLIES = """
     import pytest
 
     @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.score_bounds(length=(0, 100_000))
     @pytest.mark.quality_target("length >= 0")
     @pytest.mark.ab_compare("length")
     async def test_replies(sample, sampler, score):

@@ -209,3 +209,16 @@ def test_a_service_that_goes_away_ends_the_training_in_a_sentence(recipes, tmp_p
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*training of 'remote' stopped at step 2: Tinker * nothing is kept*"])
+
+
+@pytest.mark.slow
+def test_several_seeds_are_trainings_of_their_own_on_the_service(recipes):
+    configure(recipes, seeds="3")
+
+    result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
+
+    assert trainings(recipes) == 4
+    result.stdout.fnmatch_lines(["crucible: trained remote-seed2: *"])
+    assert "20 samples x arms of 3 and 1 trainings = 80 replies" in " ".join(result.stdout.str().split())
+    names = [one["checkpoint"].rpartition("/")[2] for one in lineages(recipes) if one["checkpoint"]]
+    assert sorted(names) == ["remote-seed0", "remote-seed1", "remote-seed2"]

@@ -217,6 +217,14 @@ def test_the_deadline_is_said_where_samples_are_lost_to_it(served, server):
     )
 
 
+def test_a_deadline_before_a_dead_server_is_given_up_leaves_a_run_to_resume(served):
+    served.adapters({"v2": {"backend": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}})
+
+    result = served.run("--crucible-adapter=v2", "--crucible-deadline=0.5 s")
+
+    result.stdout.fnmatch_lines(["*sampling was interrupted; continue with --crucible-resume*"])
+
+
 def test_joined_tests_are_not_asked_after_it_either(served, server, pytester):
     served.test("""
         import time

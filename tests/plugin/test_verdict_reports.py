@@ -73,8 +73,9 @@ def test_with_xdist_progress_names_and_expected_failures_are_the_same(suite):
     assert [int(found) for found in re.findall(r"\[ *(\d+)%\]", result.stdout.str())] == [20, 40, 60, 80, 100]
     result.assert_outcomes(passed=3, failed=1, xfailed=1)
 
-    again = suite.run("--crucible-adapter=poor", "test_sums.py::test_sums::exact_match >= 0.70", "-n2")
-    again.assert_outcomes(passed=1, failed=1)
+    for name in ("test_sums.py::test_sums::exact_match >= 0.70", "test_sums.py::test_sums@group"):
+        again = suite.run("--crucible-adapter=poor", name, "-n2", "--dist=loadgroup")
+        again.assert_outcomes(passed=1, failed=1)
 
 
 def test_an_option_with_an_empty_value_is_refused(suite):

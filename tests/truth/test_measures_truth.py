@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from run_sizes import choose_runs
 from scipy.special import ndtri
 from simulation import ALPHA, at_most
 
@@ -17,7 +18,7 @@ from pytest_crucible.stats.measures.row import Prepared
 
 pytestmark = pytest.mark.slow
 
-RUNS = 1000
+RUNS = choose_runs(1000)
 RARE = 0.07
 """Lower bounds of an area with 10 or 20 positives that scatter twice as wide as the negatives; all others hold alpha."""
 
@@ -152,7 +153,7 @@ def test_a_difference_of_calibration_errors_errs_as_seldom_as_it_says(first, sec
     """Arms on the same samples: one draw decides both answers, so that they go together."""
     pairs = CONFIDENCES[first], CONFIDENCES[second]
     truth = true_error(*pairs[0]) - true_error(*pairs[1])
-    rng, runs, alarms, below, above = np.random.default_rng(n), 400, 0, 0, 0
+    rng, runs, alarms, below, above = np.random.default_rng(n), choose_runs(400), 0, 0, 0
     for _ in range(runs):
         luck = rng.random(n)
         arms = []

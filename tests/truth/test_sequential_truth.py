@@ -9,7 +9,9 @@ import math
 
 import numpy as np
 import pytest
+from run_sizes import choose_runs
 
+from pytest_crucible import stats
 from pytest_crucible.stats.sequential.asymptotic import asymptotic_sequence
 from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence
 from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
@@ -57,7 +59,7 @@ def ever_refuted(values, mean, bounds=UNIT) -> bool:
 
 @SHAPES
 def test_betting_looked_at_after_every_sample_keeps_the_false_alarms(shape):
-    rng, runs = np.random.default_rng(11), 5000
+    rng, runs = np.random.default_rng(11), choose_runs(5000)
     drawn = [shape(rng) for _ in range(runs)]
 
     assert at_most(sum(ever_refuted(*one) for one in drawn), runs, ALPHA)
@@ -67,7 +69,7 @@ def test_betting_looked_at_after_every_sample_keeps_the_false_alarms(shape):
 
 @SHAPES
 def test_empirical_bernstein_looked_at_after_every_sample_keeps_the_false_alarms(shape):
-    rng, runs = np.random.default_rng(12), 5000
+    rng, runs = np.random.default_rng(12), choose_runs(5000)
     wrong = sum(
         empirical_bernstein_sequence(x).first_exclusion(mean) is not None for x, mean in map(shape, [rng] * runs)
     )
@@ -88,7 +90,7 @@ def test_the_mixture_for_proportions_keeps_the_false_alarms(mean):
 @pytest.mark.parametrize("binary", [True, False])
 def test_paired_arms_that_differ_only_by_luck_keep_the_false_alarms(binary):
     """Both arms share the difficulty of each question. A fixed-n t test at each look would be wrong in a third."""
-    rng, runs, wrong = np.random.default_rng(13), 5000, 0
+    rng, runs, wrong = np.random.default_rng(13), choose_runs(5000), 0
     for run in range(runs):
         difficulty = rng.beta(1.4, 0.6, LENGTH)
         if binary:
@@ -103,17 +105,30 @@ def test_paired_arms_that_differ_only_by_luck_keep_the_false_alarms(binary):
     assert at_most(wrong, runs, ALPHA)
 
 
-@pytest.mark.parametrize("shape", ["normal", "skewed", "bits"])
-def test_the_asymptotic_sequence_keeps_nearly_its_false_alarms_from_30_on(shape):
-    """It is right only in the limit: .06 is allowed."""
-    rng, runs, wrong = np.random.default_rng(14), 3000, 0
-    for _ in range(runs):
-        draw = {"normal": rng.normal, "skewed": rng.gamma, "bits": rng.binomial}[shape]
-        values = draw(*{"normal": (0, 1), "skewed": (2, 1), "bits": (1, 0.7)}[shape], LENGTH).astype(float)
-        mean = {"normal": 0.0, "skewed": 2.0, "bits": 0.7}[shape]
-        wrong += asymptotic_sequence(values, planned=200, alpha=ALPHA).first_exclusion(mean) is not None
+def seconds(rng):
+    return rng.lognormal(0, 1.5, LENGTH), math.exp(1.5**2 / 2)
 
-    assert at_most(wrong, runs, 0.06)
+
+@pytest.mark.parametrize("shape", [rare_disasters, seconds])
+def test_the_asymptotic_sequence_is_wrong_in_a_third_of_runs_and_is_not_offered(shape):
+    """Skewed values from 30 on: what its docstring and docs/statistics/looking-early.md say of it is true."""
+    rng, runs = np.random.default_rng(14), 600
+    wrong = sum(
+        asymptotic_sequence(values, planned=200, alpha=ALPHA).first_exclusion(mean) is not None
+        for values, mean in map(shape, [rng] * runs)
+    )
+
+    assert wrong / runs > 0.25
+    assert not [name for name in dir(stats) if "asymptotic" in name and "mcnemar" not in name]
+
+
+def test_every_sequence_that_is_offered_needs_bounds():
+    values = np.random.default_rng(15).lognormal(0, 1.5, 100)
+    for offered in (betting_sequence, empirical_bernstein_sequence):
+        with pytest.raises(ValueError, match="outside the bounds"):
+            offered(values)
+        with pytest.raises(ValueError, match="finite bounds"):
+            offered(values, bounds=(0.0, math.inf))
 
 
 def test_there_is_power_to_see_what_is_there():

@@ -107,8 +107,13 @@ class CostMeter:
         self._price = price
         self._answers, self._written = 0, 0
 
+    @property
+    def price(self) -> Price | None:
+        """The price of the adapter's model; None where it is not known."""
+        return self._price
+
     @classmethod
-    def unlimited(cls) -> CostMeter:
+    def without_budget(cls) -> CostMeter:
         """Return a meter without a budget and without a price."""
         return cls(Spending(), None)
 

@@ -3,7 +3,8 @@
 the backend's identity   the model: a checkpoint, or a model's name and URL
 input, parameters        the request: the prompt and the sampling parameters
 sample, repeat, call     the draw: two samples with the same prompt, the repeats of a sample and a prompt sent twice in one
-                         sample are independent draws, and must stay so
+                         sample are independent draws, and must stay so; a later round is named, so that no reply of an
+                         earlier one stands in for it
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def reply_key(identity: str, request: Request) -> str | None:
     """
     parameters = without_credentials(request.parameters)
     try:
-        text = canonical([FORMAT, identity, request.input, parameters, request.sample, request.repeat, request.call])
+        draw = request.repeat if request.draw is None else request.draw
+        text = canonical([FORMAT, identity, request.input, parameters, request.sample, draw, request.call])
     except TypeError:
         return None
     return hashlib.sha256(text.encode()).hexdigest()

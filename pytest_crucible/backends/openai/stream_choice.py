@@ -62,7 +62,7 @@ class StreamedChoice:
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
         for name in _TEXTS:
-            # Some servers send reasoning as a record of its own, which is no text to add to; anything else must be text.
+            # Some servers send reasoning as an object, which cannot be appended to a text; anything else must be text.
             if not (name == "reasoning" and not isinstance(delta.get(name), str)):
                 self._add_text(name, delta.get(name))
         for call in delta.get("tool_calls") or ():

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_crucible.backends.tinker.local_client import local_service_client
 from pytest_crucible.backends.tinker.service_address import ServiceAddress
 from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
 
@@ -46,10 +45,7 @@ class Service:
     def client(self) -> Any:
         """The SDK's ServiceClient, with its session open."""
         project = {} if self.address.project is None else {"project_id": self.address.project}
-        if self.name == LOCAL:
-            client = local_service_client(self.sdk, self._full_name, **self._connection)
-        else:
-            client = self.sdk.ServiceClient(**self._connection, **project)
+        client = self.sdk.ServiceClient(**self._connection, **project)
         self._watched(self.within("open a session", lambda: client.holder))
         return client
 
@@ -70,10 +66,6 @@ class Service:
     def context_of(self, model: str) -> int | None:
         """Return a model's context length; variants of a model have its name, a colon and a suffix."""
         return self.contexts.get(model) or self.contexts.get(model.partition(":")[0])
-
-    def _full_name(self, model: str | None) -> str | None:
-        """Return the full name of the local server's model, which it lists first, and any other name as it is."""
-        return next(iter(self.contexts)) if model in self.contexts else model
 
     def training_client(self, **options: Any) -> Any:
         """Return the SDK's TrainingClient of a new adapter; options are those of `create_lora_training_client`."""

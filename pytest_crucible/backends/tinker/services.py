@@ -27,6 +27,7 @@ from pytest_crucible.backends.tinker.service_address import (
     read_address,
 )
 from pytest_crucible.backends.tinker.session_environment import SessionEnvironment
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.records.errors import BackendError, SpecError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class TinkerServices:
         self.hide.learn(*({self._environment.original.get(KEY, "")} - {""}))
         self._services: dict[ServiceAddress, Service] = {}
         self._monitors: dict[str, HealthMonitor] = {}
+        self._restore_sdk: Callable[[], None] = lambda: None
 
     # -- services ---------------------------------------------------------------------------------------------------
 
@@ -107,11 +109,15 @@ class TinkerServices:
     def sdk(self) -> Any:
         """The module `tinker`."""
         try:
-            return importlib.import_module("tinker")
+            sdk = importlib.import_module("tinker")
         except ImportError as error:
             raise SpecError(
                 f'Tinker\'s clients need its SDK: pip install "pytest-crucible[tinker]" ({error})'
             ) from None
+        from pytest_crucible.backends.tinker.tokenizer_lookup import ask_servers_for_tokenizers
+
+        self._restore_sdk = ask_servers_for_tokenizers(sdk)
+        return sdk
 
     @property
     def _hosted_url(self) -> str:
@@ -154,9 +160,7 @@ class TinkerServices:
     def base_model(self) -> str:
         """The model of clients that name none."""
         if self.is_local:
-            for name in self.own.contexts:
-                return name
-            raise SpecError("the local Tinker server does not list its models")
+            return BASE_MODEL
         if self._base is None:
             raise SpecError(
                 "the hosted Tinker service has many models: name one with crucible_tinker_base, or with base_model"
@@ -165,13 +169,13 @@ class TinkerServices:
 
     def training_client(self, **options: Any) -> Any:
         """Return the SDK's TrainingClient of a new adapter; options are those of `create_lora_training_client`."""
-        return self.own.training_client(**{**options, "base_model": self.full_name(options.get("base_model"))})
+        return self.own.training_client(**{"base_model": self.base_model, **options})
 
     def sampling_client(self, *, model_path: str | None = None, base_model: str | None = None) -> Any:
         """Return the SDK's SamplingClient of a checkpoint or a base model."""
         if model_path:
             return self.own.sampling_client(model_path=model_path)
-        return self.own.sampling_client(base_model=self.full_name(base_model))
+        return self.own.sampling_client(base_model=base_model or self.base_model)
 
     @functools.cached_property
     def tokenizer(self) -> Any:
@@ -179,10 +183,12 @@ class TinkerServices:
         return self.own.within("load the tokenizer", self.sampling_client().get_tokenizer)
 
     def full_name(self, named: str | None) -> str:
-        """Return the full name of a base model: transformers would not find a tokenizer by the local one's short name."""
-        if named is None or (self.is_local and named in self.own.contexts):
-            return self.base_model
-        return named
+        """Return the full name of a base model: that of the local one has a digest of its weights."""
+        named = named or self.base_model
+        if not self.is_local or named not in self.own.contexts:
+            return named
+        # The server lists it first.
+        return next(iter(self.own.contexts))
 
     # -- closing ----------------------------------------------------------------------------------------------------
 
@@ -191,11 +197,12 @@ class TinkerServices:
 
         Each step is done although another one fails; the first error is raised in the end.
         """
-        own, server = (self.__dict__.pop(name, None) for name in ("own", "server"))
+        own, server, _ = (self.__dict__.pop(name, None) for name in ("own", "server", "sdk"))
         services = [*([own] if own is not None else []), *self._services.values()]
         self._services.clear()
         with ExitStack() as steps:  # in reverse order
             steps.callback(self._environment.restore)
+            steps.callback(self._restore_sdk)
             if server is not None:
                 steps.callback(server.stop)
             while self._monitors:

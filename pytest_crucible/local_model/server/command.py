@@ -73,6 +73,7 @@ def serve(options: ServerOptions) -> None:
 
 
 async def _serve(options: ServerOptions) -> None:
+    from pytest_crucible.local_model import BASE_MODEL
     from pytest_crucible.local_model.engine import Engine
     from pytest_crucible.local_model.server.application import Application, refusal_response
     from pytest_crucible.local_model.server.state import Service
@@ -90,6 +91,12 @@ async def _serve(options: ServerOptions) -> None:
         port = await server.start(options.port)
         try:
             _announce(f"http://{LOOPBACK}:{port}", options)
+            # On standard error, because standard output is for `export`.
+            print(
+                f"{BASE_MODEL} is {service.model_name}: clients of SDK 0.38 find its tokenizer by this name",
+                file=sys.stderr,
+                flush=True,
+            )
             await stop.wait()
         finally:
             service.stop("the server was stopped")

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.chat import render_prompt
 from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
 from pytest_crucible.local_model.server import request_fields
@@ -28,7 +29,7 @@ from pytest_crucible.local_model.server.messages import (
 from pytest_crucible.local_model.server.replies import SampleRequest, Weights
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.sampling import sample
-from pytest_crucible.local_model.server.state import BASE_MODEL, Endpoints, Service, derive_seed
+from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
 from pytest_crucible.local_model.tokens import Tokenizer
 
 LOCAL = "local:"

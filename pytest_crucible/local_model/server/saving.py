@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.archive import SAMPLER, TRAINING, Checkpoint, CheckpointInfo, CheckpointPath
 from pytest_crucible.local_model.server.messages import Request, Response, bad_request, json_response
 from pytest_crucible.local_model.server.replies import Weights
-from pytest_crucible.local_model.server.state import BASE_MODEL, Endpoints, Run, Service
+from pytest_crucible.local_model.server.state import Endpoints, Run, Service
 from pytest_crucible.local_model.server.training import new_run, request_id_of, submit
 
 # Bounds of a checkpoint's time to live.
@@ -59,11 +60,11 @@ def load_weights(service: Service, request: Request) -> Response:
     body = request.object()
     checkpoint = _training_checkpoint(service, request_fields.text(body, "path"))
     with_optimizer = request_fields.boolean(body, "optimizer", False)
-    if body.get("base_model") is not None:
-        service.check_base_model(request_fields.text(body, "base_model"))
+    base_model = request_fields.optional_text(body, "base_model") or service.base_model_of(checkpoint.info)
+    service.check_base_model(base_model)
     new = body.get("model_id") is None
     lora = LoraSpec(**checkpoint.info.lora)
-    run = new_run(service, body, lora) if new else service.run(request_fields.text(body, "model_id"))
+    run = new_run(service, body, lora, base_model) if new else service.run(request_fields.text(body, "model_id"))
 
     def load() -> Response:
         trainer = service.engine.trainer(run.lora) if new else run.model
@@ -79,8 +80,7 @@ def weights_info(service: Service, request: Request) -> Response:
     info = service.archive.find(CheckpointPath.parse(request_fields.text(request.object(), "tinker_path"))).info
     lora = LoraSpec(**info.lora)
     parts = {name: getattr(lora, name) for name in ("train_attn", "train_mlp", "train_unembed")}
-    base_model = service.model_name if info.base_sha256 == service.engine.base_sha256 else info.base_model
-    return json_response({"base_model": base_model, "is_lora": True, "lora_rank": lora.rank, **parts})
+    return json_response({"base_model": service.base_model_of(info), "is_lora": True, "lora_rank": lora.rank, **parts})
 
 
 def _checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
@@ -88,7 +88,7 @@ def _checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> C
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
     metadata = request_fields.texts_by_name(body, "user_metadata")
     return CheckpointInfo(
-        BASE_MODEL, service.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
+        run.base_model, service.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.messages import Json, Request, Response, json_response, not_found
-from pytest_crucible.local_model.server.state import BASE_MODEL, FETCH_S, Endpoints, Service, Session
+from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Service, Session
 
 # Configuration that the SDK receives at its start: few connections (as many requests as are sampled together),
 # training data in order of arrival, and no hidden hours of retries.

@@ -21,9 +21,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.server.archive import Archive, CheckpointPath
+from pytest_crucible.local_model.server.archive import Archive, CheckpointInfo, CheckpointPath
 from pytest_crucible.local_model.server.futures import Futures
 from pytest_crucible.local_model.server.messages import PROTOBUF, Refusal, Request, Response, bad_request, not_found
 from pytest_crucible.local_model.server.pending import Completions
@@ -33,8 +34,6 @@ from pytest_crucible.local_model.server.worker import Worker
 
 T = TypeVar("T")
 
-# The model's short name. Its long name is a directory from which transformers loads its tokenizer.
-BASE_MODEL = "crucible/tiny"
 # Longest wait of a client that fetches a result; the SDK itself gives up after 45 s.
 FETCH_S = 20.0
 # A session ends after this time without a request or heartbeat.
@@ -62,6 +61,8 @@ class Run:
     session: str
     lora: LoraSpec
     last_request: float
+    base_model: str
+    """The name that the model was created with: the short or the long one."""
     user_metadata: Mapping[str, str] | None = None
     trainer: Trainer | None = None
 
@@ -178,6 +179,11 @@ class Service:
             raise bad_request(
                 f"base model {name[:200]!r} is not here; this server has {BASE_MODEL}, which is {self.model_name}"
             )
+
+    def base_model_of(self, info: CheckpointInfo) -> str:
+        """Return the name that a checkpoint's model was created with; the long one may have been that of another directory."""
+        is_moved = info.base_model != BASE_MODEL and info.base_sha256 == self.engine.base_sha256
+        return self.model_name if is_moved else info.base_model
 
     def weights_at(self, model_path: str) -> Weights:
         """Return sampler weights at a `tinker://` path: 400 for an invalid path, 404 if there is nothing."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.adam import AdamParams
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.lora import LoraSpec
@@ -20,7 +21,7 @@ from pytest_crucible.local_model.server.messages import (
     bad_request,
     json_response,
 )
-from pytest_crucible.local_model.server.state import BASE_MODEL, Endpoints, Run, Service
+from pytest_crucible.local_model.server.state import Endpoints, Run, Service
 
 # A larger one would take memory without end, and is beyond the width of any matrix here.
 MAX_RANK = 512
@@ -29,8 +30,9 @@ MAX_RANK = 512
 def create_model(service: Service, request: Request) -> Response:
     """Create an adapter on the base model."""
     body = request.object()
-    service.check_base_model(request_fields.text(body, "base_model"))
-    run = new_run(service, body, _read_lora(request_fields.json_object(body, "lora_config", {})))
+    base_model = request_fields.text(body, "base_model")
+    service.check_base_model(base_model)
+    run = new_run(service, body, _read_lora(request_fields.json_object(body, "lora_config", {})), base_model)
     request_id = f"{run.id}:create"
 
     def create() -> Response:
@@ -41,7 +43,11 @@ def create_model(service: Service, request: Request) -> Response:
 
 
 def get_info(service: Service, request: Request) -> Response:
-    """Describe a model; the tokenizer's id is a directory that transformers can load."""
+    """Describe a model, by the name that it was created with.
+
+    The name in `model_data` is the long one: the SDK makes sampling clients of it, which load their tokenizer by that name
+    (`TrainingClient.save_weights_and_get_sampling_client` and `SamplingClient.get_tokenizer` in 0.38).
+    """
     run = service.run(request_fields.text(request.object(), "model_id"))
     return json_response(
         {
@@ -50,7 +56,7 @@ def get_info(service: Service, request: Request) -> Response:
             "model_data": {"arch": BASE_MODEL, "model_name": service.model_name, "tokenizer_id": service.model_name},
             "is_lora": True,
             "lora_rank": run.lora.rank,
-            "model_name": service.model_name,
+            "model_name": run.base_model,
         }
     )
 
@@ -109,7 +115,7 @@ def _adam_number(values: request_fields.Body, name: str, default: float) -> floa
     return request_fields.number(values, name, default)
 
 
-def new_run(service: Service, body: request_fields.Body, lora: LoraSpec) -> Run:
+def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base_model: str) -> Run:
     """Return the training run with the id that the SDK derives too; the existing one if it was created before."""
     session = service.session(request_fields.text(body, "session_id"))
     if (
@@ -119,7 +125,7 @@ def new_run(service: Service, body: request_fields.Body, lora: LoraSpec) -> Run:
     run_id = f"{session.id}:train:{request_fields.whole(body, 'model_seq_id')}"
     metadata = request_fields.texts_by_name(body, "user_metadata")
     # The SDK repeats requests after a broken connection: the second one must find the same run.
-    return service.runs.setdefault(run_id, Run(run_id, session.id, lora, service.clock(), metadata))
+    return service.runs.setdefault(run_id, Run(run_id, session.id, lora, service.clock(), base_model, metadata))
 
 
 def _read_lora(values: request_fields.Body) -> LoraSpec:

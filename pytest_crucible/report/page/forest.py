@@ -16,6 +16,7 @@ from pytest_crucible.report.tables import comparisons
 
 # Pixels of one strip. Its width is that of the page, so positions are percentages.
 HEIGHT = 28
+RATIO = " (ratio to the baseline)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Mark:
     interval: Interval | None
     state: State | None = None
     limits: tuple[float, ...] = ()
-    """Where a verdict turns: no difference, a margin, a target."""
+    """Where a verdict turns: no difference, a margin, a relevant difference, a target."""
     experiment: str = ""
     """Whose line it is, where there are several."""
 
@@ -65,10 +66,13 @@ def differences(run: Run) -> Iterator[Forest]:
     many = len(run.experiments) > 1
     pairs = [comparison for analysis in run.experiments for comparison in analysis.comparisons]
     metric_marks = [
-        (comparison.contrast.expression, _difference(row, comparison, many))
+        (comparison.contrast.expression + (RATIO if comparison.ratio else ""), _difference(row, comparison, many))
         for row, comparison in zip(comparisons(run).rows, pairs, strict=True)
     ]
-    yield from _forests(metric_marks, always=0.0)
+    differences = [(name, mark) for name, mark in metric_marks if not name.endswith(RATIO)]
+    ratios = [(name, mark) for name, mark in metric_marks if name.endswith(RATIO)]
+    yield from _forests(differences, always=0.0)
+    yield from _forests(ratios, always=1.0)
 
 
 def levels(run: Run) -> Iterator[Forest]:
@@ -110,15 +114,16 @@ def chart_forest(chart: Chart) -> Forest:
 
 def _difference(row: Row, comparison: Comparison, many: bool) -> Mark:
     name = row.cells[0].removeprefix(f"{comparison.contrast.expression}: ")
-    margin = comparison.contrast.margin
+    limit, ratio = comparison.contrast.limit, comparison.ratio
+    limits = (0.0,) if limit is None else (0.0, -limit, limit)
     return Mark(
         name=name,
         experiment=experiment_name(row.experiment) if many else "",
         shown=row.cells[1],
-        value=comparison.difference,
-        interval=comparison.interval,
+        value=ratio.value if ratio else comparison.difference,
+        interval=ratio.interval if ratio else comparison.interval,
         state=row.state,
-        limits=(0.0,) if margin is None else (0.0, -margin, margin),
+        limits=tuple(map(ratio.of, limits)) if ratio else limits,
     )
 
 

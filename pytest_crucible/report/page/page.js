@@ -64,10 +64,9 @@ class Explorer {
     const named = [...new Set(groups.filter(Boolean))].sort();
     this.group = named.length > 1 && named.length <= 2000 ? this.choice("group", ["all", ...named]) : null;
     this.words = made("input", { type: "search", placeholder: "id, prompt or reply" });
-    let waiting;
     this.words.addEventListener("input", () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => this.filter(), 250);
+      clearTimeout(this.waiting);
+      this.waiting = setTimeout(() => this.filter(), 250);
     });
     const search = made("label", { textContent: "search" }, this.words);
     const chosen = [this.outcome, this.metric, this.sort, this.group].filter((one) => one !== null);
@@ -97,6 +96,7 @@ class Explorer {
   }
 
   async filter() {
+    clearTimeout(this.waiting);  // later it would draw the same list again, and close what was opened meanwhile
     const turn = ++this.search;
     const { ids, groups, became } = this.data;
     const outcome = this.chosen(this.outcome);

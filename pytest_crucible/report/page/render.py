@@ -124,7 +124,7 @@ def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
 def _is_binary(chapter: Chapter, metric: str) -> bool:
     """Return whether each score of a metric is right or wrong."""
     # With repeats a sample's mean may lie between right and wrong.
-    return chapter.analysis.plan.repeats == 1 and chapter.analysis.kinds[metric] == "binary"
+    return chapter.analysis.plan.draws(0).size == 1 and chapter.analysis.kinds[metric] == "binary"
 
 
 def _hash(text: str) -> str:

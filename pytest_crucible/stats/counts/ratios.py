@@ -113,13 +113,17 @@ def as_ratio(result: Significance, method: str) -> Significance:
     """
     assert result.estimate is not None, "a difference of logarithms is always estimated"
     interval = result.interval and replace(
-        result.interval, low=_exp(result.interval.low), high=_exp(result.interval.high), method=method
+        result.interval, low=as_number(result.interval.low), high=as_number(result.interval.high), method=method
     )
-    return replace(result, method=method, estimate=_exp(result.estimate), interval=interval)
+    return replace(result, method=method, estimate=as_number(result.estimate), interval=interval)
 
 
-def _exp(log_ratio: float) -> float:
-    """Return the ratio; infinite on overflow."""
+def as_number(log_ratio: float) -> float:
+    """Return the ratio of a logarithm; infinite on overflow.
+
+    >>> as_number(0.0), as_number(1000.0)
+    (1.0, inf)
+    """
     try:
         return math.exp(log_ratio)
     except OverflowError:

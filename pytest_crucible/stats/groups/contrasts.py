@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import chdtrc
 
+from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Range, check_share, finite_groups
 from pytest_crucible.stats.groups.anova import Arms, sums_of_squares
 from pytest_crucible.stats.groups.pairwise import ContrastResult, all_pairs
@@ -21,8 +22,9 @@ from pytest_crucible.stats.groups.welch import welch_anova
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.means.two_samples import welch_t
 from pytest_crucible.stats.multiplicity.adjust import holm
-from pytest_crucible.stats.proportions.paired import count_discordant, tango_interval, tango_p_value, tango_statistic
-from pytest_crucible.stats.proportions.two import compare_proportions
+from pytest_crucible.stats.proportions.paired import count_discordant
+from pytest_crucible.stats.proportions.paired_exact import paired_exact_test
+from pytest_crucible.stats.proportions.two_exact import two_exact_test
 from pytest_crucible.stats.results import Significance
 
 Outcome = Literal["binary", "numeric"]
@@ -54,10 +56,10 @@ def compare_arms(
 ) -> ManyArmsResult:
     """Return every other arm minus the baseline (all pairs when `baseline` is None), with Holm's p-values.
 
-    Paired arms are compared by the paired t test, for 0/1 values by Tango's; independent arms by Welch's t, for 0/1
-    values by the score test of two proportions. `bounds` of the values give equal differences an interval. In a contrast,
-    `own_interval` has level 1 - alpha and agrees with `p_value`; `interval` has level 1 - alpha / contrasts (Bonferroni),
-    so that all hold together: where it excludes 0, `p_adjusted` is at most alpha, and Holm may reject beyond that. The
+    Paired arms are compared by the paired t test, independent arms by Welch's t, and 0/1 values of either by the exact
+    unconditional test. `bounds` of the values give equal differences an interval. In a contrast, `own_interval` has level
+    1 - alpha and agrees with `p_value`; `interval` has level 1 - alpha / contrasts (Bonferroni), so that all hold
+    together: where it excludes 0, `p_adjusted` is at most alpha, and Holm may reject beyond that. The
     omnibus test is repeated-measures anova by Greenhouse and Geisser, Cochran's Q, Welch's anova, or Pearson's
     chi-squared. Raises ValueError for a baseline that does not exist, unequal pairs, and invalid 0/1 values.
 
@@ -95,7 +97,7 @@ class _Test:
     def of(self, pair: tuple[int, int], level: float) -> Significance:
         first, second = self.arms[pair[0]], self.arms[pair[1]]
         if self.kind == "binary":
-            return _tango(first, second, level) if self.paired else _score(first, second, level)
+            return _dependent(first, second, level) if self.paired else _independent(first, second, level)
         if self.paired:
             return paired_t(first, second, level=level, bounds=self.bounds)
         return welch_t(first, second, level=level)
@@ -121,23 +123,12 @@ def _pairs(arms: int, baseline: int | None) -> list[tuple[int, int]]:
     return [(arm, baseline) for arm in range(arms) if arm != baseline]
 
 
-def _tango(first: Array, second: Array, level: float) -> Significance:
-    gained, lost = count_discordant(first, second)
-    n, agree = first.size, gained + lost == 0
-    return Significance(
-        method="tango",
-        statistic=None if agree else tango_statistic(gained, lost, n, 0.0),
-        p_value=tango_p_value(gained, lost, n),
-        estimate=(gained - lost) / n,
-        interval=tango_interval(gained, lost, n, level=level),
-        n=(n,),
-        status="degenerate" if agree else "ok",
-        note="the arms agree in every pair" if agree else "",
-    )
+def _dependent(first: Array, second: Array, level: float) -> Significance:
+    return paired_exact_test(*count_discordant(first, second), first.size, level=level)
 
 
-def _score(first: Array, second: Array, level: float) -> Significance:
-    return compare_proportions(int(first.sum()), first.size, int(second.sum()), second.size, level=level)
+def _independent(first: Array, second: Array, level: float) -> Significance:
+    return two_exact_test(int(first.sum()), first.size, int(second.sum()), second.size, level=level)
 
 
 def _contrast(
@@ -154,11 +145,18 @@ def _contrast(
         p_adjusted=p_adjusted,
         dof=alone.dof[0] if alone.dof else None,
         se=alone.se,
-        interval=together.interval,
+        interval=_containing(together.interval, alone.interval),
         own_interval=alone.interval,
         status=alone.status,
         note=alone.note,
     )
+
+
+def _containing(wide: Interval | None, narrow: Interval | None) -> Interval | None:
+    """Return the wide interval, extended to the narrow one: exact intervals of small samples need not be nested."""
+    if wide is None or narrow is None:
+        return wide
+    return replace(wide, low=min(wide.low, narrow.low), high=max(wide.high, narrow.high))
 
 
 def _omnibus(arms: Sequence[Array], paired: bool, kind: Outcome) -> Significance:

@@ -99,7 +99,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     if not len(prepared.values):
         return no_data(prepared)
     area, clusters = _area(prepared), counted_clusters(prepared.clusters)
-    ends = _bound(prepared, area, (1 - level) / 2)
+    ends = _bound_area(prepared, area, (1 - level) / 2)
     if ends is None:
         return Measured(area.value, None, clusters, "none: fewer than 2 samples of a class")
     return Measured(
@@ -115,7 +115,7 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if not len(prepared.values):
         return no_bounds(prepared)
     area = _area(prepared)
-    lower, upper = _bound(prepared, area, alpha) or (None, None)
+    lower, upper = _bound_area(prepared, area, alpha) or (None, None)
     return BoundedValue(value=area.value, lower=lower, upper=upper), _method(prepared)
 
 
@@ -256,7 +256,7 @@ def _welch_dof(parts: Sequence[tuple[float, int]]) -> float:
     return total**2 / sum(variance**2 / dof for variance, dof in parts)
 
 
-def _bound(prepared: Prepared, area: Area, alpha: float) -> tuple[float, float] | None:
+def _bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, float] | None:
     """The lower and the upper bound at alpha each; None with fewer than two samples (or clusters) of a class."""
     if not math.isfinite(area.variance):
         return None

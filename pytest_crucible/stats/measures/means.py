@@ -1,4 +1,4 @@
-"""Mean, rate and count: one value a sample, its mean, and for a count the mean times n."""
+"""Mean, rate and count: one value a sample, its mean, and for a count the mean times the number of replies."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from typing import Any, Literal
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Interval, Measure, MetricFacts
+from pytest_crucible.stats.estimating import clip_interval
+from pytest_crucible.stats.inputs import scale_of
+from pytest_crucible.stats.measures.replies import (
+    clip_value,
+    joint_shape,
+    numeric,
+    one_value_a_sample,
+    values_and_shape,
+)
+from pytest_crucible.stats.measures.rounding import is_tiny_mean, without_rounding
 from pytest_crucible.stats.measures.row import (
     Difference,
     End,
     Floats,
     Measured,
     Numbers,
-    NumericKind,
     Observations,
     Prepared,
+    counted_clusters,
     no_bounds,
     no_data,
 )
@@ -34,11 +44,6 @@ RELATIONS: dict[str, Callable[[Any, float], Any]] = {
 _RISING = (">=", ">")
 
 
-def numeric(kind: Kind | None) -> NumericKind:
-    """Return the kind as statistics know it. Text is never analysed; a metric without values is treated as binary."""
-    return "binary" if kind is None or kind == "text" else kind
-
-
 def prepare(observations: Observations, end: End) -> Prepared:
     """One value a sample: the metric's, or 1 where the condition holds and 0 elsewhere."""
     facts, measure = observations.facts[0], observations.measure
@@ -50,11 +55,16 @@ def prepare(observations: Observations, end: End) -> Prepared:
         bounds=(facts.low, facts.high),
     )
     if measure.inner_relation is None:
-        return plain
+        return _by_sample(plain, observations)
     threshold = measure.inner_value or 0.0
     values = _condition_values(observations, measure.inner_relation, threshold, end)
     holds = np.asarray(RELATIONS[measure.inner_relation](values, threshold), dtype=np.float64)
-    return replace(plain, values=holds, kind="binary", bounds=(0.0, 1.0))
+    # First the condition, then the mean of a sample's replies: it need not hold for the mean of them.
+    return _by_sample(replace(plain, values=holds, kind="binary", bounds=(0.0, 1.0)), observations)
+
+
+def _by_sample(prepared: Prepared, observations: Observations) -> Prepared:
+    return one_value_a_sample(prepared, observations.samples, weighted=not observations.counts_samples)
 
 
 def _condition_values(observations: Observations, relation: str, threshold: float, end: End) -> Floats:
@@ -74,14 +84,10 @@ def estimate_mean(prepared: Prepared, level: float) -> Measured:
     """The mean with its two-sided interval."""
     if not len(prepared.values):
         return no_data(prepared)
-    mean = stats.estimate(
-        prepared.values,
-        kind=numeric(prepared.kind),
-        bounds=prepared.bounds,
-        clusters=prepared.clusters,
-        alpha=1 - level,
-    )
-    return Measured(mean.estimate, mean.interval, mean.clusters, mean.method)
+    values, shape = values_and_shape(prepared)
+    mean = stats.estimate(values, **shape, alpha=1 - level)
+    groups = counted_clusters(prepared.clusters)
+    return Measured(mean.estimate, clip_interval(mean.interval, prepared.bounds), groups, mean.method)
 
 
 def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
@@ -90,26 +96,19 @@ def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
         return no_bounds(prepared)
     if not np.isfinite(prepared.values).all():
         return BoundedValue(value=float(np.sum(prepared.values)), lower=None, upper=None), "unbounded"
-    lower, upper = (
-        stats.mean_bound(
-            prepared.values,
-            kind=numeric(prepared.kind),
-            bounds=prepared.bounds,
-            clusters=prepared.clusters,
-            alpha=alpha,
-            side=side,
-        )
-        for side in _SIDES
-    )
-    return BoundedValue(value=float(np.mean(prepared.values)), lower=lower.value, upper=upper.value), lower.method
+    values, shape = values_and_shape(prepared)
+    lower, upper = (stats.mean_bound(values, **shape, alpha=alpha, side=side) for side in _SIDES)
+    method = "none" if lower.value is None and upper.value is None else lower.method
+    low, high = (clip_value(side.value, prepared.bounds) for side in (lower, upper))
+    return BoundedValue(value=float(np.mean(prepared.values)), lower=low, upper=high), method
 
 
 _SIDES: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
 
 
 def estimate_count(prepared: Prepared, level: float) -> Measured:
-    """The sum with its two-sided interval: n times the mean and its interval."""
-    mean, n = estimate_mean(prepared, level), len(prepared.values)
+    """The sum with its two-sided interval: the mean and its interval times the number of replies."""
+    mean, n = estimate_mean(prepared, level), _size(prepared)
     interval = mean.interval and Interval(
         low=mean.interval.low * n, high=mean.interval.high * n, level=mean.interval.level, method=mean.interval.method
     )
@@ -118,10 +117,10 @@ def estimate_count(prepared: Prepared, level: float) -> Measured:
 
 def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     """The sum with its one-sided bounds."""
-    n = len(prepared.values)
+    n = _size(prepared)
     if n and np.isfinite(prepared.values).all() and not prepared.values.any():
         # Nothing was counted, so the values do not vary. The proportion of samples that count still has a bound.
-        prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0))
+        prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0), reach=None, replies=None)
     reading, method = bound_mean(prepared, alpha)
     # An unbounded value is a sum already, and infinite.
     scale = 1 if method == "unbounded" else n
@@ -131,30 +130,64 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
     """First minus second, pair by pair. None without pairs, and where a lost value without bounds could be anything."""
-    pair = first.values, second.values
-    if not len(pair[0]) or not all(np.isfinite(values).all() for values in pair):
+    if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
-    shape: dict[str, Any] = {"kind": numeric(first.kind), "bounds": first.bounds, "clusters": first.clusters}
+    pair = first.values, without_rounding(first.values, second.values, first.bounds)
+    shape = joint_shape(first, second)
     result = stats.compare(*pair, alpha=alpha, **shape)
     bounds = stats.difference_bounds(*pair, alpha=alpha, **shape)
     effects = [size for size in (result.effect, *result.effects) if size is not None]
+    tiny, span = is_tiny_mean(result.estimate, first.bounds), first.bounds[1] - first.bounds[0]
     return Difference(
-        value=result.estimate,
-        interval=result.interval,
-        p_value=result.p_value,
+        value=0.0 if tiny else result.estimate,
+        interval=clip_interval(result.interval, (-span, span)),
+        p_value=1.0 if tiny and result.p_value is not None else result.p_value,
         p_exact=result.p_exact,
-        lower=bounds.low,
-        upper=bounds.high,
+        lower=clip_value(bounds.low, (-span, span)),
+        upper=clip_value(bounds.high, (-span, span)),
         method=result.method,
         bounds_method=bounds.method,
         n=result.n,
         clusters=result.clusters,
         deviation=result.deviation,
-        discordance=_discordance(result.n, result.deviation, result.estimate) if result.method == "tango" else None,
-        span=first.bounds[1] - first.bounds[0],
+        dof=result.dof,
+        discordance=_discordance(result.n, result.deviation, result.estimate)
+        if _is_paired_binary(first, second)
+        else None,
+        span=span,
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=size.interval) for size in effects),
         note=result.note,
     )
+
+
+def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
+    """First minus second total, of as many replies in both arms: the difference of means times the larger number of replies."""
+    mean, n = compare_means(first, second, alpha), max(_size(first), _size(second))
+    if mean is None:
+        return None
+    interval = mean.interval and replace(mean.interval, low=mean.interval.low * n, high=mean.interval.high * n)
+    return replace(
+        mean,
+        value=_times(mean.value, n),
+        interval=interval,
+        lower=_times(mean.lower, n),
+        upper=_times(mean.upper, n),
+        # A total grows with the samples, so that no number of them shows a given one.
+        deviation=None,
+        discordance=None,
+        span=mean.span * n,
+    )
+
+
+def _size(prepared: Prepared) -> int:
+    return len(prepared.values) if prepared.size is None else prepared.size
+
+
+def _is_paired_binary(first: Prepared, second: Prepared) -> bool:
+    """Return whether single pairs of yes or no are compared; means of repeats and groups are compared as scores."""
+    if numeric(first.kind) != "binary" or first.clusters is not None:
+        return False
+    return all(bool(np.isin(arm.values, (0.0, 1.0)).all()) for arm in (first, second))
 
 
 def _discordance(n: int, deviation: float | None, difference: float | None) -> float:
@@ -163,9 +196,9 @@ def _discordance(n: int, deviation: float | None, difference: float | None) -> f
 
 
 def samples_to_prove_mean(prepared: Prepared, limit: float, alpha: float) -> int | None:
-    """About how many samples would prove the estimate against a limit, were it the truth."""
+    """Return about how many samples prove the estimate against a limit with 80 % power, if it is the truth."""
     values = prepared.values
-    if len(values) < 2:
+    if len(values) < 2 or scale_of(numeric(prepared.kind), prepared.bounds) == "unbounded":
         return None
     if prepared.kind == "binary" and np.isin(values, (0.0, 1.0)).all():
         # No number of samples proves that a rate lies beyond 0 or 1.
@@ -174,7 +207,29 @@ def samples_to_prove_mean(prepared: Prepared, limit: float, alpha: float) -> int
         rate = float(values.mean())
         side: Literal["lower", "upper"] = "lower" if rate > limit else "upper"
         return stats.samples_to_prove_proportion(rate, limit, alpha=alpha, side=side)
-    return stats.samples_to_prove_mean(float(values.mean()), float(values.std(ddof=1)), limit, alpha=alpha)
+    mean, deviation = float(values.mean()), float(values.std(ddof=1))
+    return stats.samples_to_prove_mean(mean, deviation, limit, alpha=alpha, bounds=prepared.bounds)
+
+
+def no_proof(measure: Measure, facts: MetricFacts) -> str:
+    """Explain why a mean of the metric has no bound on some side: its values have no declared end there."""
+    limits = facts.low, facts.high
+    unknown = facts.kind in (None, "text") or measure.inner_relation is not None
+    if unknown or scale_of(numeric(facts.kind), limits) != "unbounded":
+        return ""
+    name = measure.metric
+    where = " from above" if facts.kind in ("count", "positive") else ""
+    if isinstance(measure, Contrast):
+        limit = 'the margin as a share, such as margin="10 %"'
+        if measure.relevant is not None:
+            limit = 'the relevant difference as a share, such as relevant="10 %"'
+        instead = f", or write {limit}" if facts.kind == "positive" else ""
+        return f"nothing is proven about a difference of means without bounds: declare bounds of {name!r}{instead}"
+    return f"without bounds a mean is never proven{where}: declare bounds of {name!r}, or ask for rate({name} ...) or p50({name})"
+
+
+def any_proof(measure: Measure, facts: MetricFacts) -> str:
+    return ""
 
 
 def metric_reach(measure: Measure, facts: MetricFacts) -> Numbers:
@@ -203,4 +258,8 @@ def mean_facts(measure: Measure, facts: MetricFacts) -> MetricFacts:
 
 
 def _times(value: float | None, scale: int) -> float | None:
-    return None if value is None else value * scale
+    if value is None:
+        return None
+    total = value * scale
+    # A sum of whole numbers is one: the mean of replies times their number may be 9.000000000000002.
+    return float(round(total)) if math.isfinite(total) and math.isclose(total, round(total), rel_tol=1e-12) else total

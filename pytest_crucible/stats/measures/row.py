@@ -20,6 +20,9 @@ End = Literal["observed", "low", "high"]
 NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 
 
+GEOMETRIC_MEANS = "ratio of geometric means"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One metric in one arm, one entry a sample."""
@@ -41,6 +44,10 @@ class Observations:
     """One for each metric of the measure, in its order."""
     lost: Flags
     """Samples of which a score of some metric is lost."""
+    samples: Clusters | None = None
+    """The sample of each entry, rising, where the entries are replies; None where each is a sample of its own."""
+    counts_samples: bool = False
+    """A sample counts once, whatever its number of replies: at looks a value must not depend on later samples."""
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
     """The samples' `expected`; empty unless the row uses it."""
@@ -50,7 +57,7 @@ class Observations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Numbers that a row has made of observations, one a sample."""
+    """Numbers that a row has made of observations, one a sample; for a percentile one a reply."""
 
     values: Floats
     strata: Floats | None = None
@@ -58,6 +65,12 @@ class Prepared:
     clusters: Clusters | None = None
     kind: Kind = "unbounded"
     bounds: Numbers = (float("-inf"), float("inf"))
+    reach: Numbers | None = None
+    """The ends of the values, where they lie beyond the bounds of what they are the mean of."""
+    size: int | None = None
+    """Number of replies, where a sample has several."""
+    replies: tuple[Floats, Clusters] | None = None
+    """Whether each of several replies to a sample fulfils a condition, 1 or 0, and its group or sample."""
     quantile: float = 0.5
     problem: str = ""
     """Why nothing can be computed from these observations; empty where something can."""
@@ -89,15 +102,24 @@ class Difference:
     clusters: int | None
     deviation: float | None
     """Square root of n times the standard error; None where sample sizes cannot be planned from it."""
+    dof: float | None = None
+    """Degrees of freedom of the standard error; None where it is one of n samples."""
     discordance: float | None = None
     """Proportion of pairs that disagree, where a paired test of proportions is planned by it."""
     span: float = float("inf")
     """High minus low end of the values."""
+    ratio: str = ""
+    """The name of the ratio if the numbers are its logarithms: "ratio of geometric means"."""
+    detectable: Callable[[float], float | None] | None = None
+    """Return the smallest difference that as many samples show at a two-sided alpha. None: it follows from the deviation."""
+    samples: Callable[[float, float, float], int | None] | None = None
+    """Return the samples that prove the difference against a limit at a one-sided alpha. None: they follow from the deviation."""
     effects: tuple[EffectSize, ...] = ()
     note: str = ""
 
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
+NoProof = Callable[[Measure, MetricFacts], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +137,8 @@ class Statistic:
     """With the two-sided interval at a level."""
     bound: Callable[[Prepared, float], tuple[BoundedValue, str]]
     """With the one-sided bounds at alpha each, and their method."""
-    difference: Callable[[Prepared, Prepared, float], Difference | None] | None = None
-    """The better arm's values first: (candidate, baseline) where higher is better. None: it has no paired test."""
+    difference: Callable[[Prepared, Prepared, float], Difference | None]
+    """The better arm's values first: (candidate, baseline) where higher is better."""
     reach: Callable[[Measure, MetricFacts], Numbers]
     """The lowest and the highest value that it can have."""
     higher_is_better: Callable[[Measure, MetricFacts], bool]
@@ -124,6 +146,8 @@ class Statistic:
     """Why the declared metrics cannot be used, or nothing."""
     samples_to_prove: Callable[[Prepared, float, float], int | None] = lambda prepared, limit, alpha: None
     """How many samples would prove the estimate against a limit at alpha, were it the truth."""
+    no_proof: NoProof = lambda measure, facts: ""
+    """Explain why nothing can be proven, or not on one side, and what to do; empty if the declared facts allow a proof."""
     planned_as: Callable[[Measure, MetricFacts], MetricFacts] | None = None
     """The metric whose mean the statistic is, by which sample sizes are planned before a run."""
     condition: Literal["never", "optional", "always"] = "never"
@@ -132,6 +156,10 @@ class Statistic:
     expected_problem: Callable[[Sequence[Sample]], str] | None = None
     """Why it cannot use the samples' `expected`, or nothing. None: it does not use them."""
     uses_metadata: bool = False
+    of_replies: bool = False
+    """It is about single replies. Others are about samples, whose repeats are averaged first."""
+    is_mean: bool = False
+    """Whether the statistic is a mean of one value a reply, or a multiple of it, so that random factors can be counted."""
     is_total: bool = False
     """It grows with the number of samples."""
     fills_inapplicable: bool = False

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
 from pytest_crucible.stats.measures import auroc, calibration, means, percentiles
-from pytest_crucible.stats.measures.row import Statistic
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, Prepared, Statistic
+
+
+def _compare_ratios(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
+    # It needs most of scipy, which a session without such a comparison does not load.
+    from pytest_crucible.stats.measures import geometric
+
+    return geometric.compare(first, second, alpha)
+
+
+def _compare_percentiles(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
+    from pytest_crucible.stats.measures import percentile_differences
+
+    return percentile_differences.compare(first, second, alpha)
+
 
 MEAN = Statistic(
     name="mean",
@@ -17,7 +35,9 @@ MEAN = Statistic(
     reach=means.metric_reach,
     higher_is_better=means.metric_direction,
     samples_to_prove=means.samples_to_prove_mean,
+    no_proof=means.no_proof,
     planned_as=means.mean_facts,
+    is_mean=True,
     fills_inapplicable=True,
 )
 _ROWS = (
@@ -36,6 +56,8 @@ _ROWS = (
         higher_is_better=means.metric_direction,
         samples_to_prove=means.samples_to_prove_mean,
         planned_as=means.mean_facts,
+        of_replies=True,
+        is_mean=True,
     ),
     Statistic(
         name="count",
@@ -46,8 +68,12 @@ _ROWS = (
         prepare=means.prepare,
         estimate=means.estimate_count,
         bound=means.bound_count,
+        difference=means.compare_counts,
+        no_proof=means.no_proof,
         reach=means.any_reach,
         higher_is_better=means.metric_direction,
+        of_replies=True,
+        is_mean=True,
         is_total=True,
     ),
     Statistic(
@@ -59,6 +85,8 @@ _ROWS = (
         prepare=percentiles.prepare,
         estimate=percentiles.estimate,
         bound=percentiles.bound,
+        difference=_compare_percentiles,
+        of_replies=True,
         reach=means.metric_reach,
         higher_is_better=means.metric_direction,
     ),
@@ -91,3 +119,22 @@ _ROWS = (
 )
 # The rows by the names that stored targets have.
 STATISTICS = {row.name: row for row in _ROWS}
+BY_KIND: Mapping[Kind | None, Statistic] = {
+    "positive": replace(
+        MEAN,
+        title=GEOMETRIC_MEANS,
+        difference=_compare_ratios,
+        no_proof=means.any_proof,
+        # Random factors cannot be counted for the median of ratios, and counting them for means alone would mislead.
+        is_mean=False,
+    ),
+}
+"""The row that compares a metric of this kind, if a comparison names the metric alone. Other kinds: by the mean."""
+
+
+def comparison_row(measure: Measure, facts: MetricFacts) -> Statistic:
+    """Return the row that compares two arms. A margin or relevant difference in the metric's own units compares means."""
+    in_units = isinstance(measure, Contrast) and measure.limit is not None and not measure.is_relative
+    if measure.statistic != MEAN.name or in_units:
+        return STATISTICS[measure.statistic]
+    return BY_KIND.get(facts.kind, MEAN)

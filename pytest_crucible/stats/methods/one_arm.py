@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.inputs import Observed
 from pytest_crucible.stats.means.augmented import augmented_t_bound
 from pytest_crucible.stats.means.clustered import (
     augmented_clustered_bound,
-    clustered_bound,
     clustered_interval,
     clustered_mean,
 )
-from pytest_crucible.stats.means.student import mean_interval, t_bound
+from pytest_crucible.stats.means.gaffke import gaffke_bound
+from pytest_crucible.stats.means.student import mean_interval
 from pytest_crucible.stats.proportions.clustered import korn_graubard_bound, korn_graubard_interval
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, wilson_interval
 from pytest_crucible.stats.sequential.betting import betting_bound
@@ -50,12 +52,12 @@ def augmented_cr2_side(arm: Observed, alpha: float, side: Side) -> float:
     return augmented_clustered_bound(arm.values, arm.labels, bounds=arm.bounds, alpha=alpha, side=side)
 
 
-def student_side(arm: Observed, alpha: float, side: Side) -> float | None:
-    return t_bound(arm.values, alpha=alpha, side=side)
-
-
-def cr2_side(arm: Observed, alpha: float, side: Side) -> float | None:
-    return clustered_bound(arm.values, arm.labels, alpha=alpha, side=side)
+def gaffke_side(arm: Observed, alpha: float, side: Side) -> float | None:
+    """Return None on a side without an end: a value that is too rare to be seen could move the mean anywhere."""
+    end = arm.bounds[0 if side == "lower" else 1]
+    if not math.isfinite(end):
+        return None
+    return gaffke_bound(arm.values, end=end, alpha=alpha, side=side, clusters=arm.clusters)
 
 
 def betting_side(arm: Observed, alpha: float, side: Side) -> float:

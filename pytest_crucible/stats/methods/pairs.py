@@ -5,7 +5,7 @@ One-sided alternatives give intervals of which one end is infinite.
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
@@ -16,25 +16,18 @@ from pytest_crucible.stats.means.clustered import clustered_interval, clustered_
 from pytest_crucible.stats.means.point_mass import point_mass_p_value
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.methods import one_arm
-from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_interval, tango_p_value, tango_statistic
+from pytest_crucible.stats.proportions.paired import mcnemar_exact
+from pytest_crucible.stats.proportions.paired_exact import paired_exact_bound, paired_exact_test
 from pytest_crucible.stats.results import Significance
 
 
-def tango_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+def exact_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     observed = differences(arms)
     gained, lost = _discordant(observed)
-    n, two_sided = observed.values.size, alternative == "two-sided"
-    # Each end of a two-sided interval at 2 level - 1 is a one-sided bound at `level`.
-    interval = tango_interval(gained, lost, n, level=level if two_sided else 2 * level - 1)
-    low = -math.inf if alternative == "less" else interval.low
-    high = math.inf if alternative == "greater" else interval.high
-    return Significance(
-        method="tango",
-        statistic=tango_statistic(gained, lost, n, 0.0),
-        interval=Interval(low=low, high=high, level=level, method="tango"),
-        p_value=tango_p_value(gained, lost, n, alternative=alternative),
-        p_exact=mcnemar_exact(gained, lost) if two_sided else None,
-        estimate=observed.mean,
+    result = paired_exact_test(gained, lost, observed.values.size, level=level, alternative=alternative)
+    # McNemar's conditional p-value, which readers may expect. It is two-sided.
+    return replace(
+        result, p_exact=mcnemar_exact(gained, lost) if alternative == "two-sided" else None, status="ok", note=""
     )
 
 
@@ -96,11 +89,9 @@ def _constant(
 # -- one-sided bounds to decide a margin by -----------------------------------------------------------------------
 
 
-def tango_side(arms: Arms, alpha: float, side: Side) -> float:
+def exact_side(arms: Arms, alpha: float, side: Side) -> float:
     observed = differences(arms)
-    gained, lost = _discordant(observed)
-    interval = tango_interval(gained, lost, observed.values.size, level=1 - 2 * alpha)
-    return interval.low if side == "lower" else interval.high
+    return paired_exact_bound(*_discordant(observed), observed.values.size, alpha=alpha, side=side)
 
 
 def augmented_t_side(arms: Arms, alpha: float, side: Side) -> float:
@@ -111,12 +102,8 @@ def augmented_cr2_side(arms: Arms, alpha: float, side: Side) -> float:
     return one_arm.augmented_cr2_side(differences(arms), alpha, side)
 
 
-def paired_t_side(arms: Arms, alpha: float, side: Side) -> float | None:
-    return one_arm.student_side(differences(arms), alpha, side)
-
-
-def cr2_side(arms: Arms, alpha: float, side: Side) -> float | None:
-    return one_arm.cr2_side(differences(arms), alpha, side)
+def no_side(arms: Arms, alpha: float, side: Side) -> None:
+    """Return None: no bound holds for a difference of values without ends (Bahadur & Savage 1956, Ann. Math. Stat. 27:1115)."""
 
 
 def betting_side(arms: Arms, alpha: float, side: Side) -> float:
@@ -129,7 +116,7 @@ def differences(arms: Arms) -> Observed:
 
 
 def _discordant(observed: Observed) -> tuple[int, int]:
-    # One pair has a Tango interval, but it is nearly [-1, 1] and would only look like a result.
+    # One pair has an interval, but it is nearly [-1, 1] and would only look like a result.
     if observed.values.size < 2:
         raise NotEnoughData(f"{quantity(observed.values.size, 'pair')}: a comparison needs at least 2")
     return int((observed.values > 0).sum()), int((observed.values < 0).sum())

@@ -46,7 +46,7 @@ def samples_for_anova(arms: int, effect: float, *, alpha: float = 0.05, power: f
     """
     check_power(power, alpha)
     _check_anova(arms, effect)
-    # Below two values in each arm there is no residual variance.
+    # With fewer than two values in each arm, the residual variance is undefined.
     return sample_size(lambda n: _anova(n, arms, effect, alpha), power, fewest=2.0) if effect else NEVER
 
 

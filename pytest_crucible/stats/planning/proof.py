@@ -1,54 +1,106 @@
-"""Sample sizes that would prove a target, assuming that the observed rate or mean is the true one."""
+"""Sample sizes that prove a target with a given power, if the rate or mean is the true one."""
 
 from __future__ import annotations
 
 import math
 
-import scipy
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import bdtrc, bdtrik, ndtri, stdtrit
 
-from pytest_crucible.stats.arrays import Side, check_share, check_side
+from pytest_crucible.stats.arrays import Array, Range, Side, check_share, check_side, is_finite_range
+from pytest_crucible.stats.planning.paired_proportions import STEADY
 from pytest_crucible.stats.planning.roots import round_up, smallest_integer
-from pytest_crucible.stats.proportions.one import beta_bound
+
+# Up to this size, each n is computed. Beyond it the sawtooth of the power is too small to matter.
+LONGEST_SCAN = 2000
 
 
-def samples_to_prove_proportion(rate: float, target: float, *, alpha: float = 0.05, side: Side = "lower") -> int | None:
-    """Return about how many samples the Clopper-Pearson bound needs to clear the target at this rate.
+def samples_to_prove_proportion(
+    rate: float, target: float, *, alpha: float = 0.05, power: float = 0.8, side: Side = "lower"
+) -> int | None:
+    """Return how many samples prove a target by the Clopper-Pearson bound with this power, if `rate` is the true rate.
 
-    `lower` proves "at least target", `upper` "at most". None when the rate is not beyond the target on that side. The
-    number is approximate because a rate between two counts is used as it is.
+    `lower` proves "at least target", `upper` "at most". None when the rate is not beyond the target on that side. Exact:
+    binomial tails. Counts are whole, so power is a sawtooth in n; the answer is the first size that has the power, and
+    with the nine sizes after it on average.
 
-    >>> samples_to_prove_proportion(1.0, 0.95)
-    59
+    >>> samples_to_prove_proportion(0.97, 0.95), samples_to_prove_proportion(1.0, 0.95)
+    (624, 59)
     """
     check_share(alpha, "alpha")
+    check_share(power, "power")
     check_side(side)
     if not (0 <= rate <= 1 and 0 <= target <= 1):
         raise ValueError(f"a rate and its target lie between 0 and 1, not {rate!r} and {target!r}")
-    if (rate <= target) if side == "lower" else (rate >= target):
+    # "At most" is "at least" of the opposite outcome.
+    rate, target = (rate, target) if side == "lower" else (1 - rate, 1 - target)
+    if rate <= target:
         return None
-    sign = 1 if side == "lower" else -1
-    # `beta_bound` accepts fractional counts, so the bound moves smoothly with n and the search by halving is safe.
-    return smallest_integer(lambda n: sign * (beta_bound(rate * n, n, alpha=alpha, side=side) - target) >= 0, 1)
+    enough = smallest_integer(lambda n: bool((_powers(n, n + STEADY, rate, target, alpha) >= power).all()), 1)
+    if enough is None:
+        return None
+    # Bisection of a sawtooth ends at any of its teeth, where the power may be far above the requested one.
+    first = max(1, enough - min(enough // 5, LONGEST_SCAN))
+    powers = _powers(first, enough + STEADY, rate, target, alpha)
+    holds = (powers[: 1 - STEADY] >= power) & (sliding_window_view(powers, STEADY).mean(axis=1) >= power)
+    return first + int(holds.argmax())
 
 
-def samples_to_prove_mean(mean: float, deviation: float, target: float, *, alpha: float = 0.05) -> int | None:
-    """Return about how many samples the one-sided t bound needs to clear the target at this mean.
+def _powers(first: int, end: int, rate: float, target: float, alpha: float) -> Array:
+    """Return the chance that the lower bound reaches the target, for each size from `first` to before `end`."""
+    # Whole numbers: scipy's binomial tails warn of others.
+    sizes = np.arange(first, end, dtype=np.int64)
+    if target == 0:
+        # The bound is above 0 from the first success on.
+        return np.asarray(-np.expm1(sizes * np.log1p(-rate))) if rate < 1 else np.ones(sizes.size)
+    # The fewest successes that prove: P(X >= k | target) <= alpha. `bdtrik` is their number up to rounding.
+    fewest = np.ceil(bdtrik(1 - alpha, sizes, target)) + 1
+    fewest = np.clip(np.where(bdtrc(fewest - 2, sizes, target) <= alpha, fewest - 1, fewest), 1, sizes + 1)
+    return np.where(fewest > sizes, 0.0, bdtrc(np.minimum(fewest, sizes) - 1, sizes, rate))
 
-    The bound is on whichever side of the target the mean lies. None when the mean equals the target, and when the
-    deviation is 0.
 
-    >>> samples_to_prove_mean(0.82, 0.2, 0.8)
-    273
+def samples_to_prove_mean(
+    mean: float,
+    deviation: float,
+    target: float,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    bounds: Range | None = None,
+) -> int | None:
+    """Return about how many samples prove a target by the one-sided t bound with this power, if `mean` is the true mean.
+
+    The bound is on whichever side of the target the mean lies. With finite `bounds` it is the augmented t bound, with one
+    more observation at each of them. None when the mean equals the target, and when the deviation is 0.
+
+    >>> samples_to_prove_mean(0.82, 0.2, 0.8), samples_to_prove_mean(0.82, 0.2, 0.8, bounds=(0, 1))
+    (620, 689)
     """
     check_share(alpha, "alpha")
+    check_share(power, "power")
     if not deviation >= 0:
         raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
-    distance = abs(mean - target)
-    if distance == 0 or deviation == 0:
+    if mean == target or deviation == 0:
         return None
-    return smallest_integer(
-        lambda n: -float(scipy.special.stdtrit(n - 1, alpha)) * deviation / math.sqrt(n) <= distance, 2
-    )
+    ends = np.array(bounds if bounds is not None and is_finite_range(bounds) else (), dtype=np.float64)
+    # Measured towards the target, so that a mean on either side of it is proven in one way.
+    sign = 1.0 if mean > target else -1.0
+    away, apart = sign * (ends - mean), sign * (mean - target)
+    return smallest_integer(lambda n: _bound_clears(n, apart, deviation, away, alpha, float(ndtri(power))), 2)
+
+
+def _bound_clears(n: int, apart: float, deviation: float, ends: Array, alpha: float, spare: float) -> bool:
+    """Return whether the mean bound lies beyond the target by `spare` standard deviations of itself.
+
+    `ends` are the pseudo-observations, and `apart` the target's distance, both from the true mean. Their mean moves the
+    bound, and their squares widen it.
+    """
+    whole = n + ends.size
+    shift = float(ends.sum()) / whole
+    variance = ((n - 1) * deviation**2 + float((ends**2).sum()) - whole * shift**2) / (whole - 1)
+    width = -float(stdtrit(whole - 1, alpha)) * math.sqrt(variance / whole)
+    return apart + shift - width >= spare * deviation * math.sqrt(n) / whole
 
 
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:

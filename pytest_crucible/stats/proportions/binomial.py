@@ -67,6 +67,10 @@ def binomial_p_value(
     if alternative == "two-sided" and two_sided == "central":
         tails = [binomtest(successes, n, rate, alternative=side).pvalue for side in ("greater", "less")]
         return min(1.0, 2 * float(min(tails)))
+    if alternative == "two-sided" and n * rate < 0.4:
+        # Each outcome is less likely than the one before it: P(i + 1) / P(i) <= n rate / (1 - rate) < 0.7. So those that are
+        # not more likely than the observed one are those from it on. scipy's probabilities overflow for rates below 1e-306.
+        alternative = "greater"
     return float(binomtest(successes, n, rate, alternative=alternative).pvalue)
 
 

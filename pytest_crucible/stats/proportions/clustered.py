@@ -32,7 +32,7 @@ def korn_graubard_interval(values: npt.ArrayLike, clusters: Labels, *, level: fl
     tail, rate = (1 - level) / 2, float(array.mean())
     effect = _design_effect(cluster_totals(codes, array), np.bincount(codes).astype(np.float64))
     # At 0 and 1 the estimated design effect is 0 / 0; a cluster then counts as one value.
-    size = float(count) if rate in (0.0, 1.0) else _effective_size(array.size, count, effect, tail)
+    size = float(count) if rate in (0.0, 1.0) else effective_size(array.size, count, effect, tail)
     low = beta_bound(rate * size, size, alpha=tail, side="lower")
     high = beta_bound(rate * size, size, alpha=tail, side="upper")
     return Interval(low=low, high=high, level=level, method="korn-graubard")
@@ -52,7 +52,7 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     array, codes, count = _binary(values, clusters)
     rate = float(array.mean())
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))
-    size = _effective_size(array.size, count, _design_effect(totals, sizes), alpha)
+    size = effective_size(array.size, count, _design_effect(totals, sizes), alpha)
     return beta_bound(rate * size, size, alpha=alpha, side=side)
 
 
@@ -117,7 +117,7 @@ def _design_effect(totals: Array, sizes: Array) -> float:
     return _variance(totals, sizes) * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
 
 
-def _effective_size(n: int, clusters: int, effect: float, tail: float) -> float:
+def effective_size(n: int, clusters: int, effect: float, tail: float) -> float:
     """Return the number of independent values with this precision; the t ratio pays for estimating the effect."""
     # Korn & Graubard (1998): the squared ratio of t quantiles allows for few clusters.
     ratio = float(scipy.special.stdtrit(n - 1, tail) / scipy.special.stdtrit(clusters - 1, tail))

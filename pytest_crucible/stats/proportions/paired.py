@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy
 
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.arrays import Alternative, check_counts, check_share, paired_arrays
+from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share, paired_arrays
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import normal_p_value
@@ -48,9 +48,15 @@ def tango_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> In
     if n == 0:
         return Interval(low=-1.0, high=1.0, level=level, method="tango")
     z = float(scipy.special.ndtri(0.5 + level / 2))
-    # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
-    low, high = -_upper_root(lost, gained, n, z), _upper_root(gained, lost, n, z)
-    return Interval(low=low, high=high, level=level, method="tango")
+    return Interval(
+        low=tango_lower(gained, lost, n, z), high=_upper_root(gained, lost, n, z), level=level, method="tango"
+    )
+
+
+def tango_lower(gained: int, lost: int, n: int, z: float) -> float:
+    """Return the difference at which `tango_statistic` is z: the lower end of an interval. Checks nothing."""
+    # The upper end of the swapped arms: swapping negates the interval to the last bit.
+    return -_upper_root(lost, gained, n, z)
 
 
 def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
@@ -169,6 +175,23 @@ def _statistic(gained: int, lost: int, n: int, difference: float) -> float:
     if variance <= 0:
         return math.copysign(math.inf, distance) if distance else 0.0
     return distance / math.sqrt(variance)
+
+
+def tango_statistics(gained: Array, lost: Array, n: int, difference: float) -> Array:
+    """Return `tango_statistic` of many outcomes of n pairs. Checks nothing.
+
+    >>> tango_statistics(np.array([12.0, 0.0]), np.array([4.0, 0.0]), 50, 0.0)
+    array([2., 0.])
+    """
+    if difference < 0:
+        return -tango_statistics(lost, gained, n, -difference)
+    linear = (2 * n - gained + lost) * difference - gained - lost
+    product = lost * difference * (1 - difference)
+    root = np.sqrt(linear * linear + 8 * n * product)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost_rate = np.where(linear <= 0, (root - linear) / (4 * n), 2 * product / (root + linear))
+        z = (gained - lost - n * difference) / np.sqrt(n * (2 * lost_rate + difference * (1 - difference)))
+    return np.where(np.isnan(z), 0.0, z)
 
 
 def _upper_root(gained: int, lost: int, n: int, z: float) -> float:

@@ -41,7 +41,7 @@ def compare_proportions(
         interval=interval,
         n=(n1, n2),
         status="insufficient_data" if z is None else "degenerate" if constant else "ok",
-        note=_note(z, constant),
+        note=describe_degenerate(x1, n1, x2, n2),
     )
 
 
@@ -123,7 +123,8 @@ def _wald(x1: int, n1: int, x2: int, n2: int, level: float, method: str, clip: b
     return Interval(low=low, high=high, level=level, method=method)
 
 
-def _note(z: float | None, constant: bool) -> str:
-    if z is None:
+def describe_degenerate(x1: int, n1: int, x2: int, n2: int) -> str:
+    """Return why a statistic does not exist; empty where it does."""
+    if not (n1 and n2):
         return "an arm without values cannot be compared"
-    return "all samples of both arms have the same outcome" if constant else ""
+    return "all samples of both arms have the same outcome" if x1 + x2 in (0, n1 + n2) else ""

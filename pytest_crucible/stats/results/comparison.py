@@ -50,6 +50,8 @@ class ComparisonResult:
     alternative: Alternative
     alpha: float
     direction: Direction = "higher"
+    dof: float | None = None
+    """Degrees of freedom of the standard error; None where the method has none."""
     margin: float | None = None
     bounds: Bounds | None = None
     """The one-sided bounds that decide the margin; None without a margin."""

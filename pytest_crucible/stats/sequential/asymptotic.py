@@ -1,4 +1,8 @@
-"""Confidence sequences for means without bounds: asymptotic, as a t interval is, but valid at every n at once.
+"""Asymptotic confidence sequences, to reproduce the numbers of other software: `stats` does not offer them.
+
+They hold in the limit only. Looked at after each value from 30 on, at a nominal 5 %, they exclude the true mean in 32 % of runs for
+one lognormal arm (sigma 1.5) and in 54 % for scores that fall to 0 in 2 % of samples (tests/truth/test_sequential_truth.py). No
+sequence holds for means without bounds; where there are bounds, `betting_sequence` holds at every n.
 
 Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024 (Annals of Statistics 52:2613, arXiv:2103.06476), Theorem 2.2.
 """
@@ -17,7 +21,7 @@ from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Array, check_share, finite
 from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, running_mean
 
-# First n at which the normal limit is relied on: before it, skewed values would raise the false-alarm rate.
+# First n with an interval, as other software has it. It does not make skewed values safe.
 START = 30
 
 # exp of a larger number is infinite, and its reciprocal would be p = 0.
@@ -54,9 +58,7 @@ def asymptotic_interval(
     (0.092507, 0.668874, 1.0)
     """
     if n < 2:
-        raise NotEnoughData(
-            f"{quantity(n, 'value')}: an asymptotic interval needs at least 2, and is reliable from {START} on"
-        )
+        raise NotEnoughData(f"{quantity(n, 'value')}: an asymptotic interval needs at least 2")
     if not 0 < deviation < math.inf or not math.isfinite(mean):
         raise ValueError(f"expected a finite mean and a positive deviation, not {mean!r} and {deviation!r}")
     rho = _rho(planned, alpha)
@@ -77,8 +79,8 @@ def asymptotic_sequence(
 ) -> ConfidenceSequence:
     """Return the asymptotic sequence for the mean of values in their order.
 
-    The ends are infinite before `start` and while nothing varies. The error rate is alpha in the limit only; for
-    bounded values `betting_sequence` needs no limit.
+    The ends are infinite before `start` and while nothing varies. The error rate is alpha in the limit only: decide by
+    `betting_sequence`, which needs no limit.
 
     >>> print(asymptotic_sequence([0.1, -0.1, 0.3, 0.1] * 20, planned=80))
     asymptotic: 0.100 [0.052, 0.146] after 80 values, holds at every n with 95 %

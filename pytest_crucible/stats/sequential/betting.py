@@ -133,6 +133,34 @@ def betting_bound(
     return low + (high - low) * end if side == "lower" else high - (high - low) * end
 
 
+def evidence_against(
+    values: npt.ArrayLike, *, mean: float, bounds: Range, alpha: float, side: Side, largest_bet: float = LARGEST_BET
+) -> Array:
+    """Return the logarithm of the largest wealth so far, after each value, of a bettor against one mean.
+
+    With `side="lower"` the bets are on a larger mean. The mean is refuted where this exceeds log(1 / alpha), as in
+    `betting_sequence` with the one-sided alpha; exp(-wealth) is a p-value that holds at every look (Ville's inequality).
+    A mean beyond the bounds on the other side has no evidence against it. Raises as `betting_sequence`.
+
+    >>> wealth = evidence_against([1.0] * 20, mean=0.5, bounds=(0.0, 1.0), alpha=0.025, side="lower")
+    >>> int((wealth > math.log(1 / 0.025)).argmax()) + 1
+    10
+    """
+    unit = unit_values(values, bounds)
+    check_share(alpha, "alpha")
+    check_side(side)
+    low, high = bounds
+    share = (mean - low) / (high - low)
+    if side == "upper":
+        unit, share = 1 - unit, 1 - share
+    if share < 0:
+        return np.full(unit.size, math.inf)
+    if share > 1:
+        return np.zeros(unit.size)
+    wealth = np.cumsum(log_gains(unit, stakes(unit, alpha), share, largest_bet))
+    return np.asarray(np.maximum.accumulate(np.maximum(wealth, 0.0)))
+
+
 Excess = Callable[[float], tuple[float, float]]
 """From a mean to the log wealth against it less the threshold, and to the derivative of that difference."""
 

@@ -17,12 +17,14 @@ from pytest_crucible.analyse.targets import estimate_mean, evaluate_target
 from pytest_crucible.gate import decide_target
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
+from pytest_crucible.stats import samples_to_prove_mean
 
 ALPHA = 0.05
 BINARY = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
 RATING = MetricFacts(name="m", kind="bounded", low=1.0, high=5.0)
 NUMBER = MetricFacts(name="m", kind="unbounded")
+COUNT = MetricFacts(name="m", kind="count", low=0.0)
 SECONDS = MetricFacts(name="m", kind="unbounded", low=0.0, direction="lower")
 
 
@@ -82,11 +84,11 @@ def test_a_rate_knows_every_relation(relation, value):
 
 
 def test_a_count_is_a_sum():
-    one = result("count(m) <= 10", [0, 2, 3, 0, 1], NUMBER)
+    one = result("count(m) <= 10", [0, 2, 3, 0, 1], COUNT)
 
     assert (one.estimate.value, one.estimate.n) == (6, 5)
-    mean = result("mean(m) <= 2", [0, 2, 3, 0, 1], NUMBER)
-    assert one.evidence.observed.upper == pytest.approx(5 * mean.evidence.observed.upper)
+    mean = result("mean(m) <= 2", [0, 2, 3, 0, 1], COUNT)
+    assert one.evidence.observed.lower == pytest.approx(5 * mean.evidence.observed.lower)
     assert one.estimate.interval.high == pytest.approx(5 * mean.estimate.interval.high)
 
 
@@ -132,16 +134,22 @@ def test_clusters_widen_what_a_mean_says():
     assert grouped.estimate.interval.low < alone.estimate.interval.low
 
 
-def test_a_quantile_of_grouped_samples_has_no_bounds():
-    """Order statistics take samples for independent."""
-    values, groups = list(range(40)), np.repeat(np.arange(10), 4)
+def test_a_quantile_of_grouped_samples_has_wider_bounds():
+    values, groups = list(range(200)), np.repeat(np.arange(40), 5)
     alone, grouped = result("p50(m) <= 30", values, NUMBER), result("p50(m) <= 30", values, NUMBER, clusters=groups)
 
-    assert grouped.estimate.value == alone.estimate.value == 19
-    assert (grouped.estimate.interval, grouped.estimate.clusters) == (None, None)
-    assert (grouped.evidence.observed.lower, grouped.evidence.observed.upper) == (None, None)
-    assert grouped.estimate.method == grouped.evidence.method == "none for a quantile of grouped samples"
-    assert alone.evidence.observed.lower is not None
+    assert grouped.estimate.value == alone.estimate.value == 99
+    assert (grouped.estimate.clusters, alone.estimate.clusters) == (40, None)
+    assert grouped.estimate.method == grouped.evidence.method == "inverted korn-graubard"
+    assert grouped.evidence.observed.lower < alone.evidence.observed.lower
+    assert grouped.evidence.observed.upper > alone.evidence.observed.upper
+
+
+def test_a_quantile_of_four_groups_has_no_bounds():
+    four = result("p50(m) <= 30", list(range(40)), NUMBER, clusters=np.repeat(np.arange(4), 10))
+
+    assert (four.estimate.interval, four.evidence.observed.lower) == (None, None)
+    assert four.evidence.method == "none: 4 clusters: a cluster-robust interval needs at least 5"
 
 
 def test_clusters_of_what_is_not_seen_do_not_count():
@@ -235,39 +243,43 @@ def test_a_quantile_stands_a_lost_value_without_bounds():
 # -- how many would prove it --------------------------------------------------------------------------------------
 
 
-def clopper_pearson_n(rate, target):
-    """By looking at one n after the other."""
+def chance_of_proof(n, rate, target):
+    """Share of n samples, at this rate, of which the Clopper-Pearson bound is beyond the target: binomial tails."""
+    counts = np.arange(n + 1)
     if rate > target:
-        return next(n for n in range(1, 10**5) if n * rate > 0 and beta.ppf(0.05, n * rate, n - n * rate + 1) >= target)
-    return next(n for n in range(1, 10**5) if beta.ppf(0.95, n * rate + 1, n - n * rate) <= target)
+        proves = np.where(counts > 0, beta.ppf(0.05, np.maximum(counts, 1), n - counts + 1), 0.0) >= target
+    else:
+        proves = np.where(counts < n, beta.ppf(0.95, counts + 1, np.maximum(n - counts, 1)), 1.0) <= target
+    return binom.pmf(counts, n, rate)[proves].sum()
 
 
 @pytest.mark.parametrize("relation", [">=", "<="])
 @pytest.mark.parametrize(("passes", "n", "target"), [(9, 10, 0.8), (1, 10, 0.2), (7, 10, 0.8), (3, 10, 0.2)])
 def test_the_n_that_proves_a_share_on_its_side(relation, passes, n, target):
-    """Met or missed, above or below: at this rate that many samples would settle it."""
+    """Met or missed, above or below: at this rate that many samples would settle it in four of five runs."""
     one = result(f"m {relation} {target}", [1] * passes + [0] * (n - passes))
 
-    assert one.needed == clopper_pearson_n(passes / n, target)
+    assert 0.8 <= chance_of_proof(one.needed, passes / n, target) < 0.85
 
 
 def test_the_n_that_proves_a_rate():
     one = result("rate(m >= 2) >= 0.5", [3.0, 2.0, 1.0, 2.0], NUMBER)
 
-    assert one.needed == clopper_pearson_n(0.75, 0.5)
+    assert 0.8 <= chance_of_proof(one.needed, 0.75, 0.5) < 0.85
 
 
 @pytest.mark.parametrize("target", [2.0, 3.5])
 def test_the_n_that_proves_a_mean(target):
+    """With the augmented t of values from 1 to 5; of values without ends there is no such number."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
-    spread = math.sqrt(2.5)
+    needed = samples_to_prove_mean(3.0, math.sqrt(2.5), target, alpha=ALPHA, bounds=(1.0, 5.0))
 
-    needed = next(n for n in range(2, 10**4) if t.ppf(0.95, n - 1) * spread / math.sqrt(n) <= abs(3.0 - target))
-    assert result(f"m >= {target}", values, NUMBER).needed == needed
+    assert result(f"m >= {target}", values, RATING).needed == needed
+    assert result(f"m >= {target}", values, NUMBER).needed is None
 
 
 @pytest.mark.parametrize(
-    ("text", "facts"), [("m >= 0.8", BINARY), ("rate(m >= 1) >= 0.8", NUMBER), ("m >= 0.8", NUMBER)]
+    ("text", "facts"), [("m >= 0.8", BINARY), ("rate(m >= 1) >= 0.8", NUMBER), ("m >= 0.8", SHARE)]
 )
 def test_the_n_that_proves_is_not_known_for_grouped_samples(text, facts):
     values, groups = [1, 1, 1, 1, 1, 1, 1, 0, 1, 1], np.repeat(np.arange(5), 2)
@@ -301,3 +313,53 @@ def test_the_label_of_a_target_names_its_statistic():
     labels = [parse_target(text).label for text in ("m > 1", "count(m) < 3", "p99(m) < 3")]
 
     assert labels == ["mean", "count", "p99"]
+
+
+# -- impossible targets -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["m <= 80", "mean(m) >= -1", "rate(m >= 80) >= 0.5", "count(m >= 80) == 0"])
+def test_a_target_that_no_value_could_miss_or_meet_is_an_error_of_the_suite(text):
+    assert result(text, [0.0, 1.0, 1.0]).suite_error.startswith(f"target {text!r} ")
+
+
+@pytest.mark.parametrize("values", [[None, None], [0.0, 1.0]])
+def test_what_the_values_do_not_contradict_is_not(values):
+    assert result("m <= 80", values, NUMBER).suite_error == ""
+
+
+def test_a_metric_without_values_was_not_shown_to_be_yes_or_no():
+    assert result("m <= 80", [None, None], BINARY).suite_error == ""
+
+
+# -- values without ends ------------------------------------------------------------------------------------------
+
+
+def test_a_mean_without_ends_is_never_proven_and_says_what_to_do():
+    one = result("m >= 0.5", [0.9, 1.0] * 50, NUMBER)
+
+    observed = one.evidence.observed
+    assert (observed.value, observed.lower, observed.upper) == (pytest.approx(0.95), None, None)
+    assert "declare bounds of 'm'" in one.note
+    assert (one.evidence.method, one.needed) == ("none", None)
+    assert decide_target(one.target, observed, strict=False) == ("met", False)
+    assert decide_target(one.target, observed, strict=True) == ("undecided", False)
+
+
+def test_an_amount_is_proven_to_be_large_and_never_to_be_small():
+    values, amount = [1.0, 2.0, 3.0, 10.0] * 20, MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
+    low, high = result("m <= 2", values, amount), result("m <= 40", values, amount)
+
+    assert 2 < low.evidence.observed.lower < 4
+    assert low.evidence.observed.upper is None
+    assert decide_target(low.target, low.evidence.observed, strict=False) == ("missed", True)
+    assert decide_target(high.target, high.evidence.observed, strict=False) == ("met", False)
+    assert "from above" in high.note
+
+
+def test_declared_ends_make_an_amount_provable():
+    amount = MetricFacts(name="m", kind="positive", low=0.0, high=60.0, direction="lower")
+    one = result("m <= 20", [1.0, 2.0, 3.0, 10.0] * 20, amount)
+
+    assert decide_target(one.target, one.evidence.observed, strict=True) == ("met", True)
+    assert one.note == ""

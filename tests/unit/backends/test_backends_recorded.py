@@ -135,6 +135,13 @@ def test_a_row_that_is_no_answer_is_named(path, row, said):
     assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {said}"
 
 
+def test_an_impossible_token_is_no_flaw(path):
+    with path.open("a") as file:
+        file.write('{"sample_id": "c", "text": "4", "logprobs": [-0.5, -Infinity]}\n')
+
+    assert load_recorded(path).identity
+
+
 def test_the_path_of_an_adapter_is_relative_to_its_configuration(path):
     adapter = Adapter(name="v2", backend="recorded", options={"path": path.name})
 

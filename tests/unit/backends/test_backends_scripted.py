@@ -28,8 +28,11 @@ def ask(backend) -> Reply:
     return asyncio.run(backend.generate(REQUEST))
 
 
-def test_a_string_becomes_a_reply():
-    assert ask(ScriptedBackend(four)) == Reply(text="4")
+def test_a_string_becomes_a_reply_with_its_latency():
+    reply = ask(ScriptedBackend(four, latency_s=0.01))
+
+    assert reply == Reply(text="4", latency_s=reply.latency_s)
+    assert reply.latency_s >= 0.009
 
 
 def test_a_reply_stays_as_it_is():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,32 @@ def test_a_line_that_is_not_json_is_named(path):
     assert complaint(load_file, path) == (
         f"line 3 of {path} is not JSON (Expecting value: line 2 column 1 (char 11)): write one JSON object per line"
     )
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("row", ['"expected": {}', '"seconds": [{}]'])
+def test_numbers_that_json_does_not_have_are_not_json(path, constant, row):
+    path.write_text('{"input": 1, "expected": 2}\n{"input": 1, ' + row.format(constant) + "}\n")
+
+    assert complaint(load_file, path) == (
+        f"line 2 of {path} is not JSON ({constant} is not a JSON number; write null where there is no value): "
+        "write one JSON object per line"
+    )
+
+
+@pytest.mark.parametrize("row", [{"input": 1, "expected": math.nan}, Sample(id="a", input=1, expected=math.nan)])
+def test_nan_cannot_be_expected(row):
+    assert complaint(load_rows, [row], name="rows") == (
+        "sample 1 of rows has NaN for 'expected': write null where no value is expected"
+    )
+
+
+def test_a_text_may_say_nan(path):
+    path.write_text('{"input": "NaN", "expected": "Infinity"}\n')
+
+    [sample] = load_file(path)
+
+    assert (sample.input, sample.expected) == ("NaN", "Infinity")
 
 
 def test_a_line_nested_deeper_than_python_reads_is_not_json(path):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible import DatasetError, Sample, from_strategy
 from pytest_crucible.datasets import identify, load_rows
@@ -78,7 +79,7 @@ def test_profiles_and_constants_of_loaded_modules_change_nothing(tmp_path, monke
     (tmp_path / "parser_of_dates.py").write_text(f"NUMBERS = {[123_456_789 + k for k in range(300)]}\n")
     monkeypatch.syspath_prepend(tmp_path)
     __import__("parser_of_dates")
-    settings.register_profile("odd", derandomize=True, database=None, max_examples=3)
+    settings.register_profile("odd", derandomize=True, database=None, max_examples=choose_examples(3))
     former = settings.get_current_profile_name()
     settings.load_profile("odd")
     try:

@@ -238,15 +238,15 @@ def test_proof_only_takes_verdicts_back(seen, limit, relation):
         ("a <= 0.5", reading(0.6, 0.55, 0.65), None, False, "missed", "one-sided bound 0.55 > target 0.5"),
         ("a == 0", reading(3, 1.2, 6), None, False, "missed", "one-sided bounds 1.2 and 6 exclude target 0"),
         ("a >= 0.95", reading(0.96, 0.88, 0.99), 1350, False, "met",
-         "unproven: one-sided bound 0.88 < target 0.95; proof needs about n=1,350 at this estimate"),
+         "unproven: one-sided bound 0.88 < target 0.95; proof needs about n=1,350 at this estimate (80 % power)"),
         ("a >= 0.95", reading(0.95, 0.88, 0.99), None, False, "met", "unproven: one-sided bound 0.88 < target 0.95"),
         ("a >= 0.950", reading(0.96, 0.9499, 0.99), None, False, "met", "unproven: one-sided bound 0.9499 < target 0.950"),
         ("a <= 0.5", reading(0.4, 0.35, 0.55), None, False, "met", "unproven: one-sided bound 0.55 > target 0.5"),
         ("a >= 0.5", reading(0.6, None, None), None, False, "met", "unproven"),
         ("a >= 0.95", reading(0.94, 0.88, 0.99), 9, False, "missed",
-         "unproven: one-sided bound 0.99 >= target 0.95; proof needs about n=9 at this estimate"),
+         "unproven: one-sided bound 0.99 >= target 0.95; proof needs about n=9 at this estimate (80 % power)"),
         ("a >= 0.95", reading(0.96, 0.88, 0.99), 9, True, "undecided",
-         "not proven either way: one-sided bounds 0.88 and 0.99, target 0.95; proof needs about n=9 at this estimate"),
+         "not proven either way: one-sided bounds 0.88 and 0.99, target 0.95; proof needs about n=9 at this estimate (80 % power)"),
         ("a >= 0.95", reading(0.96, 0.88, 0.99), None, True, "undecided",
          "not proven either way: one-sided bounds 0.88 and 0.99, target 0.95"),
         ("count(a) == 0", reading(0, 0, 2.9), None, False, "met", "0 of 50; the rate may be as high as 0.058"),
@@ -507,6 +507,19 @@ def test_margins_do_not_pay_for_the_family():
     assert verdict(one, family_size=1000).state == "met"
 
 
+@pytest.mark.parametrize("alternative", ["non-inferior", "equivalent", "superior"])
+def test_the_family_does_not_pay_for_margins(alternative):
+    """Nine margins of p-values below that of a regression: without them it is missed at 0.03, and with them too."""
+    contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
+    margins = [comparison(evidence(reading(0.1, 0.06, 0.14, 0.001)), contrast) for _ in range(9)]
+
+    adjusted = adjust_p_values([analysis(regressed(0.03), *margins)], family_size=1)[0]
+
+    assert [one.p_adjusted for one in adjusted.comparisons] == [0.03] + [None] * 9
+    decided = decide_verdicts([adjusted], alpha=ALPHA, strict=False, family_size=1)
+    assert decided[0].state == "missed"
+
+
 # -- sentences of comparisons -------------------------------------------------------------------------------------
 
 
@@ -517,8 +530,8 @@ def test_margins_do_not_pay_for_the_family():
         ("regression", 0.1, 0.01, "met", "an improvement is proven"),
         ("regression", 0.1, 0.4, "met",
          "no regression is proven (differences down to -1.0 cannot be excluded); n=100 can detect differences of 0.124 or more; "
-         "about n=1,500 would decide at this difference"),
-        ("superior", 0.1, 0.4, "undecided", "no improvement is proven; about n=1,500 would decide at this difference"),
+         "about n=1,500 would decide at this difference (80 % power)"),
+        ("superior", 0.1, 0.4, "undecided", "no improvement is proven; about n=1,500 would decide at this difference (80 % power)"),
         ("superior", -0.1, 0.01, "missed", "a regression is proven"),
     ],
 )  # fmt: skip
@@ -534,7 +547,8 @@ def test_a_comparison_says_why(alternative, value, p, state, reason):
     [
         (-0.04, 0.02, "met", "one-sided bounds -0.04 and +0.02, margin 0.05"),
         (-0.09, -0.06, "missed", "one-sided bounds -0.09 and -0.06, margin 0.05"),
-        (-0.09, 0.02, "undecided", "one-sided bounds -0.09 and +0.02, margin 0.05; about n=1,500 would decide at this difference"),
+        (-0.09, 0.02, "undecided", "one-sided bounds -0.09 and +0.02, margin 0.05; about n=1,500 would decide at this difference "
+         "(80 % power)"),
         (None, None, "undecided", "these data have no bound"),
     ],
 )  # fmt: skip

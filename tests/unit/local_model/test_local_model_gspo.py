@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from tiny_model import tiny_engine
 
 from pytest_crucible.local_model.batches import Datum
@@ -47,7 +48,7 @@ def part(inputs, at):
     return {name: one[at] for name, one in inputs.items()}
 
 
-@settings(max_examples=40)
+@settings(max_examples=choose_examples(40))
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_it_is_the_published_formula_sequence_by_sequence(lengths, seed):
     logprobs, inputs = drawn(lengths, seed)

@@ -103,3 +103,18 @@ def test_what_is_no_function_is_no_metric(given_value):
 
     with pytest.raises(SpecError, match=r"is not a metric: give a function \(reply, sample\) -> bool, float or None"):
         as_metric(given_value)
+
+
+@pytest.mark.parametrize(
+    ("relevant", "amount", "is_share"), [(0.02, 0.02, False), ("10 %", 0.1, True), (None, None, False)]
+)
+def test_a_metric_may_say_which_difference_matters(relevant, amount, is_share):
+    facts = metric(kind="positive", relevant=relevant)(length).facts
+
+    assert (facts.relevant, facts.relevant_is_share) == (amount, is_share)
+
+
+@pytest.mark.parametrize("relevant", [0, -0.02, math.nan, math.inf, True, "0 %", "2", [0.02]])
+def test_a_relevant_difference_is_a_positive_number_or_a_share(relevant):
+    with pytest.raises(SpecError, match=r"^metric 'score' has relevant=.*: write a (positive )?number"):
+        declared_facts("score", relevant=relevant)

@@ -157,6 +157,7 @@ NO_REPLIES = {
     "backends/openai/settings.py": CONFIGURATION,
     "importers/directories.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
+    "records/amounts.py": CONFIGURATION,
     "records/durations.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
@@ -297,6 +298,7 @@ def seconds(read: Callable[[str], object], before: str, atom: str, after: str, s
     return time.process_time() - start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name"), [(module, name) for module, readers in READERS.items() for name in readers], ids=str
 )

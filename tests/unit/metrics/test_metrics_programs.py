@@ -135,6 +135,7 @@ def test_all_164_canonical_solutions_pass(problems):
     assert (len(passed), sum(passed)) == (164, 164)
 
 
+@pytest.mark.slow
 @needs_data
 @contained
 @pytest.mark.parametrize(

@@ -45,6 +45,14 @@ def test_a_metric_that_is_called_passed_takes_its_place():
     assert judged(own, targets=["passed >= 9"]) == (own,)
 
 
+@pytest.mark.parametrize("condition", ["accuracy >= 80", "accuracy < -1"])
+def test_a_condition_that_holds_for_every_value_or_none_is_refused(condition):
+    with pytest.raises(
+        SpecError, match=f"counts where {condition}, but 'accuracy' lies between 0 and 1: write a value"
+    ):
+        judged(ACCURACY, targets=[f"count({condition}) == 0"])
+
+
 def test_a_function_that_scores_by_itself_may_name_what_nothing_declares():
     assert judged(targets=["steps <= 3"], compared=["steps"], open_metrics=True) == ()
 

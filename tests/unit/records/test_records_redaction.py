@@ -104,6 +104,11 @@ def test_what_looks_like_a_key_is_hidden_whosever_it_is(text):
     assert HIDDEN in hider()(f"it says {text}.")
 
 
+@pytest.mark.parametrize("key", ["eyJ12345678.a.b", "sk-0123456789abcdef", "http://a:b@c"])
+def test_the_shortest_keys_are_hidden_even_alone(key):
+    assert HIDDEN in hider()(key)
+
+
 @pytest.mark.parametrize(
     "text", ["risk-averse people", "max_tokens: 512", "see https://host:8080/v1/chat", "a@b.org", "6: 7@8"]
 )

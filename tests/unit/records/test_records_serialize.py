@@ -10,6 +10,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from strategies import RECORDS, plain_values, record
 
 from pytest_crucible.records import MetricFacts, Reply, Sample, Verdict
@@ -18,7 +19,7 @@ from pytest_crucible.records.serialize import FORMER_NAME, canonical, from_plain
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=choose_examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_record_comes_back_equal(kind, data):
     sent = data.draw(record(kind))
 

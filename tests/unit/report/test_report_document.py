@@ -26,9 +26,10 @@ MORE = {
     "run": "budgets",
     "experiments": "finished repeats metrics sections",
     "experiments.dataset": "groups selection origin",
-    "experiments.arms": "identity parameters simulated members",
-    "experiments.estimates": "statistic inapplicable clusters unconditional",
-    "experiments.comparisons": "alternative statistic level bounds needed effects note",
+    "experiments.arms": "identity parameters simulated members seeds",
+    "experiments.estimates": "statistic inapplicable replies clusters unconditional",
+    "experiments.comparisons": "alternative statistic level bounds needed effects note ratio margin_is_relative relevant "
+    "relevant_is_relative",
     "experiments.verdicts": "suite_error",
 }
 """Keys beyond the contract: they may grow in number."""
@@ -80,7 +81,7 @@ def test_the_values_are_those_of_the_run(run):
     assert [pair[key] for key in ("pairs", "lost", "difference", "low", "high", "p_value", "p_exact", "p_adjusted")] == [
         198, 2, -0.035, -0.0871, 0.0164, 0.18, 0.229, 0.18,
     ]  # fmt: skip
-    assert pair["bounds"] == {"lower": -0.078, "upper": 0.008, "method": "tango"}
+    assert pair["bounds"] == {"lower": -0.078, "upper": 0.008, "method": "exact unconditional"}
     assert experiment["metrics"][1] == {"name": "seconds", "kind": "unbounded", "direction": "lower"}
     assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
 

@@ -16,7 +16,7 @@ def test_the_ruling_comes_first_and_then_the_tables(run):
         "| target | estimate [95 % interval] | n | lost | verdict |",
         "| :-- | :-- | --: | --: | :-- |",
         "| `exact >= 0.80` | 0.810 [0.750, 0.858] | 200 | 0 | ✅ met<br>"
-        "<sub>unproven: one-sided bound 0.76 &lt; target 0.80; proof needs about n=12,000 at this estimate</sub> |",
+        "<sub>unproven: one-sided bound 0.76 &lt; target 0.80; proof needs about n=12,000 at this estimate (80 % power)</sub> |",
     ]
     assert "| `exact: v2 vs v1` | -0.035 [-0.087, +0.016] | 198 | 2 | 0.180 | ❌ missed, proven<br>" in "\n".join(lines)
 

@@ -18,7 +18,7 @@ def lines(run, *, verbosity=0, width=120) -> list[str]:
 TABLES = [
     "target             estimate [95 % interval]    n  lost  verdict",
     "exact >= 0.80      0.810 [0.750, 0.858]      200     0  met",
-    "    unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate",
+    "    unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate (80 % power)",
     "p95(seconds) <= 2  1.250 [1.100, inf]        198     2  met, proven",
     "",
     "comparison       difference [95 % interval]    n  lost      p  verdict",
@@ -72,7 +72,7 @@ def test_a_verbose_summary_adds_methods_and_where_all_is_kept(run):
     assert lines(run(), verbosity=1) == [
         *TABLES,
         *ESTIMATES,
-        "test_sums: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
+        "test_sums: exact: v2 vs v1: exact unconditional, p 0.180, conditional p 0.229",
         "run a1b2c3, seed 7, in .crucible/crucible.db",
     ]
 
@@ -113,7 +113,7 @@ def test_in_a_narrow_terminal_a_subject_has_its_own_line(run):
         "  estimate [95 % interval]    n  lost  verdict",
         "exact >= 0.80",
         "  0.810 [0.750, 0.858]      200     0  met",
-        "    unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate",
+        "    unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate (80 % power)",
         "p95(seconds) <= 2",
         "  1.250 [1.100, inf]        198     2  met, proven",
         "",
@@ -139,8 +139,8 @@ def test_of_several_experiments_each_estimate_and_method_names_its_own(run, anal
         "test_sums      exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
         "test_products  exact   mean       v2   0.810 [0.750, 0.858]  200     0  wilson",
         "test_products  exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
-        "test_sums: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
-        "test_products: exact: v2 vs v1: tango, p 0.180, exact p 0.229",
+        "test_sums: exact: v2 vs v1: exact unconditional, p 0.180, conditional p 0.229",
+        "test_products: exact: v2 vs v1: exact unconditional, p 0.180, conditional p 0.229",
         "run a1b2c3, seed 7, in .crucible/crucible.db",
     ]
 
@@ -321,3 +321,11 @@ def test_hostile_characters_are_shown_as_escapes(run, analysis):
     worst = WorstSample(metric="exact", value=0.0, baseline_value=None, sample="q", reply="\x1b[31mred\ttab\nnext")
 
     assert lines(run(analysis(worst=(worst,))), verbosity=2)[-2:] == ["    \\x1b[31mred tab", "    next"]
+
+
+def test_an_interval_beside_an_adjusted_p_is_marked_as_unadjusted(run):
+    """[-0.069, -0.003] excludes 0 where the adjusted p of 0.062 proves nothing."""
+    several, alone = ("\n".join(lines(run(family_size=size))) for size in (3, 1))
+
+    assert "difference [95 % interval, unadjusted]" in several
+    assert "unadjusted" not in alone

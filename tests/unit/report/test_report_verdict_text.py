@@ -15,7 +15,8 @@ def test_a_target_is_told_with_its_numbers(run):
     one = run()
 
     assert sentence(one.verdicts[0], one.experiments[0], 1) == (
-        "met: 0.810 [0.750, 0.858] n=200; unproven: one-sided bound 0.76 < target 0.80; proof needs about n=12,000 at this estimate"
+        "met: 0.810 [0.750, 0.858] n=200; unproven: one-sided bound 0.76 < target 0.80; "
+        "proof needs about n=12,000 at this estimate (80 % power)"
     )
 
 
@@ -30,7 +31,7 @@ def test_a_comparison_is_told_with_its_numbers(run):
 def test_a_p_value_is_called_adjusted_where_there_is_another_one(run):
     one = run()
 
-    assert "n=198, adjusted p 0.180; " in sentence(one.verdicts[2], one.experiments[0], 2)
+    assert "n=198, adjusted p 0.180 (interval unadjusted); " in sentence(one.verdicts[2], one.experiments[0], 2)
 
 
 def test_what_was_not_measured_is_told_with_its_reason(run):
@@ -79,10 +80,38 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
             [foresight(needed=1396, alternative="non-inferior", margin=0.02)],
             [
                 ARMS,
-                "  exact: can detect differences of 6.2 points or more",
-                "    margin 0.02 needs about n=1,396",
+                "  exact: margin 0.02 needs about n=1,396",
                 ASSUMED,
             ],
+        ),
+        (
+            {},
+            [foresight(needed=200, relevant=0.1)],
+            [
+                ARMS,
+                "  exact: can detect differences of 6.2 points or more; enough samples for the",
+                "    relevant 0.1",
+                ASSUMED,
+            ],
+        ),
+        (
+            {},
+            [foresight(needed=201, relevant=0.1, detectable=None)],
+            [ARMS, "  exact: too few samples for the relevant 0.1, which needs about n=201", ASSUMED],
+        ),
+        (
+            {"groups": 40},
+            [foresight(needed=201, relevant=0.1, is_relative=True, detectable=None)],
+            [
+                "crucible: test_sums: v2 vs v1, 200 samples in 40 groups x 2 arms = 400 replies",
+                "  exact: too few groups for the relevant 10 %, which needs about groups=201",
+                ASSUMED,
+            ],
+        ),
+        (
+            {},
+            [foresight(relevant=5)],
+            [ARMS, "  exact: can detect differences of 6.2 points or more", ASSUMED],
         ),
         (
             {},
@@ -122,7 +151,20 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
             ],
         ),
     ],
-    ids=["plain", "bits", "margin", "scores", "assumptions", "nothing", "parts", "few-groups"],
+    ids=[
+        "plain",
+        "bits",
+        "margin",
+        "resolves",
+        "relevant",
+        "relevant-groups",
+        "unplanned",
+        "scores",
+        "assumptions",
+        "nothing",
+        "parts",
+        "few-groups",
+    ],
 )
 def test_an_experiment_is_announced_with_a_line_for_each_metric(plan, facts, seen, lines):
     assert announcement(plan(**facts), seen).splitlines() == lines

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.plan.arms import interleave_units
 from pytest_crucible.records import Outcome, Reply, Unit
@@ -46,7 +47,7 @@ class Experiment:
     cancelled: int = 0
 
     def units(self) -> Iterator[Unit]:
-        return interleave_units(self.samples, range(len(self.arms)), 1, seed=0)
+        return interleave_units(range(self.samples), [(0, arm, 0) for arm in range(len(self.arms))], seed=0)
 
     async def ask(self, unit: Unit) -> Outcome:
         self.asked.append(unit)
@@ -77,7 +78,7 @@ class Experiment:
 
 
 @given(st.integers(0, 40), st.integers(1, 3), st.integers(1, 12))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=choose_examples(30))
 def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
     experiment = Experiment(samples=samples, arms=("a", "b", "c")[:arms], concurrency=concurrency)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 from collections.abc import Iterator
 
 import pytest
@@ -12,11 +13,13 @@ from pytest_crucible.sample.gc_tuning import ALLOCATED, collecting_seldom
 
 
 @pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    before = gc.get_threshold()
+def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(gc, "get_freeze_count", inspect.unwrap(gc.get_freeze_count))  # the conftest counts only once
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    gc.unfreeze()
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
+    gc.freeze() if frozen else gc.unfreeze()
 
 
 def test_it_looks_seldom_and_afterwards_as_before():

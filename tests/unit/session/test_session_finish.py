@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from adapter_contexts import default_settings
+from experiment_builders import ALONE
 
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.session.finish import finish_lines, github_annotations, report_verdicts, summary_lines
@@ -34,7 +35,7 @@ class Reports:
 
 
 def reported(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Reports, pytest.Session]:
-    config = pytester.parseconfigure("-p", "no:asyncio", "-p", "no:terminal")
+    config = pytester.parseconfigure(*ALONE, "-p", "no:terminal")
     reports = Reports()
     config.pluginmanager.register(reports, "recorder-of-reports")
     session = pytest.Session.from_config(config)
@@ -121,7 +122,7 @@ def test_a_run_without_experiments_has_no_summary(run):
 
 
 def test_requested_reports_are_written_and_one_that_cannot_be_is_said(pytester, run):
-    config = pytester.parseconfigure("-p", "no:asyncio")
+    config = pytester.parseconfigure(*ALONE)
     folder = pytester.path
     settings = default_settings(json="run.json", report=("run.md", "gone/run.md"))
 
@@ -134,7 +135,7 @@ def test_requested_reports_are_written_and_one_that_cannot_be_is_said(pytester, 
 
 
 def test_github_gets_a_summary_and_annotations_only_in_its_actions(pytester, run, monkeypatch, tmp_path):
-    config, settings, whole = pytester.parseconfigure("-p", "no:asyncio"), default_settings(), run()
+    config, settings, whole = pytester.parseconfigure(*ALONE), default_settings(), run()
     assert list(finish_lines(config, settings, whole)) == []
     assert list(github_annotations(whole, settings)) == []
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

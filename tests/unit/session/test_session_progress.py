@@ -6,6 +6,7 @@ import io
 
 import pytest
 from _pytest.terminal import TerminalReporter
+from experiment_builders import ALONE
 
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.session.progress import Show, progress_display
@@ -23,7 +24,7 @@ class Screen(io.StringIO):
 def display(
     pytester: pytest.Pytester, *options: str, is_terminal: bool = True, worker: bool = False
 ) -> tuple[Show, Screen]:
-    config = pytester.parseconfigure("-p", "no:asyncio", *options)
+    config = pytester.parseconfigure(*ALONE, *options)
     screen = Screen(is_terminal=is_terminal)
     config.pluginmanager.unregister(name="terminalreporter")
     config.pluginmanager.register(TerminalReporter(config, screen), "terminalreporter")

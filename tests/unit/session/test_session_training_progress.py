@@ -6,6 +6,7 @@ import io
 
 import pytest
 from _pytest.terminal import TerminalReporter
+from experiment_builders import ALONE
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
@@ -36,7 +37,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 @pytest.fixture
 def show(pytester: pytest.Pytester, recipe: Recipe):
     def display(*options: str, is_terminal: bool = False, worker: bool = False) -> tuple[TrainingProgress, Screen]:
-        config = pytester.parseconfigure("-p", "no:asyncio", *options)
+        config = pytester.parseconfigure(*ALONE, *options)
         screen = Screen(is_terminal=is_terminal)
         config.pluginmanager.unregister(name="terminalreporter")
         config.pluginmanager.register(TerminalReporter(config, screen), "terminalreporter")

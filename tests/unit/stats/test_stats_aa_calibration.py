@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.stats import compare, false_alarm_rate, wilson_interval
 from pytest_crucible.stats.aa_calibration import FalseAlarms
@@ -27,7 +28,7 @@ def outcome(alarms, replicates=1000, unanswered=0):
 @pytest.mark.parametrize(
     ("values", "facts", "method"),
     [
-        (BITS[:, :2], {}, "tango"),
+        (BITS[:, :2], {}, "exact unconditional"),
         (BITS, {"kind": "bounded", "bounds": (0, 1)}, "paired t"),
         (SCORES, {"bounds": (0, 1)}, "paired t"),
         (RNG.lognormal(size=(30, 3)), {}, "paired t"),
@@ -64,7 +65,7 @@ def _dealt(values, labels, rng):
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.01, 0.1]))
-@settings(max_examples=10)
+@settings(max_examples=choose_examples(10))
 def test_a_seed_gives_one_answer(seed, alpha):
     first, second = (false_alarm_rate(SCORES, alpha=alpha, replicates=20, seed=seed) for _ in range(2))
 
@@ -95,7 +96,7 @@ def test_with_an_odd_number_of_repeats_one_sits_out():
     """Of three repeats two are dealt: values are those of single repeats, not of averages."""
     result = false_alarm_rate((RNG.random((30, 3)) < 0.5).astype(float), replicates=50)
 
-    assert result.method == "tango"
+    assert result.method == "exact unconditional"
 
 
 def test_a_method_that_refuses_shows_nothing():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy.special import betainc
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -143,7 +144,7 @@ def test_a_wide_and_a_narrow_posterior_meet():
     assert probability_superior(*wide, *narrow) == pytest.approx(1 - betainc(4, 8, 0.3), abs=1e-5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=choose_examples(40))
 @given(rates(), rates(), PRIORS, st.floats(0, 1))
 def test_equivalence_is_symmetric_grows_with_the_margin_and_ends_at_one(first, second, prior, margin):
     here = probability_equivalent(*first, *second, margin=margin, prior=prior)
@@ -172,7 +173,7 @@ def test_strange_rates_are_refused():
 # -- paired rates -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=choose_examples(30))
 @given(tables())
 def test_swapping_the_arms_turns_the_paired_posterior_around(table):
     gained, lost, n = table
@@ -185,7 +186,7 @@ def test_swapping_the_arms_turns_the_paired_posterior_around(table):
     assert here.losses == there.losses[::-1]
 
 
-@settings(max_examples=30)
+@settings(max_examples=choose_examples(30))
 @given(tables())
 def test_the_paired_posterior_agrees_with_itself(table):
     posterior = paired_posterior(*table, margin=0.1)
@@ -234,7 +235,7 @@ def test_strange_paired_tables_are_refused():
 # -- many tasks ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12)
+@settings(max_examples=choose_examples(12))
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=2, max_size=5))
 def test_task_rates_lie_inside_their_intervals_and_follow_the_failures(counts):
     hits, trials = [k for k, _ in counts], [k + more for k, more in counts]

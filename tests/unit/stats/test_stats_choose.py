@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -16,13 +17,14 @@ from pytest_crucible.stats import (
     compare,
     difference_bounds,
     estimate,
+    gaffke_bound,
     korn_graubard_bound,
     mcnemar_exact,
     mean_bound,
     mean_interval,
+    paired_exact_bound,
+    paired_exact_test,
     paired_t,
-    tango_interval,
-    tango_p_value,
     wilson_interval,
 )
 
@@ -45,7 +47,7 @@ def bounded(candidate, baseline, **facts):
 
 def test_the_table_answers_every_question_about_every_kind_once():
     asked = {(row.question, row.design, row.scale, row.clustered) for row in TABLE}
-    without_guarantee = [row for row in TABLE if not row.question.startswith("guaranteed") and row.question != "ratio"]
+    without_guarantee = [row for row in TABLE if not row.question.startswith(("guaranteed", "ratio"))]
 
     assert len(asked) == len(TABLE)
     assert len(without_guarantee) == (2 + 2 + 2) * 3 * 2
@@ -54,7 +56,7 @@ def test_the_table_answers_every_question_about_every_kind_once():
 @pytest.mark.parametrize(
     ("kind", "bounds", "clusters", "method"),
     [
-        ("binary", OPEN, None, "tango"),
+        ("binary", OPEN, None, "exact unconditional"),
         ("binary", OPEN, FIVES, "cr2"),
         ("bounded", UNIT, None, "paired t"),
         ("bounded", UNIT, FIVES, "cr2"),
@@ -66,13 +68,13 @@ def test_the_method_follows_the_declaration(kind, bounds, clusters, method):
     assert compared(RIGHT, WRONG, kind=kind, bounds=bounds, clusters=clusters).method == method
 
 
-def test_binary_pairs_are_compared_by_tango_with_the_exact_p_beside_it():
+def test_binary_pairs_are_compared_by_the_exact_unconditional_test_with_the_conditional_p_beside_it():
     candidate, baseline = [1] * 12 + [0] * 4 + [1] * 14, [0] * 12 + [1] * 4 + [1] * 14
 
     result = compared(candidate, baseline, kind="binary", bounds=UNIT)
 
-    assert result.interval == tango_interval(12, 4, 30)
-    assert result.p_value == tango_p_value(12, 4, 30)
+    exact = paired_exact_test(12, 4, 30)
+    assert (result.interval, result.p_value) == (exact.interval, exact.p_value)
     assert result.p_exact == mcnemar_exact(12, 4)
     assert result.estimate == pytest.approx(8 / 30)
     assert result.deviation == pytest.approx(np.std(np.subtract(candidate, baseline), ddof=1))
@@ -99,7 +101,11 @@ def test_a_binary_metric_averaged_over_repeats_is_treated_as_a_score():
 def test_a_one_sided_range_means_unbounded():
     latencies = RNG.exponential(size=40)
 
-    assert mean_bound(latencies, kind="bounded", bounds=(0.0, math.inf)).method == "t"
+    low, high = (
+        mean_bound(latencies, kind="bounded", bounds=(0.0, math.inf), side=side) for side in ("lower", "upper")
+    )
+    assert (low.value, low.method) == (gaffke_bound(latencies, end=0.0, alpha=0.05, side="lower"), "gaffke")
+    assert (high.value, "declare bounds" in high.note) == (None, True)
     assert estimate(latencies, kind="bounded", bounds=(0.0, math.inf)).interval == mean_interval(latencies)
 
 
@@ -129,9 +135,9 @@ def test_estimates_by_kind():
 def test_margin_bounds_of_pairs():
     binary = bounded([1] * 4 + [0] * 26, [0] * 30, kind="binary", bounds=UNIT, alpha=0.05)
     graded = bounded(SCORES, OTHERS, kind="bounded", bounds=UNIT, alpha=0.05)
-    interval = tango_interval(4, 0, 30, level=0.90)
+    low, high = (paired_exact_bound(4, 0, 30, alpha=0.05, side=side) for side in ("lower", "upper"))
 
-    assert (binary.low, binary.high, binary.method) == (interval.low, interval.high, "tango")
+    assert (binary.low, binary.high, binary.method) == (low, high, "exact unconditional")
     assert graded.low == augmented_t_bound(SCORES - OTHERS, bounds=(-1.0, 1.0), alpha=0.05, side="lower")
 
 
@@ -143,7 +149,15 @@ def test_one_pair_is_not_compared(kind):
     assert (result.interval, result.p_value, result.deviation, sides.low, sides.high) == (None,) * 5
     assert (result.estimate, result.status) == (1.0, "insufficient_data")
     assert "at least 2" in result.note
-    assert "at least 2" in sides.note
+    assert ("declare bounds" if kind == "unbounded" else "at least 2") in sides.note
+
+
+def test_a_difference_of_values_without_ends_has_no_bounds():
+    for paired, clusters in itertools.product((True, False), (None, FIVES)):
+        sides = bounded(10 * SCORES, OTHERS, paired=paired, kind="unbounded", clusters=clusters)
+
+        assert (sides.low, sides.high, sides.method) == (None, None, "none")
+        assert "declare bounds" in sides.note
 
 
 def test_no_values_are_refused_but_for_a_bound_which_is_vacuous():

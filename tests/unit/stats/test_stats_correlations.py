@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.correlations import cohens_q, fisher_interval, partial_correlation, pearson
@@ -31,7 +32,7 @@ def varying(x, y):
     return len(set(x)) > 1 and len(set(y)) > 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=choose_examples(40))
 @given(pairs(most=6), st.sampled_from(ALTERNATIVES))
 def test_the_exact_law_of_spearman_is_the_enumeration_of_all_orders(given_pairs, alternative):
     x, y = given_pairs

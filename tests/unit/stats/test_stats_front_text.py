@@ -10,34 +10,36 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.number_format import number, with_interval
 from pytest_crucible.stats import compare, estimate
 
-WRONG_FIRST, RIGHT_FIRST = [0, 1, 1, 0, 0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
+WRONG_FIRST, RIGHT_FIRST = [0, 0, 0, 0, 0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
 FASTER = np.arange(1.0, 25.0)
 SLOWER = FASTER * (1.2 + 0.01 * (np.arange(24) % 5))
+MANY_FASTER, MANY_SLOWER = np.tile(FASTER, 40), np.tile(SLOWER, 40)
 UNCLEAR = np.where(np.arange(24) % 2, FASTER * 1.5, FASTER / 1.4)
 STATES = [
     (
         compare(RIGHT_FIRST, WRONG_FIRST),
-        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (95 % interval from 0.011 to 0.687, "
-        "p = 0.046): the candidate is higher, at an error rate of 5 %.",
+        "On 10 pairs the candidate's rate is 0.600 higher than the baseline's (95 % interval from 0.111 to 0.878, "
+        "p = 0.021): the candidate is higher, at an error rate of 5 %.",
     ),
     (
         compare(WRONG_FIRST, RIGHT_FIRST),
-        "On 10 pairs the candidate's rate is 0.400 lower than the baseline's (95 % interval from -0.687 to -0.011, "
-        "p = 0.046): the candidate is lower, at an error rate of 5 %.",
+        "On 10 pairs the candidate's rate is 0.600 lower than the baseline's (95 % interval from -0.878 to -0.111, "
+        "p = 0.021): the candidate is lower, at an error rate of 5 %.",
     ),
     (
         compare(RIGHT_FIRST, WRONG_FIRST, False),
-        "On 10 + 10 samples the candidate's rate is 0.400 higher than the baseline's (95 % interval from -0.043 to 0.734, "
-        "p = 0.075): which of the two is higher is not shown.",
+        "On 10 + 10 samples the candidate's rate is 0.600 higher than the baseline's (95 % interval from 0.127 to 0.885, "
+        "p = 0.012): the candidate is higher, at an error rate of 5 %.",
     ),
     (
         compare(RIGHT_FIRST, WRONG_FIRST, alternative="less", alpha=0.1),
-        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (90 % interval from -1.000 to 0.599, "
-        "p = 0.977): that the candidate is lower is not shown.",
+        "On 10 pairs the candidate's rate is 0.600 higher than the baseline's (90 % interval from -1.000 to 0.812, "
+        "p = 1.000): that the candidate is lower is not shown.",
     ),
     (
         compare(SLOWER, FASTER, kind="unbounded", alternative="greater"),
@@ -51,7 +53,7 @@ STATES = [
     ),
     (
         compare([1, 0, 1], [1, 0, 1]),
-        "On 3 pairs the candidate's rate is the same as the baseline's (95 % interval from -0.561 to 0.561, p = 1.000): "
+        "On 3 pairs the candidate's rate is the same as the baseline's (95 % interval from -0.708 to 0.708, p = 1.000): "
         "which of the two is higher is not shown.",
     ),
     (
@@ -78,28 +80,28 @@ STATES = [
     ),
     (
         compare(RIGHT_FIRST, WRONG_FIRST, margin=0.1),
-        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (95 % interval from 0.011 to 0.687, "
-        "p = 0.046): the candidate is higher, at an error rate of 5 %. It is not worse by 0.1 or more (higher is better).",
+        "On 10 pairs the candidate's rate is 0.600 higher than the baseline's (95 % interval from 0.111 to 0.878, "
+        "p = 0.021): the candidate is higher, at an error rate of 5 %. It is not worse by 0.1 or more (higher is better).",
     ),
     (
         compare(RIGHT_FIRST, WRONG_FIRST, margin=0.1, direction="lower"),
-        "On 10 pairs the candidate's rate is 0.400 higher than the baseline's (95 % interval from 0.011 to 0.687, "
-        "p = 0.046): the candidate is higher, at an error rate of 5 %. It is worse by more than 0.1 (lower is better).",
+        "On 10 pairs the candidate's rate is 0.600 higher than the baseline's (95 % interval from 0.111 to 0.878, "
+        "p = 0.021): the candidate is higher, at an error rate of 5 %. It is worse by more than 0.1 (lower is better).",
     ),
     (
-        compare(SLOWER, FASTER, estimand="ratio", margin=0.1, direction="lower"),
-        "On 24 pairs the candidate's geometric mean is 1.219 times the baseline's (95 % interval from 1.213 to 1.225, "
+        compare(MANY_SLOWER, MANY_FASTER, estimand="ratio", margin=0.1, direction="lower"),
+        "On 960 pairs the candidate's geometric mean is 1.2191 times the baseline's (95 % interval from 1.2182 to 1.2200, "
         "p <1e-15): the candidate is higher, at an error rate of 5 %. It is above 1.1 times the baseline's (lower is better).",
     ),
     (
-        compare(FASTER, SLOWER, estimand="ratio", margin=0.1),
-        "On 24 pairs the candidate's geometric mean is 0.8203 times the baseline's (95 % interval from 0.8163 to 0.8243, "
+        compare(MANY_FASTER, MANY_SLOWER, estimand="ratio", margin=0.1),
+        "On 960 pairs the candidate's geometric mean is 0.8203 times the baseline's (95 % interval from 0.8197 to 0.8209, "
         "p <1e-15): the candidate is lower, at an error rate of 5 %. It is below 0.9091 times the baseline's (higher is "
         "better).",
     ),
     (
-        compare(SLOWER, FASTER, estimand="ratio", margin=0.5, direction="lower"),
-        "On 24 pairs the candidate's geometric mean is 1.219 times the baseline's (95 % interval from 1.213 to 1.225, "
+        compare(MANY_SLOWER, MANY_FASTER, estimand="ratio", margin=0.5, direction="lower"),
+        "On 960 pairs the candidate's geometric mean is 1.2191 times the baseline's (95 % interval from 1.2182 to 1.2200, "
         "p <1e-15): the candidate is higher, at an error rate of 5 %. It is below 1.5 times the baseline's (lower is better).",
     ),
     (
@@ -144,7 +146,7 @@ SCORES = st.lists(st.integers(0, 16).map(lambda value: value / 16), min_size=1, 
 
 
 @given(SCORES, st.data())
-@settings(max_examples=150)
+@settings(max_examples=choose_examples(150))
 def test_the_sentence_is_true_in_both_directions(baseline, data):
     """Its claims are read back from its words, and held against the record and the data."""
     candidate = data.draw(st.lists(st.sampled_from(baseline), min_size=len(baseline), max_size=len(baseline)))
@@ -172,7 +174,7 @@ def test_the_sentence_is_true_in_both_directions(baseline, data):
 
 
 @given(SCORES, st.data(), st.sampled_from([0.05, 0.5, 2.0]))
-@settings(max_examples=80)
+@settings(max_examples=choose_examples(80))
 def test_a_sentence_about_a_ratio_names_the_limit_it_was_held_against(baseline, data, margin):
     candidate = data.draw(st.lists(st.sampled_from(baseline), min_size=len(baseline), max_size=len(baseline)))
     for direction, limit in (("lower", 1 + margin), ("higher", 1 / (1 + margin))):
@@ -237,17 +239,17 @@ def test_the_table_has_bounds_decisions_assumptions_and_second_opinions():
     text = Reader(result._repr_html_()).text
     rows = dict(zip(text[1:-1:2], text[2:-1:2], strict=True))
 
-    assert rows["one-sided bounds, margin 0.1"] == "[+0.102, +0.648] (tango)"
+    assert rows["one-sided bounds, margin 0.1"] == "[+0.212, +0.850] (exact unconditional)"
     assert rows["not worse, equivalent"] == "yes, no (higher is better)"
     assert rows["assumes"] == "pairs are independent of each other"
-    assert rows["mcnemar mid-p"].endswith("p 0.062")
-    assert rows["p"] == "0.046 (two-sided)"
-    assert rows["candidate, baseline"] == "0.800, 0.400"
+    assert rows["mcnemar mid-p"].endswith("p 0.016")
+    assert rows["p"] == "0.021 (two-sided)"
+    assert rows["candidate, baseline"] == "0.800, 0.200"
 
 
 def test_the_table_of_a_ratio_has_no_signs_and_says_why_there_are_no_bounds():
-    ratio = Reader(compare(SLOWER, FASTER, estimand="ratio", margin=0.1)._repr_html_()).text
-    alone = Reader(compare([4.5], [2.5], margin=0.1)._repr_html_()).text
+    ratio = Reader(compare(MANY_SLOWER, MANY_FASTER, estimand="ratio", margin=0.1)._repr_html_()).text
+    alone = Reader(compare([4.5], [2.5], bounds=(0, 5), margin=0.1)._repr_html_()).text
 
-    assert "[1.214, 1.224] (paired t of logarithms)" in ratio
+    assert "[1.2054, 1.2314] (gaffke of logarithms)" in ratio
     assert any(text.startswith("none: 1 value:") for text in alone)

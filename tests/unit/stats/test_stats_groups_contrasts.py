@@ -14,8 +14,8 @@ from pytest_crucible.stats.groups.same_samples import friedman
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.means.two_samples import welch_t
 from pytest_crucible.stats.multiplicity.adjust import holm
-from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
-from pytest_crucible.stats.proportions.two import compare_proportions
+from pytest_crucible.stats.proportions.paired_exact import paired_exact_p_value, paired_exact_test
+from pytest_crucible.stats.proportions.two_exact import two_exact_p_value
 
 SCORES = st.integers(0, 100).map(lambda score: score / 100)
 BITS = st.integers(0, 1).map(float)
@@ -33,8 +33,8 @@ def two_arm_p_value(first: np.ndarray, second: np.ndarray, *, paired: bool, kind
     if kind == "numeric":
         return (paired_t if paired else welch_t)(first, second).p_value
     if paired:
-        return tango_p_value(int(np.sum(first > second)), int(np.sum(first < second)), first.size)
-    return compare_proportions(int(first.sum()), first.size, int(second.sum()), second.size).p_value
+        return paired_exact_p_value(int(np.sum(first > second)), int(np.sum(first < second)), first.size)
+    return two_exact_p_value(int(first.sum()), first.size, int(second.sum()), second.size)
 
 
 @given(designs(), st.booleans(), st.sampled_from([None, 0, 1]))
@@ -61,7 +61,7 @@ def test_simultaneous_intervals_contain_the_own_ones_and_never_contradict_holm(d
             assert one.p_adjusted <= 0.05 + 1e-9
 
 
-def test_binary_arms_show_what_tango_shows():
+def test_binary_arms_show_what_the_test_of_two_arms_shows():
     arms = [
         np.array([0.0, 0, 0, 0, 1, 1, 0, 0]),
         np.array([1.0, 1, 1, 1, 1, 1, 0, 0]),
@@ -70,9 +70,9 @@ def test_binary_arms_show_what_tango_shows():
     found = compare_arms(arms, paired=True, kind="binary", alpha=0.1)
     first = found.contrasts[0]
 
-    assert (first.difference, first.own_interval) == (0.5, tango_interval(4, 0, 8, level=0.9))
-    assert first.interval == tango_interval(4, 0, 8, level=0.95)
-    assert (found.method, found.omnibus.method) == ("tango", "cochran q")
+    assert (first.difference, first.own_interval) == (0.5, paired_exact_test(4, 0, 8, level=0.9).interval)
+    assert first.interval == paired_exact_test(4, 0, 8, level=0.95).interval
+    assert (found.method, found.omnibus.method) == ("exact unconditional", "cochran q")
     assert found.omnibus.p_value == friedman(np.column_stack(arms)).p_value
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy.special import ndtr, stdtr
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -25,7 +26,7 @@ SCORES = st.integers(0, 100).map(lambda score: score / 100)
 GROUPS = st.lists(st.lists(SCORES, min_size=2, max_size=6), min_size=2, max_size=4)
 PAIRS = GROUPS.filter(lambda groups: len(groups) == 2)
 POSTHOC = [tukey_hsd, games_howell, dunnett]
-few = settings(max_examples=25)
+few = settings(max_examples=choose_examples(25))
 
 
 @pytest.mark.parametrize("q", [1e-3, 1.0, 5.0, 50.0, 400.0])

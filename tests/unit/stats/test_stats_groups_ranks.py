@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.groups.same_samples import friedman, iman_davenport, mean_ranks, nemenyi
@@ -102,7 +103,7 @@ def test_the_weighted_squares_of_dunn_are_kruskal_wallis(groups):
 
 
 @given(matrices(), st.sampled_from([0.8, 0.95]))
-@settings(max_examples=40)
+@settings(max_examples=choose_examples(40))
 def test_nemenyi_has_an_interval_that_agrees_with_its_p_value(matrix, level):
     ranks = mean_ranks(matrix)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.stats import (
     clopper_pearson_bound,
@@ -133,7 +134,7 @@ def test_mcnemar_p_values_are_probabilities_in_their_order(given_counts):
 
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
 @given(data=st.data(), level=LEVELS)
-@settings(max_examples=120)
+@settings(max_examples=choose_examples(120))
 def test_interval_and_p_value_of_a_comparison_never_contradict_each_other(kind, values, bounds, clustered, data, level):
     candidate, baseline, clusters = data.draw(arms(values, clustered))
 
@@ -152,7 +153,7 @@ def test_interval_and_p_value_of_a_comparison_never_contradict_each_other(kind, 
 
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
 @given(data=st.data())
-@settings(max_examples=120)
+@settings(max_examples=choose_examples(120))
 def test_swapping_the_arms_negates_everything_and_keeps_p(kind, values, bounds, clustered, data):
     candidate, baseline, clusters = data.draw(arms(values, clustered))
     facts = {"kind": kind, "bounds": bounds, "clusters": clusters}
@@ -181,7 +182,7 @@ def test_swapping_the_arms_negates_everything_and_keeps_p(kind, values, bounds, 
 
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=choose_examples(80))
 def test_estimates_and_bounds_lie_around_the_mean_and_inside_the_bounds(kind, values, bounds, clustered, data):
     array, _, clusters = data.draw(arms(values, clustered))
     facts = {"kind": kind, "bounds": bounds, "clusters": clusters}

@@ -331,7 +331,9 @@ def test_samples_that_no_effort_provides():
 
 
 def test_samples_that_prove_a_rate():
-    assert 1300 <= samples_to_prove_proportion(0.96, 0.95) <= 1400
+    assert samples_to_prove_proportion(0.97, 0.95) == 624
+    assert 2700 <= samples_to_prove_proportion(0.96, 0.95) <= 2800
+    assert samples_to_prove_proportion(0.97, 0.95, power=0.5) < 400
     assert samples_to_prove_proportion(0.0, 0.05, side="upper") == samples_for_zero(0.05) == 59
 
 

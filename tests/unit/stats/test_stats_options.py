@@ -64,6 +64,8 @@ OTHERS = {  # where the examples do not fit
     "samples_for_proportions": {"rate": 0.6},
     "samples_to_prove_proportion": {"rate": 0.6},
     "korn_graubard_bound": {"values": BITS},
+    "gaffke_bound": {"end": -9.0},
+    "gaffke_p_value": {"end": -9.0, "null": 0.1},
     "ks_normal": {"mean": 0.5},
     "false_alarm_rate": {"values": REPEATS, "replicates": 20},
     "step_down_max_t": {"differences": REPEATS},

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.planning.paired_proportions import (
@@ -40,7 +41,7 @@ def shares(draw):
     return gained, draw(st.integers(0, 20 - round(20 * gained))) / 20
 
 
-@settings(max_examples=40)
+@settings(max_examples=choose_examples(40))
 @given(st.integers(0, 16), shares(), st.sampled_from(ENUMERATED), st.sampled_from([0.01, 0.05, 0.3]))
 def test_power_is_the_sum_over_every_table(n, rates, method, alpha):
     gained_rate, lost_rate = rates
@@ -55,7 +56,7 @@ def test_power_is_the_sum_over_every_table(n, rates, method, alpha):
     assert power_mcnemar(n, *rates, method=method, alpha=alpha) == pytest.approx(expected, rel=1e-11, abs=1e-15)
 
 
-@settings(max_examples=40)
+@settings(max_examples=choose_examples(40))
 @given(st.integers(1, 400), st.floats(0, 0.5), st.sampled_from(ENUMERATED))
 def test_swapping_the_arms_keeps_the_power_and_the_exact_test_its_level(n, rate, method):
     assert power_mcnemar(n, 0.3, rate, method=method) == pytest.approx(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy.special import chdtrc, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -376,7 +377,7 @@ def test_at_the_margin_the_power_is_alpha():
 # -- roots --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
+@settings(max_examples=choose_examples(50))
 @given(st.floats(1e-6, 1e6), st.sampled_from([1, 3, 0.3]))
 def test_the_root_is_found_to_the_last_digits(target, exponent):
     root = rising_root(lambda x: x**exponent - target, 0.0)

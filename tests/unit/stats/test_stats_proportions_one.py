@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -109,6 +110,7 @@ def test_central_and_one_sided_tests_agree_with_their_clopper_pearson_intervals(
 
 
 @given(successes(), st.floats(0.0, 1.0))
+@example((0, 4), sys.float_info.min)
 def test_successes_and_failures_have_the_same_exact_p_value(counts, rate):
     x, n = counts
 
@@ -119,6 +121,16 @@ def test_successes_and_failures_have_the_same_exact_p_value(counts, rate):
     assert binomial_p_value(x, n, rate, "greater") == pytest.approx(
         binomial_p_value(n - x, n, 1 - rate, "less"), rel=1e-6
     )
+
+
+@pytest.mark.parametrize(("successes", "n"), [(1, 1), (0, 50), (1, 50), (25, 50), (50, 50), (3, 2_000)])
+@pytest.mark.parametrize("rate", [sys.float_info.min, 1e-307, 1e-30, 1e-4])
+def test_where_successes_are_rare_all_outcomes_from_the_observed_one_on_count(successes, n, rate):
+    tail = math.fsum(
+        math.comb(n, i) * rate**i * (1 - rate) ** (n - i) for i in range(successes, successes + 9) if i <= n
+    )
+
+    assert binomial_p_value(successes, n, rate, "two-sided") == pytest.approx(min(tail, 1.0), rel=1e-9, abs=0)
 
 
 def test_the_likelihood_p_value_brings_no_interval_that_could_contradict_it():

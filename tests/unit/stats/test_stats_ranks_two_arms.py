@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.ranks import exact
@@ -47,7 +48,7 @@ def enumerated(first, second, alternative):
     return sum(extreme) / len(distribution)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=choose_examples(60))
 @given(SMALL_ARM, SMALL_ARM, st.sampled_from(ALTERNATIVES))
 def test_the_exact_law_is_the_enumeration_of_all_assignments(first, second, alternative):
     p_value = mann_whitney(first, second, method="exact", alternative=alternative).p_value

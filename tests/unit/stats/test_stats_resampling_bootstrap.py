@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy import stats as scipy_stats
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -169,7 +170,7 @@ def test_intervals_are_ordered_and_lie_among_the_values(values, method, level):
 
 
 @given(SCORES, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=choose_examples(40))
 def test_the_order_of_the_values_does_not_matter_without_drawing(values, random):
     shuffled = list(values)
     random.shuffle(shuffled)

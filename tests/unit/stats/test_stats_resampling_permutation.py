@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy import stats as scipy_stats
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -255,7 +256,7 @@ def adjusted_the_long_way(matrix):
 
 
 @given(st.integers(0, 10_000), st.integers(3, 8), st.integers(2, 4))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=choose_examples(40))
 def test_step_down_max_t_is_the_long_way(seed, n, metrics):
     matrix = np.random.default_rng(seed).normal(0.3, 1.0, (n, metrics))
     statistics, raw, adjusted = adjusted_the_long_way(matrix)

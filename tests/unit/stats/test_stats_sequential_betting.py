@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
@@ -122,7 +123,7 @@ def test_ones_by_hand():
     assert sequence.upper.tolist() == [1.0] * 12
 
 
-@settings(max_examples=60)
+@settings(max_examples=choose_examples(60))
 @given(SCORES, ALPHAS)
 @example([1.0] * 40, 0.2)
 @example([0.0] * 20 + [1.0] * 20, 0.2)
@@ -139,7 +140,7 @@ def test_sequences_are_nested_ordered_and_within_the_bounds(values, alpha):
     assert sequence.upper == pytest.approx(np.minimum.accumulate(forgetting.upper), abs=2e-8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=choose_examples(60))
 @given(SCORES, ALPHAS)
 def test_mirrored_values_mirror_the_ends(values, alpha):
     one = betting_sequence(values, alpha=alpha)
@@ -153,7 +154,7 @@ def test_mirrored_values_mirror_the_ends(values, alpha):
         assert mirrored == pytest.approx(1 - bound, abs=1e-8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=choose_examples(60))
 @given(SCORES, st.floats(-50, 50), st.floats(0.01, 100))
 def test_scaling_the_bounds_scales_the_answer(values, low, width):
     scaled = low + width * np.array(values)
@@ -166,7 +167,7 @@ def test_scaling_the_bounds_scales_the_answer(values, low, width):
     assert other.estimate == pytest.approx(low + width * one.estimate, abs=1e-9 * width + 1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=choose_examples(60))
 @given(SCORES, st.sampled_from([0.1, 0.5, 0.9]), ALPHAS)
 def test_a_mean_is_excluded_when_the_wealth_against_it_passed_the_threshold(values, mean, alpha):
     """So that the e-value, its p-value and the one-sided sequence never contradict each other."""
@@ -256,7 +257,7 @@ def test_at_the_bound_the_largest_wealth_is_1_over_alpha(side):
     assert largest == pytest.approx(20, rel=1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=choose_examples(60))
 @given(SCORES, ALPHAS)
 def test_bounds_lie_on_their_side_and_within_the_range(values, alpha):
     low = betting_bound(values, bounds=(0, 1), alpha=alpha, side="lower")

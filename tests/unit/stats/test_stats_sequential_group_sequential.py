@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy.stats import multivariate_normal, norm
 
 from pytest_crucible.stats.sequential.betting import betting_sequence
@@ -64,7 +65,7 @@ def test_chances_to_stop_are_those_of_simulated_walks():
     assert chances == pytest.approx(crossed, abs=4 * math.sqrt(0.25 / runs))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=choose_examples(25), deadline=None)
 @given(FRACTIONS, st.sampled_from(list(PUBLISHED)), st.booleans(), st.sampled_from([0.01, 0.05, 0.2]))
 def test_all_looks_together_spend_what_they_may(fractions, spending, two_sided, alpha):
     looks = plan_looks(fractions, spending=spending, two_sided=two_sided, alpha=alpha)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy.integrate import quad
 from scipy.stats import beta, gamma
 
@@ -41,7 +42,7 @@ EACH = pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
 
 
 @EACH
-@settings(max_examples=30)
+@settings(max_examples=choose_examples(30))
 @given(values=SCORES)
 def test_sequences_are_nested_ordered_within_bounds_and_mirrored(sequence, values):
     one, other = sequence(values), sequence([1 - value for value in values])
@@ -54,7 +55,7 @@ def test_sequences_are_nested_ordered_within_bounds_and_mirrored(sequence, value
 
 
 @EACH
-@settings(max_examples=20)
+@settings(max_examples=choose_examples(20))
 @given(values=SCORES, low=st.floats(-50, 50), width=st.floats(0.01, 100))
 def test_scaling_the_bounds_scales_the_answer(sequence, values, low, width):
     bounds = (low, low + width)
@@ -64,7 +65,7 @@ def test_scaling_the_bounds_scales_the_answer(sequence, values, low, width):
     assert other.upper == pytest.approx(low + width * one.upper, abs=1e-7 * width)
 
 
-@settings(max_examples=30)
+@settings(max_examples=choose_examples(30))
 @given(SCORES)
 def test_sequences_centred_on_the_mean_contain_it_before_they_are_intersected(values):
     for name in ("mixture hoeffding", "mixture bernstein"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 from scipy import optimize
 from scipy import stats as scipy_stats
 
@@ -82,7 +83,7 @@ def test_hartung_and_knapp_on_the_bcg_trials():
 
 
 @given(studies())
-@settings(max_examples=50)
+@settings(max_examples=choose_examples(50))
 def test_reml_is_where_the_restricted_likelihood_is_largest(data):
     effects, variances = np.array(data[0]), np.array(data[1]) ** 2
 
@@ -122,7 +123,7 @@ def test_q_at_the_ends_of_the_tau2_interval_is_no_surprise(data):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("adjustment", ADJUSTMENTS)
 @given(data=studies())
-@settings(max_examples=25)
+@settings(max_examples=choose_examples(25))
 def test_swapping_the_sign_of_all_effects_flips_the_mean_and_keeps_the_rest(model, adjustment, data):
     effects, errors = data
     result = meta_analysis(effects, errors, model=model, adjustment=adjustment)
@@ -143,7 +144,7 @@ def test_swapping_the_sign_of_all_effects_flips_the_mean_and_keeps_the_rest(mode
 
 @pytest.mark.parametrize("model", MODELS)
 @given(data=studies(), shift=st.floats(-10, 10), unit=st.floats(0.1, 10))
-@settings(max_examples=25)
+@settings(max_examples=choose_examples(25))
 def test_another_origin_and_unit_move_the_mean_with_them(model, data, shift, unit):
     effects, errors = np.array(data[0]), np.array(data[1])
     result = meta_analysis(effects, errors, model=model)

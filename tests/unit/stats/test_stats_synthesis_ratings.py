@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.synthesis.pairwise import count_wins
@@ -121,7 +122,7 @@ def test_everyone_wins_as_often_as_the_strengths_say(table):
 
 
 @given(win_tables())
-@settings(max_examples=50)
+@settings(max_examples=choose_examples(50))
 def test_comparisons_mirror_and_agree_with_their_intervals(table):
     ratings = bradley_terry(table)
     result, mirrored = compare_ratings(ratings, 0, 1), compare_ratings(ratings, 1, 0)
@@ -135,7 +136,7 @@ def test_comparisons_mirror_and_agree_with_their_intervals(table):
 
 
 @given(win_tables(), st.sampled_from([0.5, 0.95, 0.999]))
-@settings(max_examples=50)
+@settings(max_examples=choose_examples(50))
 def test_rank_intervals_contain_the_rank_and_grow_with_the_level(table, level):
     ratings = bradley_terry(table)
     ranks, wider = rank_intervals(ratings, level=level), rank_intervals(ratings, level=0.9999)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import secrets
 import threading
@@ -16,6 +17,7 @@ from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
 from pytest_crucible.store.conversations import load_conversations, load_sample
+from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 
 
@@ -140,13 +142,23 @@ def test_nothing_that_was_added_is_required():
     assert all(column.nullable for column in columns)
 
 
+def unpack(name: str, directory: Path) -> Path:
+    packed = Path(__file__).parents[2] / f"data/stores/{name}.db.gz"
+    path = directory / "runs.db"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    return path
+
+
 @pytest.fixture
 def format3(tmp_path: Path) -> Path:
     """A run store that was written by the last version of format 3: six samples, two arms, one target, one comparison."""
-    packed = Path(__file__).parents[2] / "data/stores/format3.db.gz"
-    path = tmp_path / "runs.db"
-    path.write_bytes(gzip.decompress(packed.read_bytes()))
-    return path
+    return unpack("format3", tmp_path)
+
+
+@pytest.fixture
+def format4(tmp_path: Path) -> Path:
+    """A run store that was written by the last version of format 4: three samples, two calls each, long replies with reasoning."""
+    return unpack("format4", tmp_path)
 
 
 def test_a_run_that_an_earlier_version_stored_is_shown_as_it_was(format3):
@@ -192,3 +204,25 @@ def test_samples_of_an_earlier_version_get_their_metadata_when_they_are_asked_ag
 
     assert (before["metadata"], after["metadata"]) == (None, {"kind": "odd"})
     assert {**before, "metadata": None} == {**after, "metadata": None}
+
+
+def test_long_replies_and_reasoning_of_format_4_are_read_where_they_are(format4):
+    store = RunStore(str(format4))
+    [(key, plan, _)] = store.experiments(store.find_run())
+    [talk] = load_conversations(store, key, plan, 1)
+    with store.engine.connect() as connection:
+        keys = list(connection.execute(select(schema.reply_cache.c.key)).scalars())
+    writer = store.writer()
+    replies = StoredReplies(lambda: store, lambda: writer)
+    cached = [asyncio.run(replies.get(key)) for key in keys]
+    replies.close()
+    writer.close()
+    store.close()
+
+    text, reasoning = "Sample q1: " + "a long answer, " * 20, "About q1: " + "hm, " * 40
+    assert talk.reply == text
+    assert [(call.text, call.reasoning) for call in talk.calls] == [(text, reasoning)] * 2
+    assert len(cached) == 6
+    assert {(one.reply.text, one.reply.reasoning) for one in cached} == {
+        (text.replace("q1", f"q{k}"), reasoning.replace("q1", f"q{k}")) for k in range(3)
+    }

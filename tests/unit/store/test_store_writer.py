@@ -171,7 +171,7 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
     [kept] = Path(f"{path}.unsaved").iterdir()
     assert str(raised.value) == (
         f"run store {str(path)!r} cannot be written, the disk is full: free space, then resume with --crucible-resume "
-        f"(40 rows of this run kept in {str(kept)!r}, from where the next run takes them)"
+        f"(41 rows of this run kept in {str(kept)!r}, from where the next run takes them)"
     )
     assert stored > 0
     assert stored % 20 == 0

@@ -1,0 +1,58 @@
+"""Adapters with `seeds = 3`: several trainings of one recipe, which are one arm together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_crucible.adapters.kinds import kind_of
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.factors import FEWEST_LEVELS
+
+SEEDS = "seeds"
+
+
+def adapters_of_seeds(adapter: Adapter) -> tuple[Adapter, ...]:
+    """Return an adapter for each training: `v2-seed0`, `v2-seed1` and so on, from the adapter's own `seed`.
+
+    Raises SpecError where no recipe trains it, and for a number of seeds that makes no sense.
+    """
+    count, first = adapter.options[SEEDS], adapter.options.get("seed", 0)
+    if not kind_of(adapter).has_recipe(adapter):
+        raise SpecError(
+            f"adapter {adapter.name!r} has seeds = {count!r}, and no recipe that is trained with them: "
+            'add recipe = "module:function", or remove seeds'
+        )
+    if type(count) is not int or count < 2 or type(first) is not int:
+        raise SpecError(
+            f"adapter {adapter.name!r} has seeds = {count!r}: write how often the recipe is trained, as a whole number of at "
+            f"least 2 (a verdict needs {FEWEST_LEVELS}); seed, a whole number too, is the first seed"
+        )
+    options = {name: value for name, value in adapter.options.items() if name != SEEDS}
+    return tuple(
+        replace(adapter, name=f"{adapter.name}-seed{seed}", options={**options, "seed": seed})
+        for seed in range(first, first + count)
+    )
+
+
+def describe_trainings(adapter: Adapter, role: Role, opened: Sequence[OpenedArm]) -> Arm:
+    """Return the record of the arm that these trainings are together."""
+    seeds = [training.options["seed"] for training in adapters_of_seeds(adapter)]
+    trainings = tuple(
+        ArmTraining(name=one.arm.name, seed=seed, identity=one.arm.identity, result=one.arm.training)
+        for seed, one in zip(seeds, opened, strict=True)
+    )
+    identities = json.dumps([training.identity for training in trainings])
+    return replace(
+        opened[0].arm,
+        name=adapter.name,
+        role=role,
+        adapter=f"{adapter.backend}:{adapter.name}",
+        identity=hashlib.sha256(identities.encode()).hexdigest(),
+        training=None,
+        trainings=trainings,
+    )

@@ -1,0 +1,260 @@
+"""Estimates, bounds and differences whose intervals count the noise of random factors, by `stats.factors`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.scores import Flags, Floats
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, row_of
+from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, EffectSize, Interval, Measure
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
+from pytest_crucible.stats.measures.table import comparison_row
+
+NO_METHOD = "none that counts {factors}"
+SHARED = ("prompts", "rounds")
+"""Factors with the same levels in both arms, so that replies are paired."""
+_REMEDIES = {
+    "prompts": "add prompts, or declare fixed='prompts'",
+    "trainings": "raise the adapter's seeds, or declare fixed='trainings'",
+    "rounds": f"run with --crucible-rounds={FEWEST_LEVELS} or more, or declare fixed='rounds'",
+}
+
+
+def estimate(
+    measure: Measure,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    plain: Measured,
+    level: float,
+) -> Measured:
+    """Return the estimate with an interval that counts every random factor. `plain` counts the samples alone."""
+    if not row_of(measure).is_mean or plain.value is None:
+        return replace(plain, interval=None, method=_no_method(attributes))
+    cells, prepared = _cells(measure, metrics, chosen)
+    try:
+        mean = _mean(cells, attributes, chosen)
+    except NotEnoughData:
+        return replace(plain, interval=None)
+    if len(mean.sources) == 1:
+        return plain
+    interval = _clip_interval(stats.crossed_interval(mean, level=level, bounds=prepared.bounds), prepared.bounds)
+    scale = prepared.size or 1 if row_of(measure).is_total else 1
+    scaled = interval and replace(interval, low=interval.low * scale, high=interval.high * scale)
+    return replace(plain, interval=scaled, method=interval.method if interval else plain.method)
+
+
+def bound_measure(
+    measure: Measure,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    end: End,
+    plain: BoundedValue,
+    method: str,
+    alpha: float,
+) -> tuple[BoundedValue, str, str]:
+    """Return the one-sided bounds that count every random factor, their method, and the reason if there are none.
+
+    `plain` and `method` count the samples alone; they are returned where no factor of this arm has several levels.
+    """
+    unproven, row = replace(plain, lower=None, upper=None), row_of(measure)
+    if not row.is_mean or plain.value is None or not chosen.any():
+        return unproven, _no_method(attributes), "" if row.is_mean else _no_method_note(row.title, attributes)
+    cells, prepared = _cells(measure, metrics, chosen, end)
+    if np.isinf(cells).any():
+        return unproven, "unbounded", ""
+    try:
+        mean = _mean(cells, attributes, chosen)
+    except NotEnoughData as refusal:
+        return unproven, "none", str(refusal)
+    if len(mean.sources) == 1:
+        return plain, method, ""
+    bounds = stats.crossed_bounds(mean, alpha=alpha, bounds=prepared.bounds)
+    few = few_levels(mean.sources)
+    if few or bounds.low is None or bounds.high is None:
+        return unproven, bounds.method, few
+    scale = prepared.size or 1 if row.is_total else 1
+    return replace(plain, lower=bounds.low * scale, upper=bounds.high * scale), bounds.method, ""
+
+
+def difference(
+    measure: Measure,
+    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    ends: tuple[End, End],
+    plain: Difference,
+    alpha: float,
+) -> Difference:
+    """Return candidate minus baseline, positive where it is better, with every random factor counted.
+
+    `plain` is the difference that counts the samples alone. Effect sizes are taken from it, without their intervals.
+    """
+    row = comparison_row(measure, arms[0][0].facts)
+    unproven = replace(
+        plain,
+        interval=None, p_value=None, p_exact=None, lower=None, upper=None, deviation=None, discordance=None,
+        detectable=None, samples=None,
+        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
+        method=_no_method(attributes), bounds_method=_no_method(attributes),
+    )  # fmt: skip
+    if not row.is_mean:
+        return replace(unproven, note=_no_method_note(row.title, attributes))
+    try:
+        mean, limits = mean_difference(measure, arms, attributes, chosen, ends)
+    except NotEnoughData as refusal:
+        return replace(unproven, note=str(refusal))
+    bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources)
+    interval = _clip_interval(stats.crossed_interval(mean, level=1 - alpha, bounds=limits), limits)
+    counted = replace(
+        unproven,
+        value=mean.estimate,
+        interval=interval,
+        n=len(mean.means),
+        method=interval.method if interval else unproven.method,
+        bounds_method=bounds.method,
+    )
+    if few:
+        return replace(counted, note=few)
+    return replace(
+        counted,
+        p_value=stats.crossed_p_value(mean, bounds=limits),
+        lower=bounds.low,
+        upper=bounds.high,
+        note=plain.note,
+        detectable=partial(_detectable, mean, limits),
+        samples=partial(_samples_to_clear, mean, limits[1] if bounds.method.startswith("augmented") else 0.0),
+    )
+
+
+def _detectable(mean: stats.CrossedMean, limits: Numbers, alpha: float) -> float | None:
+    """Return what as many samples and levels show at a two-sided alpha; None beyond the range of the values."""
+    detectable = stats.detectable_over_sources(mean.sources, alpha=alpha)
+    return None if detectable is None or detectable > limits[1] else detectable
+
+
+def _samples_to_clear(mean: stats.CrossedMean, span: float, limit: float, alpha: float, power: float) -> int | None:
+    """Return the samples that prove the estimate against a limit, with as many levels of the factors.
+
+    `span` is the distance of the pseudo-observations of augmented bounds from 0; 0 where bounds are not augmented.
+    """
+    groups = mean.sources[0].levels
+    size = len(mean.means) / groups
+    # Pseudo-observations come in whole groups, and belong to the bounds of a margin alone.
+    pseudo = 2.0 * span**2 if limit else 0.0
+    needed = stats.samples_over_sources(
+        mean.sources, abs(mean.estimate - limit), pseudo=pseudo, alpha=alpha, power=power
+    )
+    return needed and math.ceil(needed * size)
+
+
+def mean_difference(
+    measure: Measure,
+    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    ends: tuple[End, End] = ("observed", "observed"),
+) -> tuple[stats.CrossedMean, Numbers]:
+    """Return the difference with its sources of variation, and the bounds of a difference of two values.
+
+    Raises NotEnoughData below two samples, or five groups.
+    """
+    (ours, prepared), (theirs, _) = (
+        _cells(measure, metrics, chosen, end) for metrics, end in zip(arms, ends, strict=True)
+    )
+    facts = arms[0][0].facts
+    pair = (ours, theirs) if row_of(measure).higher_is_better(measure, facts) else (theirs, ours)
+    of_training = ("trainings of the candidate", f"trainings of {getattr(measure, 'baseline', '') or 'the baseline'}")
+    mean = stats.crossed_difference(
+        np.moveaxis(pair[0], 2, 1),
+        np.moveaxis(pair[1], 2, 1),
+        SHARED,
+        attributes.clusters_at(chosen),
+        fixed=_fixed_factors(attributes),
+        trainings=of_training if pair[0] is ours else of_training[::-1],
+        fixed_trainings="trainings" not in attributes.random_factors,
+    )
+    span = prepared.bounds[1] - prepared.bounds[0]
+    return mean, (-span, span)
+
+
+def arm_mean(
+    measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, chosen: Flags
+) -> stats.CrossedMean:
+    """Return the mean of one arm with its sources of variation, the factors in the order of FACTORS.
+
+    Raises NotEnoughData below two samples, or five groups.
+    """
+    return _mean(_cells(measure, metrics, chosen)[0], attributes, chosen)
+
+
+def few_levels(sources: Sequence[stats.Source]) -> str:
+    """Return why a random factor has too few levels for a verdict; empty if all have enough."""
+    for source in sources[1:]:
+        if source.levels < FEWEST_LEVELS:
+            kind, _, arm = source.name.partition(" ")
+            some = " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
+            return (
+                f"{some} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a random factor needs at "
+                f"least {FEWEST_LEVELS} levels for a verdict; {_REMEDIES[kind]}"
+            )
+    return ""
+
+
+def _mean(cells: Floats, attributes: SampleAttributes, chosen: Flags) -> stats.CrossedMean:
+    return stats.crossed_mean(cells, FACTORS, attributes.clusters_at(chosen), fixed=_fixed_factors(attributes))
+
+
+def _fixed_factors(attributes: SampleAttributes) -> tuple[str, ...]:
+    return tuple(name for name in FACTORS if name not in attributes.random_factors)
+
+
+def _cells(
+    measure: Measure, metrics: Sequence[ScoredMetric], chosen: Flags, end: End = "observed"
+) -> tuple[Floats, Prepared]:
+    """Return the measure's value of each reply, averaged over repeats: samples x prompts x trainings x rounds.
+
+    And the values of all replies, with their number.
+    """
+    units = metrics[0].scores.units
+    assert units is not None, "scores have their units where a factor is random"
+    values, lost = units.values[chosen], units.lost[chosen]
+    prepared = row_of(measure).prepare(
+        Observations(
+            measure=measure,
+            facts=tuple(metric.facts for metric in metrics),
+            columns=(Column(values.ravel(), units.low[chosen].ravel(), units.high[chosen].ravel()),),
+            lost=lost.ravel(),
+        ),
+        end,
+    )
+    # A condition is false for a missing reply, which must stay missing.
+    there = ~np.isnan(values) | (lost if end != "observed" else False)
+    cells = np.where(there, prepared.values.reshape(values.shape), np.nan)
+    prepared, seen = replace(prepared, size=int(there.sum())), there.sum(axis=-1)
+    with np.errstate(invalid="ignore"):
+        return np.where(there, cells, 0.0).sum(axis=-1) / np.where(seen, seen, np.nan), prepared
+
+
+def _clip_interval(interval: Interval | None, bounds: Numbers) -> Interval | None:
+    return interval and replace(interval, low=max(interval.low, bounds[0]), high=min(interval.high, bounds[1]))
+
+
+def _no_method(attributes: SampleAttributes) -> str:
+    return NO_METHOD.format(factors=" and ".join(attributes.random_factors))
+
+
+def _no_method_note(title: str, attributes: SampleAttributes) -> str:
+    factors = " and ".join(attributes.random_factors)
+    return (
+        f"a {title} has no interval that counts {factors}: declare them fixed, or make the claim about a mean or a rate"
+    )

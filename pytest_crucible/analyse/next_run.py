@@ -1,0 +1,118 @@
+"""Plan the next run from how much the pairs of this one differ.
+
+The plan says what as many samples show with 80 % power, and how many samples would decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from pytest_crucible import stats
+from pytest_crucible.records import Contrast
+from pytest_crucible.stats.measures.row import Difference
+from pytest_crucible.stats.planning.next_sample import (
+    detectable_by_error,
+    detectable_paired_change,
+    samples_for_paired_change,
+    samples_for_paired_margin,
+    samples_to_clear,
+)
+
+
+def detectable_difference(difference: Difference | None, alpha: float) -> float | None:
+    """Return the smallest difference that as many pairs show with 80 % power, from how much pairs differ in these data."""
+    if difference is None or difference.n < 2:
+        return None
+    if difference.detectable is not None:
+        return difference.detectable(alpha)
+    if difference.deviation is None:
+        return None
+    if difference.discordance is not None:
+        return detectable_paired_change(difference.n, difference.discordance, alpha=alpha)
+    se = difference.deviation / math.sqrt(difference.n)
+    detectable = detectable_by_error(se, _dof(difference), alpha=alpha) if se else None
+    return None if detectable is None or detectable > difference.span else detectable
+
+
+def samples_to_decide(
+    difference: Difference | None, contrast: Contrast, *, alpha: float, family_size: int
+) -> int | None:
+    """Return about how many samples settle a comparison with 80 % power, if the estimate is the truth."""
+    if difference is None or (not difference.value and contrast.limit is None):
+        return None
+    value = difference.value or 0.0
+    contrast = _claim_to_prove(contrast, value)
+    if difference.samples is not None:
+        return _samples_by_row(difference.samples, value, contrast, alpha=alpha, family_size=family_size)
+    if not difference.deviation:
+        return None
+    if contrast.margin is None:
+        shared = alpha / family_size
+        if difference.discordance is not None:
+            return samples_for_paired_change(value, difference.discordance, alpha=shared)
+        return samples_to_clear(
+            (abs(value),), difference.deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2
+        )
+    margins = _margins_to_clear(value, contrast, contrast.margin)
+    if difference.discordance is not None:
+        needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
+        return needed if needed is None else max(needed, fewest_for_margin(contrast, alpha))
+    # Pseudo-observations come in whole groups.
+    size = difference.n / difference.clusters if difference.clusters else 1.0
+    pseudo = 2 * (size * difference.span) ** 2 if difference.bounds_method.startswith("augmented") else 0.0
+    distances = tuple(abs(value - margin) for margin in margins)
+    share = _dof(difference) / difference.n
+    return samples_to_clear(distances, difference.deviation, dof_share=share, pseudo=pseudo, alpha=alpha)
+
+
+def _claim_to_prove(contrast: Contrast, value: float) -> Contrast:
+    """Return the claim that more samples would settle beside a relevant difference, if the estimate is the truth.
+
+    Above it, that the candidate is not worse by it; beyond it, a regression.
+    """
+    if contrast.relevant is None or contrast.limit is None:
+        return contrast
+    if value > -contrast.limit:
+        return replace(contrast, alternative="non-inferior", margin=contrast.relevant, relevant=None)
+    return replace(contrast, relevant=None, is_relative=False)
+
+
+def _samples_by_row(
+    samples: Callable[[float, float, float], int | None],
+    value: float,
+    contrast: Contrast,
+    *,
+    alpha: float,
+    family_size: int,
+) -> int | None:
+    if contrast.limit is None:
+        return samples(0.0, alpha / family_size / 2, 0.8)
+    limits = _margins_to_clear(value, contrast, contrast.limit)
+    # Each of two bounds may fail in half of the 20 % of runs that a power of 80 % allows.
+    by_limit = [samples(limit, alpha, 1 - 0.2 / len(limits)) for limit in limits]
+    return None if None in by_limit else max(needed for needed in by_limit if needed is not None)
+
+
+def fewest_for_margin(contrast: Contrast, alpha: float) -> int:
+    """Return the fewest yes-or-no samples that can decide a margin."""
+    return (
+        0
+        if contrast.alternative == "superior"
+        else stats.samples_for_zero(min(contrast.margin or 0.0, 0.999), alpha=alpha)
+    )
+
+
+def _dof(difference: Difference) -> float:
+    return difference.n - 1.0 if difference.dof is None else difference.dof
+
+
+def _margins_to_clear(value: float, contrast: Contrast, margin: float) -> tuple[float, ...]:
+    """Return the differences that the bounds must exclude for a verdict, if the estimate is the truth."""
+    if contrast.alternative == "superior":
+        return (margin,)
+    if contrast.alternative == "equivalent" and abs(value) < margin:
+        return (-margin, margin)
+    # Beyond a margin one bound is enough: it proves that the arms are not equivalent.
+    return (math.copysign(margin, value),) if contrast.alternative == "equivalent" else (-margin,)

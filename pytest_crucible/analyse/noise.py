@@ -1,0 +1,125 @@
+"""Split the noise of a mean or a difference by source, and predict the interval with more levels of each source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_crucible import stats
+from pytest_crucible.analyse import crossed
+from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of, scored_samples
+from pytest_crucible.records import FACTORS, Measure, MetricFacts, Plan
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.measures.table import comparison_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreLevels:
+    """The expected interval if one source has more levels, and nothing else changes."""
+
+    name: str
+    levels: int
+    """Its number of levels, the present ones included."""
+    replies: float
+    """The factor by which the number of replies grows."""
+    half_width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """The sources of noise of one measure: of the candidate's mean, or of its difference to a baseline."""
+
+    measure: str
+    candidate: str
+    baseline: str | None
+    components: tuple[stats.Component, ...]
+    """The variance components: samples, factors, residual."""
+    half_width: float
+    """Half the width of the interval expected from a run like this one."""
+    twice: tuple[MoreLevels, ...]
+    """The expected interval with twice the levels, for each random source."""
+    halving: MoreLevels | None
+    """The source that halves the interval with the fewest replies; None if no source does."""
+    instead: MoreLevels | None
+    """The expected interval if as many replies go to samples; None if `halving` is None or about samples."""
+
+
+def tabulate_noise(
+    plan: Plan, facts: Mapping[str, MetricFacts], scores: Mapping[str, tuple[Scores, ...]], attributes: SampleAttributes, *,
+    alpha: float,
+) -> Iterator[Noise]:  # fmt: skip
+    """Yield the noise of each compared mean and of each mean with a target; without those, of the first metric."""
+    arms = [arm.name for arm in plan.arms]
+    subjects: dict[tuple[str, str | None], Measure] = {
+        **{(contrast.expression, contrast.baseline): contrast for contrast in plan.contrasts},
+        **{(target.expression, None): target for target in plan.targets},
+    }
+    if not subjects and scores:
+        subjects = {(name, None): mean_of(facts[name]) for name in list(scores)[:1]}
+    for (expression, baseline), measure in subjects.items():
+        numbers = [0] if baseline is None else [0, arms.index(baseline)]
+        if not all(name in scores for name in measure.metrics):
+            continue
+        metrics = [[ScoredMetric(facts[name], scores[name][number]) for name in measure.metrics] for number in numbers]
+        mean = _mean(measure, metrics, attributes)
+        if mean is not None and len(mean[0].sources) > 1 and mean[0].sources[0].variance:
+            yield _noise(*mean, expression, arms[0], baseline, alpha)
+
+
+def _mean(
+    measure: Measure, arms: Sequence[Sequence[ScoredMetric]], attributes: SampleAttributes
+) -> tuple[stats.CrossedMean, Sequence[str]] | None:
+    """Return a mean or a difference of two, and the names of its axes; None for a measure without such an interval."""
+    row = row_of(measure) if len(arms) == 1 else comparison_row(measure, arms[0][0].facts)
+    chosen = scored_samples([metric for metrics in arms for metric in metrics])
+    if not row.is_mean or not chosen.any():
+        return None
+    try:
+        if len(arms) == 1:
+            return crossed.arm_mean(measure, arms[0], attributes, chosen), FACTORS
+        return crossed.mean_difference(measure, (arms[0], arms[1]), attributes, chosen)[0], crossed.SHARED
+    except NotEnoughData:
+        return None
+
+
+def _noise(
+    mean: stats.CrossedMean, factors: Sequence[str], measure: str, candidate: str, baseline: str | None, alpha: float
+) -> Noise:
+    sources = mean.sources
+    halving = _cheapest_halving(sources, alpha)
+    samples = sources[0].name
+    return Noise(
+        measure=measure,
+        candidate=candidate,
+        baseline=baseline,
+        components=stats.variances_of_mean(mean, factors, level=1 - alpha),
+        half_width=stats.expected_half_width(sources, alpha),
+        twice=tuple(_with_levels(sources, source, 2 * source.levels, alpha) for source in sources),
+        halving=halving,
+        instead=None
+        if halving is None or halving.name == samples
+        else _with_levels(sources, sources[0], round(sources[0].levels * halving.replies), alpha),
+    )
+
+
+def _cheapest_halving(sources: Sequence[stats.Source], alpha: float) -> MoreLevels | None:
+    steps = [
+        _with_levels(sources, source, levels, alpha)
+        for source in sources
+        for levels in [stats.levels_to_halve(sources, alpha, source.name)]
+        if levels is not None
+    ]
+    return min(steps, key=lambda step: step.replies, default=None)
+
+
+def _with_levels(sources: Sequence[stats.Source], source: stats.Source, levels: int, alpha: float) -> MoreLevels:
+    times = levels / source.levels
+    # Trainings of one arm need replies of that arm alone.
+    replies = times if " of " not in source.name else (1 + times) / 2
+    return MoreLevels(
+        name=source.name,
+        levels=levels,
+        replies=replies,
+        half_width=stats.expected_half_width(sources, alpha, source.name, levels),
+    )

@@ -1,0 +1,89 @@
+"""Compares arms, and proves targets, on the replies of all sessions, at the error rate that this look may spend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.analyse.pool import Pool
+from pytest_crucible.records import Analysis, BoundedValue, Comparison, Contrast, Evidence, Look, Target, TargetResult
+
+
+def decide_on_pools(analysis: Analysis, inputs: AnalysisInputs, *, alpha: float, family_size: int) -> Analysis:
+    """Return the analysis with the comparisons of the pools in place of those of this session alone."""
+    plan = inputs.plan
+    pooled = {
+        contrast: _compare(contrast, pool, inputs, analysis, alpha, family_size)
+        for contrast, pool in inputs.pools.items()
+    }
+    proven = {target: _evaluate(target, pool, inputs, analysis, alpha) for target, pool in inputs.target_pools.items()}
+    return replace(
+        analysis,
+        targets=tuple(proven.get(item.target) or item for item in analysis.targets),
+        comparisons=tuple(pooled.get(item.contrast) or item for item in analysis.comparisons),
+        looks={contrast.subject(plan.candidate.name): pool.look for contrast, pool in inputs.pools.items()},
+    )
+
+
+def _compare(
+    contrast: Contrast, pool: Pool, inputs: AnalysisInputs, analysis: Analysis, alpha: float, family_size: int
+) -> Comparison | None:
+    plan = inputs.plan
+    baseline = next(arm for arm in plan.arms if arm.name == contrast.baseline)
+    pooled = replace(
+        inputs,
+        plan=replace(
+            plan, repeats=pool.repeats, rounds=1, arms=(plan.candidate, baseline), contrasts=(contrast,), targets=()
+        ),
+        answers=pool.answers,
+        known_kinds={**inputs.known_kinds, **analysis.kinds},
+    )
+    # A p-value is two-sided, and only one side is the claim; a margin is decided by bounds, which are one-sided.
+    spent = pool.look.alpha(alpha) * (2 if contrast.margin is None else 1)
+    table = score_table(pooled)
+    compared = next(iter(analyse(pooled, table, alpha=spent, family_size=family_size).comparisons), None)
+    if compared is None or contrast.relevant is None:
+        return compared and _spend(compared, pool.look)
+    # The bounds that exclude a relevant regression are one-sided, as those of a margin.
+    bounded = analyse(pooled, table, alpha=pool.look.alpha(alpha), family_size=family_size).comparisons
+    return _spend(replace(compared, evidence=bounded[0].evidence), pool.look)
+
+
+def _evaluate(
+    target: Target, pool: Pool, inputs: AnalysisInputs, analysis: Analysis, alpha: float
+) -> TargetResult | None:
+    plan = inputs.plan
+    pooled = replace(
+        inputs,
+        plan=replace(plan, repeats=pool.repeats, arms=(plan.candidate,), contrasts=(), targets=(target,)),
+        answers=pool.answers,
+        known_kinds={**inputs.known_kinds, **analysis.kinds},
+    )
+    targets = analyse(pooled, score_table(pooled), alpha=pool.look.alpha(alpha), family_size=1).targets
+    return next(iter(targets), None)
+
+
+def _spend(comparison: Comparison, look: Look) -> Comparison:
+    """Return the comparison with its p-value scaled so that it can be compared with the session's alpha."""
+    if comparison.contrast.margin is not None:
+        return comparison
+    evidence = comparison.evidence
+    return replace(
+        comparison,
+        p_value=_scale(comparison.p_value, look),
+        p_exact=_scale(comparison.p_exact, look),
+        evidence=Evidence(
+            observed=_scale_value(evidence.observed, look),
+            worst=_scale_value(evidence.worst, look),
+            best=_scale_value(evidence.best, look),
+            method=evidence.method,
+        ),
+    )
+
+
+def _scale_value(value: BoundedValue, look: Look) -> BoundedValue:
+    return replace(value, p_value=_scale(value.p_value, look))
+
+
+def _scale(p_value: float | None, look: Look) -> float | None:
+    return None if p_value is None else min(p_value / (2 * look.alpha(1.0)), 1.0)

@@ -1,0 +1,203 @@
+"""The end of a run with looks: after the first samples, in their fixed order, at which every verdict is settled.
+
+A claim is settled when its confidence sequence has refuted the other answers. Sequences hold at every look, so the end
+may depend on the scores. Pure functions: the same replies give the same end, whenever they arrived.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
+from pytest_crucible.analyse.scores import Flags, Scores, Units
+from pytest_crucible.analyse.statistics import (
+    ScoredMetric,
+    inapplicable_samples,
+    lost_samples,
+    prepare,
+    row_of,
+    scored_samples,
+)
+from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Target
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.measures.reach import bounds_problem
+from pytest_crucible.stats.measures.row import End, Prepared
+from pytest_crucible.stats.measures.sequences import paired, wealth_against
+
+NEVER = math.inf
+_SIDES: tuple[Side, ...] = ("lower", "upper")
+
+
+def stop_early(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> AnalysisInputs:
+    """Return the inputs with the samples in look order, up to the one at which the last verdict was settled.
+
+    `alpha` is that of each claim. Replies to later samples, which were in flight, are left out: fast ones are among them.
+    """
+    end = settled_after(inputs, order, alpha)
+    looked_at = list(order if end is None else order[:end])
+    return replace(
+        inputs,
+        answers=tuple(
+            keep_samples(arm, looked_at, samples=len(inputs.groups), repeats=inputs.plan.draws(number).size)
+            for number, arm in enumerate(inputs.answers)
+        ),
+        looked_at=looked_at,
+        finished=inputs.finished or end is not None,
+    )
+
+
+def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> int | None:
+    """Return after how many samples of the order all claims were settled; None where some are not.
+
+    `order` ends with the last sample that is complete in all arms. Raises SpecError for a metric without bounds.
+    """
+    table = in_order(score_table(inputs), order, alpha)
+    ends = [_find_end(claim, inputs, table, alpha) for claim in _claims(inputs)]
+    latest = max(ends, default=NEVER)
+    return None if latest == NEVER else int(latest)
+
+
+def in_order(table: ScoreTable, order: Sequence[int], alpha: float) -> ScoreTable:
+    """Return the table with some samples only, in this order, for intervals that hold at every look."""
+    chosen = np.asarray(order, dtype=np.int64)
+    attributes = table.attributes
+    return replace(
+        table,
+        scores={name: tuple(_reorder(scores, chosen) for scores in arms) for name, arms in table.scores.items()},
+        attributes=replace(
+            attributes,
+            look_alpha=alpha,
+            clusters=None if attributes.clusters is None else attributes.clusters[chosen],
+            expected=[attributes.expected[k] for k in order] if attributes.expected else (),
+            metadata=[attributes.metadata[k] for k in order] if attributes.metadata else (),
+        ),
+    )
+
+
+def keep_samples(answers: ArmOutcomes, positions: Sequence[int], *, samples: int, repeats: int) -> ArmOutcomes:
+    """Return an arm's outcomes of some samples; the other samples are skipped, not lost."""
+    kept = set(positions)
+    rows = [k for k, position in enumerate(answers.positions) if position in kept]
+    others = [(position, repeat) for position in range(samples) if position not in kept for repeat in range(repeats)]
+    return replace(
+        answers,
+        positions=[answers.positions[k] for k in rows] + [position for position, _ in others],
+        repeats=[answers.repeats[k] for k in rows] + [repeat for _, repeat in others],
+        failures=[answers.failures[k] for k in rows] + [None] * len(others),
+        skipped=[answers.skipped[k] for k in rows] + [True] * len(others),
+        scores={
+            name: replace(
+                column,
+                **{
+                    part: [getattr(column, part)[k] for k, position in enumerate(column.positions) if position in kept]
+                    for part in ("positions", "repeats", "values", "is_bool")
+                },
+            )
+            for name, column in answers.scores.items()
+        },
+        lost=[loss for loss in answers.lost if loss.unit.position in kept],
+    )
+
+
+def answered_units(answers: ArmOutcomes) -> Iterator[int]:
+    """Yield the position of each unit that an arm has answered or lost."""
+    yield from answers.positions
+    yield from (loss.unit.position for loss in answers.lost if loss.metric is None)
+
+
+def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
+    units = scores.units
+    return Scores(
+        values=scores.values[chosen],
+        low=scores.low[chosen],
+        high=scores.high[chosen],
+        lost=scores.lost[chosen],
+        inapplicable=scores.inapplicable[chosen],
+        units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
+    )
+
+
+# -- one claim -----------------------------------------------------------------------------------------------------
+
+
+def _claims(inputs: AnalysisInputs) -> list[Target | Contrast]:
+    targets = [target for target in inputs.plan.targets if target.metric not in TRAINING_NUMBERS]
+    return [*targets, *(contrast for contrast in inputs.plan.contrasts if contrast.decides)]
+
+
+def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> float:
+    """Return the number of samples at which a claim is settled, whatever the lost values were; NEVER where it is not."""
+    if not table.has(claim):
+        return NEVER
+    problem = bounds_problem(claim, table.facts[claim.metric])
+    if problem:
+        raise SpecError(problem)
+    readings = list(_readings(claim, inputs, table))
+    limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
+    # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.
+    ways: list[list[tuple[float, Side]]] = [[(limits[-1], "lower")], [(limits[0], "upper")]]
+    if len(limits) == 2:
+        ways.append([(limits[0], "lower"), (limits[1], "upper")])
+    return min(
+        max(_samples_until_refuted(*reading, *answer, share) for reading in readings for answer in way) for way in ways
+    )
+
+
+def _limits(claim: Target | Contrast) -> tuple[float, ...]:
+    """Return the values that the mean has to be told apart from."""
+    if isinstance(claim, Target):
+        return (claim.value,)
+    # Below the relevant difference or above it: "worse, and perhaps not by what matters" would be settled too early.
+    margin = claim.limit
+    if margin is None:
+        return (0.0,)
+    return {"equivalent": (-margin, margin), "superior": (margin,)}.get(claim.alternative, (-margin,))
+
+
+def _readings(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> Iterator[tuple[Prepared, Flags]]:
+    """Yield the values as observed and, where some are lost, with these at either end; and which samples they are of."""
+    arms = [table.arm(claim, 0)]
+    if isinstance(claim, Contrast):
+        arms.append(table.arm(claim, [arm.name for arm in inputs.plan.arms].index(claim.baseline)))
+    seen = np.all([scored_samples(arm) for arm in arms], axis=0)
+    applicable = ~np.any([inapplicable_samples(arm) for arm in arms], axis=0)
+    ends: list[tuple[Flags, End, End]] = [(seen, "observed", "observed")]
+    if np.any([lost_samples(arm) & applicable for arm in arms]):
+        ends += [(applicable, "low", "high"), (applicable, "high", "low")]
+    for chosen, ours, theirs in ends:
+        prepared = [
+            prepare(claim, arm, table.attributes, chosen, end) for arm, end in zip(arms, (ours, theirs), strict=False)
+        ]
+        yield _orient(claim, arms[0], prepared), chosen
+
+
+def _orient(claim: Target | Contrast, metrics: Sequence[ScoredMetric], prepared: list[Prepared]) -> Prepared:
+    if isinstance(claim, Target):
+        return prepared[0]
+    better = row_of(claim).higher_is_better(claim, metrics[0].facts)
+    return paired(*(prepared if better else reversed(prepared)))
+
+
+def _samples_until_refuted(prepared: Prepared, chosen: Flags, mean: float, side: Side, alpha: float) -> float:
+    """Return the number of samples after which the mean is refuted; NEVER where it is not."""
+    if not len(prepared.values):
+        return NEVER
+    beyond = wealth_against(prepared, mean, alpha, side) > math.log(1 / alpha)
+    if not beyond.any():
+        return NEVER
+    return 1 + int(_last_samples(prepared, chosen)[int(beyond.argmax())])
+
+
+def _last_samples(prepared: Prepared, chosen: Flags) -> np.typing.NDArray[np.int64]:
+    """Return, for each value, the place of its last sample in the order."""
+    places = np.flatnonzero(chosen)
+    if prepared.clusters is None:
+        return places
+    # Groups are neighbours in the order, so the last sample of each is just before the next group.
+    starts = np.flatnonzero(np.diff(prepared.clusters)) if prepared.clusters.size else places
+    return np.asarray(places[np.append(starts, prepared.clusters.size - 1)])

@@ -1,0 +1,27 @@
+"""Keep a verdict that an earlier session proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_crucible.gate.decide import excludes_relevant_regression
+from pytest_crucible.records import Analysis, Comparison, Verdict
+
+
+def hold_proven(analysis: Analysis, comparison: Comparison, verdict: Verdict) -> Verdict:
+    """Return "missed, proven" if an earlier look at the same arms proved it; a rerun does not undo a proof.
+
+    A later proof that the regression is below the relevant difference stands: both are true of one candidate.
+    """
+    look = analysis.looks.get(verdict.subject)
+    if look is None or look.proven_in is None or verdict.suite_error:
+        return verdict
+    if verdict.proven and excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
+        return verdict
+    past = look.proven_in
+    return replace(
+        verdict,
+        state="missed",
+        proven=True,
+        reason=f"it was proven in run {past.run} of {past.started[:10]}, and stays missed until the adapter changes",
+    )

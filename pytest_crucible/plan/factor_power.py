@@ -1,0 +1,104 @@
+"""Detectable effects before a run whose prompts, trainings or rounds are random factors.
+
+How much the factors change a result is not known yet either: a further assumption. After the run the same is computed from
+the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_crucible import stats
+from pytest_crucible.records import FEWEST_LEVELS, Contrast, DetectableEffect, MetricFacts, Plan
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.measures.table import comparison_row
+
+# Assumed standard deviation of the difference of two arms between levels of a factor, as a share of the metric's range. A
+# choice, not a measurement: the middle of the 0, 2 and 4 points for which docs/explanation/noise.md has the error rates.
+FACTOR_DEVIATION = 0.02
+
+
+def factor_levels(plan: Plan) -> list[tuple[str, int]]:
+    """Return (factor, levels) of each source of random noise beside the samples; trainings once for each arm that has several."""
+    shared = [(name, getattr(plan.draws(0), name)) for name in plan.random_factors if name != "trainings"]
+    own = (
+        [plan.draws(number).trainings for number in range(len(plan.arms))] if "trainings" in plan.random_factors else []
+    )
+    return [*shared, *(("trainings", levels) for levels in own if levels > 1)]
+
+
+def effect_over_factors(
+    contrast: Contrast, facts: MetricFacts, plan: Plan, *, deviation: float, n: int, alpha: float, level: float
+) -> DetectableEffect:
+    """Return what a comparison of means can show when its interval counts every random factor.
+
+    `deviation` is that of the differences of `n` samples or groups. One bound decides a margin at `alpha`, and a two-sided test
+    at `level` everything else.
+    """
+    levels, span = factor_levels(plan), facts.high - facts.low
+    reason = _unprovable(contrast, facts, levels)
+    if reason or n < 2:
+        return _effect(contrast, unprovable=reason)
+    sources = [stats.Source(name="samples", levels=n, dof=n - 1.0, variance=deviation**2 / n)]
+    sources += [
+        stats.Source(name=name, levels=count, dof=count - 1.0, variance=(FACTOR_DEVIATION * span) ** 2 / count)
+        for name, count in levels
+    ]
+    if contrast.alternative != "superior" and (contrast.margin is not None or contrast.relevant is not None):
+        needed = _needed(contrast, sources, span, alpha, level)
+        kind = "relevant difference" if contrast.margin is None else "margin"
+        few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
+        if needed is None or contrast.relevant is None:
+            return _effect(contrast, needed=needed, unprovable=few if needed is None else "")
+        return _effect(contrast, needed=needed, detectable=_detectable(sources, span, level))
+    detectable = _detectable(sources, span, level)
+    if detectable is not None and contrast.alternative == "superior":
+        detectable += contrast.margin or 0.0
+    return _effect(contrast, detectable=detectable)
+
+
+def _detectable(sources: Sequence[stats.Source], span: float, level: float) -> float | None:
+    detectable = stats.detectable_over_sources(sources, alpha=level, measured=False)
+    return None if detectable is None or detectable > span else detectable
+
+
+def _needed(contrast: Contrast, sources: Sequence[stats.Source], span: float, alpha: float, level: float) -> int | None:
+    """Return the samples that prove the margin, or resolve the relevant difference: detect it, and prove equal arms equivalent."""
+    amount = contrast.limit or 0.0
+    # Equivalence is proven by both bounds: each may fail in half of the 20 % that are left.
+    power = 0.9 if contrast.alternative == "equivalent" or contrast.relevant is not None else 0.8
+    proves = stats.samples_over_sources(sources, amount, pseudo=2 * span**2, alpha=alpha, power=power, measured=False)
+    if contrast.relevant is None or proves is None:
+        return proves
+    detects = stats.samples_over_sources(sources, amount, alpha=level / 2, measured=False)
+    return None if detects is None else max(detects, proves)
+
+
+def assumed_noise(plan: Plan, facts: MetricFacts) -> str:
+    """Return what is assumed of the factors, such as `their difference has a standard deviation of 2 points between rounds`."""
+    names = " and between ".join(dict.fromkeys(name for name, _ in factor_levels(plan)))
+    size = FACTOR_DEVIATION * (facts.high - facts.low)
+    amount = f"{size * 100:g} points" if facts.kind in (None, "binary") else f"{size:.2g}"
+    return f"their difference has a standard deviation of {amount} between {names}"
+
+
+def _unprovable(contrast: Contrast, facts: MetricFacts, levels: list[tuple[str, int]]) -> str:
+    row = comparison_row(contrast, facts)
+    if not row.is_mean:
+        names = " and ".join(dict.fromkeys(name for name, _ in levels))
+        return f"a {row.title} has no interval that counts {names}"
+    few = [(name, count) for name, count in levels if count < FEWEST_LEVELS]
+    return f"no verdict with {_text(few)}" if few else ""
+
+
+def _text(levels: list[tuple[str, int]]) -> str:
+    """Return `5 prompts and 3 rounds`."""
+    return " and ".join(dict.fromkeys(quantity(count, name.removesuffix("s")) for name, count in levels))
+
+
+def _effect(
+    contrast: Contrast, *, detectable: float | None = None, needed: int | None = None, unprovable: str = ""
+) -> DetectableEffect:
+    return DetectableEffect(
+        contrast=contrast, detectable=detectable, unit="", assumption="", needed=needed, unprovable=unprovable
+    )

@@ -1,0 +1,47 @@
+"""Forecasts of what a run will take: amounts with their intervals, and those of each arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNITS = ("requests", "tokens", "usd", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """An amount that a run will take, with an interval of 90 %."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float) -> Forecast:
+        """Return an amount that is known."""
+        return cls(value, value, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """Forecasts of what some replies will take; None where it is not known."""
+
+    requests: Forecast | None = None
+    tokens: Forecast | None = None
+    usd: Forecast | None = None
+    seconds: Forecast | None = None
+    basis: str
+    """Where the forecasts come from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmEstimate:
+    """The estimate of one arm of one experiment, or of a judge of it."""
+
+    nodeid: str
+    arm: str
+    stored: int = 0
+    cached: int = 0
+    to_send: int
+    """Replies that need at least one request."""
+    amounts: Amounts
+    is_untrained: bool = False

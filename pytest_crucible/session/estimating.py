@@ -1,0 +1,176 @@
+"""Estimates a run before it begins (--crucible-estimate): tests run up to their first request, and nothing is sent or stored."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_crucible.adapters.untrained import untrained_recipes
+from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
+from pytest_crucible.plan.arm_cost import Asked, PlannedRequest, beyond, estimate_arm, estimate_judge, sum_amounts
+from pytest_crucible.records import Outcome, Unit
+from pytest_crucible.records.forecasts import ArmEstimate
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.estimate_lines import estimate_lines
+from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.engine import Progress, run_units
+from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.session.call import Call
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.open_units import OpenUnits
+from pytest_crucible.session.run_experiment import find_stored_replies
+from pytest_crucible.store.outcomes import units_to_copy
+from pytest_crucible.store.past_usage import judges_of, past_usage
+from pytest_crucible.store.runs import RunStore
+
+Place = tuple[str, str, str, int]
+"""Nodeid, arm, sample and repeat."""
+
+
+@dataclass
+class Estimator:
+    """Estimates the experiments of a session, one after the other."""
+
+    settings: Settings
+    store: RunStore
+    loop: BackgroundLoop
+    estimates: list[ArmEstimate] = field(default_factory=list)
+    _unsent: defaultdict[Place, list[UnsentRequest]] = field(default_factory=lambda: defaultdict(list))
+
+    def add_request(self, unsent: UnsentRequest) -> None:
+        """Receive a request that would be sent."""
+        request = unsent.request
+        self._unsent[request.experiment, request.arm, request.sample, request.repeat].append(unsent)
+
+    def __call__(self, item: pytest.Function, experiment: Experiment) -> None:
+        """Estimate one experiment."""
+        plan, done = experiment.plan, self._stored_units(experiment)
+        asked = self._ask(item, experiment, done)
+        for number, arm in enumerate(plan.arms):
+            if arm.stored_run is not None:
+                continue
+            self.estimates.append(
+                estimate_arm(
+                    plan.nodeid,
+                    arm.name,
+                    stored=len(done[number]),
+                    replies=[self._asked(experiment, unit, calls) for unit, calls in asked if unit.arm == number],
+                    past=past_usage(self.store, plan.nodeid, arm.name),
+                    concurrency=self.settings.concurrency,
+                    is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
+                )
+            )
+        new = sum(estimate.to_send for estimate in self.estimates if estimate.nodeid == plan.nodeid)
+        self.estimates += [
+            estimate_judge(
+                plan.nodeid, judge, new, past_usage(self.store, plan.nodeid, judge), self.settings.concurrency
+            )
+            for judge in judges_of(self.store, plan.nodeid)
+        ]
+
+    def lines(self, spending: Spending) -> tuple[list[str], bool]:
+        """Return the lines that show the estimates, and whether some budget may be too little."""
+        budgets = too_little(spending, self.estimates)
+        lines = list(estimate_lines(self.estimates, sum_amounts(self.estimates), budgets))
+        return lines, any(over for *_, over in budgets)
+
+    def _stored_units(self, experiment: Experiment) -> list[set[tuple[int, int]]]:
+        """Return, by arm, the units whose stored replies the run would use."""
+        plan = experiment.plan
+        done: list[set[tuple[int, int]]] = []
+        for number, draws in enumerate(experiment.draws):
+            units: set[tuple[int, int]] = set()
+            for variant in range(draws.prompts):
+                source = find_stored_replies(self.store, self.settings, plan, number, variant, run="")
+                copied = set() if source is None else units_to_copy(self.store, source[0], draws)
+                units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
+            done.append(units)
+        return done
+
+    def _asked(self, experiment: Experiment, unit: Unit, calls: int) -> Asked:
+        plan = experiment.plan
+        place = (
+            plan.nodeid,
+            plan.arms[unit.arm].name,
+            experiment.dataset.samples[unit.position].id,
+            experiment.repeat(unit),
+        )
+        return Asked(calls, tuple(map(_planned_request, self._unsent.pop(place, ()))))
+
+    def _ask(
+        self, item: pytest.Function, experiment: Experiment, done: Sequence[set[tuple[int, int]]]
+    ) -> list[tuple[Unit, int]]:
+        """Run each unit that is not stored up to its first request; return the units, and how many calls each made."""
+        plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
+        call = Call.prepare(item, experiment, self.loop, threads)
+        open_units = OpenUnits(plan, list(done), self.settings.seed)
+        asked: list[tuple[Unit, int]] = []
+        total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
+
+        def units() -> Iterator[Unit]:
+            for number in range(plan.rounds):
+                yield from open_units.of_round(number)
+
+        try:
+            self.loop.submit(
+                run_units(
+                    units(),
+                    lambda unit: _call_until_request(call, unit),
+                    lambda outcome: asked.append((outcome.unit, len(outcome.calls))),
+                    concurrency=self.settings.concurrency,
+                    arms=tuple(arm.name for arm in plan.arms),
+                    planned=[total],
+                    progress=Progress(total=total),
+                )
+            ).result()
+        finally:
+            threads.shutdown()
+        return asked
+
+
+async def _call_until_request(call: Call, unit: Unit) -> Outcome:
+    """Call the test function; whatever ends it, what it has requested until then counts."""
+    outcome = Outcome(unit)
+    arguments = call.arguments(outcome)
+    # A failure without a reply says nothing about the run, which will report it; a group comes from a test's own tasks.
+    with contextlib.suppress(Exception, NotSent, BaseExceptionGroup, pytest.skip.Exception, pytest.fail.Exception):
+        if call.experiment.is_async:
+            await call.function(**arguments)
+        else:
+            await asyncio.to_thread(call.function, **arguments)
+    return outcome
+
+
+def _planned_request(unsent: UnsentRequest) -> PlannedRequest:
+    request, price = unsent.request, unsent.price
+    limit = request.parameters.get("max_tokens") or request.parameters.get("max_completion_tokens")
+    text = request.input if isinstance(request.input, str) else canonical(request.input)
+    return PlannedRequest(
+        characters=len(text),
+        max_tokens=float(limit) if isinstance(limit, int) else None,
+        input_usd=None if price is None else price.of(1.0, 0.0),
+        output_usd=None if price is None else price.of(0.0, 1.0),
+    )
+
+
+def too_little(spending: Spending, estimates: Sequence[ArmEstimate]) -> list[tuple[str, str, list[str]]]:
+    """Return nodeid (empty: the run), text, and the units in which each budget may be too little."""
+    budgets = {**spending.budgets, **({} if spending.run is None else {"": spending.run})}
+    return [
+        (
+            place,
+            budget.text,
+            beyond(
+                estimates, place, {unit: most for unit, most in budget.limit._asdict().items() if math.isfinite(most)}
+            ),
+        )
+        for place, budget in budgets.items()
+    ]

@@ -1,0 +1,50 @@
+"""The units of an experiment that have no stored reply yet, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_crucible.plan.arms import interleave_units
+from pytest_crucible.records import Plan, Unit
+
+
+@dataclass(frozen=True)
+class OpenUnits:
+    """The units that are left to request. An arm of a stored run has replies already, or never will."""
+
+    plan: Plan
+    done: list[set[tuple[int, int]]]
+    """Arm -> (position, repeat) of each stored reply, repeats counted over all factors."""
+    seed: int
+    order: Sequence[int] | None = None
+    """The order in which samples are sent, if it is not that of the dataset."""
+
+    def of_round(self, number: int) -> Iterator[Unit]:
+        """Yield the units of a round; rounds begin one after the other."""
+        draws = [self.plan.draws(arm) for arm in range(len(self.plan.arms))]
+        of_sample = [
+            (prompt, arm, repeat)
+            for prompt in range(draws[0].prompts)
+            for arm in self._open_arms()
+            for repeat in draws[arm].repeats_of_round(number)
+        ]
+        first = number * draws[0].repeats
+        positions = range(self.plan.selected) if self.order is None else self.order
+        for unit in interleave_units(positions, of_sample, seed=self.seed, first=first):
+            place = draws[unit.arm].place(unit.variant, unit.repeat)
+            if (unit.position, place) not in self.done[unit.arm]:
+                yield unit
+
+    def count_open(self, number: int) -> list[int]:
+        """Return how many units of a round are left, by arm."""
+        planned = [0] * len(self.plan.arms)
+        for arm in self._open_arms():
+            draws = self.plan.draws(arm)
+            of_round = draws.size // draws.rounds
+            stored = sum(repeat // draws.repeats % draws.rounds == number for _, repeat in self.done[arm])
+            planned[arm] = self.plan.selected * of_round - stored
+        return planned
+
+    def _open_arms(self) -> list[int]:
+        return [number for number, arm in enumerate(self.plan.arms) if arm.stored_run is None]

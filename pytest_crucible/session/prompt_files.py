@@ -1,0 +1,63 @@
+"""Reads the files of an experiment's prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_crucible.records import PromptForm
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.session.experiment import PROMPT
+
+
+def read_prompts(
+    item: pytest.Item, function: Callable[..., Any], names: Sequence[str]
+) -> tuple[tuple[PromptForm, ...], tuple[str, ...]]:
+    """Return the forms of the prompt and their texts. Paths are relative to the test's folder or to pytest's root directory.
+
+    Raises SpecError for a file that is missing or is not text, for two files of one text, and for a test without `prompt`.
+    """
+    if not names:
+        return (), ()
+    if PROMPT not in inspect.signature(function).parameters:
+        raise SpecError(
+            f"{function.__name__} has prompts= and no argument {PROMPT!r}: add the argument, which receives the text of one prompt"
+        )
+    texts = tuple(_read(item, name) for name in names)
+    for name, text in zip(names, texts, strict=True):
+        first = names[texts.index(text)]
+        if first != name:
+            raise SpecError(f"the prompts {first!r} and {name!r} have the same text: keep one of them")
+    forms = (
+        PromptForm(name=name, sha256=hashlib.sha256(text.encode()).hexdigest())
+        for name, text in zip(names, texts, strict=True)
+    )
+    return tuple(forms), texts
+
+
+def _read(item: pytest.Item, name: str) -> str:
+    places = [item.path.parent / name, item.config.rootpath / name]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        folders = " and ".join(dict.fromkeys(str(place.parent) for place in places))
+        raise SpecError(f"there is no prompt {name!r} in {folders}: write the name of a file there{_near(places[0])}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SpecError(f"the prompt {path} cannot be read as text: {error}") from error
+    if not text.strip():
+        raise SpecError(f"the prompt {path} is empty: write the prompt into it")
+    return text
+
+
+def _near(path: Path) -> str:
+    """Return `; did you mean ...` for a file of nearly the same name."""
+    names = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = closest_name(path.name, names)
+    return f"; did you mean {near!r}?" if near else ""

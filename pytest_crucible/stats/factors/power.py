@@ -1,0 +1,130 @@
+"""Power over random factors: what a design shows with 80 % power, and how many samples its factors leave enough.
+
+A difference D has the variance of its sources; a new run measures each source on its own degrees of freedom, and tests by
+`sources.half_width`. The chance of D - half-width > 0 is averaged over what the new run will measure, and, where the sources are
+those of a run, over what that run says of the truth: a source's variance is its estimate times dof / chi-squared. For samples alone
+this is the average of `planning.next_sample.detectable_by_error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy
+
+from pytest_crucible.stats.arrays import Array, check_share
+from pytest_crucible.stats.factors.more_levels import with_levels
+from pytest_crucible.stats.factors.sources import Source
+from pytest_crucible.stats.planning.roots import rising_root, smallest_integer
+
+_CASES = 2000
+"""The chance is off by less than 0.003."""
+_PRIOR = 0.5
+"""Degrees of freedom added to those of a factor's true variance, given a run. With none, the power at the printed difference is
+up to .90 where factors vary, with one it is down to .72, and with this .78 to .86; where they do not vary at all, it is .90 to
+.95 (tests/truth/test_factors_truth.py has such runs)."""
+_MOST_ERRORS = 1000.0
+"""A difference of more standard errors than so many is not worth a number."""
+
+
+def detectable_over_sources(
+    sources: Sequence[Source], *, alpha: float = 0.05, power: float = 0.8, measured: bool = True
+) -> float | None:
+    """Return the smallest difference that a two-sided test of a run of this design shows with this power.
+
+    `measured` sources are estimates of a run; others are the truth. None where no difference is large enough.
+
+    >>> samples = Source(name="samples", levels=200, dof=199, variance=1.0)
+    >>> rounds = Source(name="rounds", levels=5, dof=4, variance=1.0)
+    >>> [round(detectable_over_sources(sources), 2) for sources in ([samples], [samples, rounds])]
+    [2.83, 5.1]
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    total = sum(source.variance for source in sources) ** 0.5
+    if not total:
+        return None
+    cases = _Cases(sources, measured=measured)
+
+    def shortfall(errors: float) -> float:
+        return cases.chance(sources, errors * total, alpha / 2) - power
+
+    return None if shortfall(_MOST_ERRORS) < 0 else total * rising_root(shortfall, 0.0, most=_MOST_ERRORS)
+
+
+def samples_over_sources(
+    sources: Sequence[Source],
+    distance: float,
+    *,
+    pseudo: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    measured: bool = True,
+) -> int | None:
+    """Return the samples with which a one-sided bound clears a distance; None where the factors forbid it, or nothing varies.
+
+    `pseudo` is the sum of squares of the pseudo-observations of an augmented bound.
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    if distance <= 0 or not any(source.variance for source in sources):
+        return None
+    cases = _Cases(sources, measured=measured)
+
+    def clears(n: int) -> bool:
+        samples, *factors = with_levels(sources, sources[0].name, n)
+        added = Source(name=samples.name, levels=n, dof=samples.dof, variance=samples.variance + pseudo / n**2)
+        return cases.chance([added, *factors], distance, alpha) >= power
+
+    # What an endless number of samples cannot do, no number can.
+    return smallest_integer(clears, 3) if clears(_ENDLESS) else None
+
+
+_ENDLESS = 10**9
+
+
+class _Cases:
+    """Stratified cases of what a run measures of each source, the same for every number of levels."""
+
+    def __init__(self, sources: Sequence[Source], *, measured: bool) -> None:
+        rng = np.random.default_rng(0)
+        strata = (np.arange(_CASES) + 0.5) / _CASES
+        # The samples' degrees of freedom change with their number, and are many: Wilson & Hilferty's cube suits them.
+        self._samples = [scipy.special.ndtri(rng.permutation(strata)) for _ in range(2)]
+        self._factors = [
+            (
+                _chi_squared(rng.permutation(strata), source.dof, _PRIOR),
+                _chi_squared(rng.permutation(strata), source.dof),
+            )
+            for source in sources[1:]
+        ]
+        self._measured = measured
+
+    def chance(self, sources: Sequence[Source], distance: float, tail: float) -> float:
+        """Return the chance that a difference of this size exceeds the half-width at the tail."""
+        samples, *factors = sources
+        truth, seen = (_cube(normal, samples.dof) for normal in self._samples)
+        shares = [(truth, seen), *self._factors]
+        true = [
+            np.maximum(source.variance / share if self._measured else source.variance, source.floor)
+            for source, (share, _) in zip(sources, shares, strict=True)
+        ]
+        measured = [variance * share for variance, (_, share) in zip(true, shares, strict=True)]
+        squares = np.square(scipy.special.stdtrit([max(source.dof, 1.0) for source in sources], tail))
+        half = squares[0] * measured[0]
+        variance = true[0] + 0.0
+        for source, square, of_run, of_truth in zip(factors, squares[1:], measured[1:], true[1:], strict=True):
+            half = half + np.maximum(square * of_run - squares[0] * source.floor, 0.0)
+            variance = variance + np.maximum(of_truth - source.floor, 0.0)
+        return float(scipy.special.ndtr((distance - np.sqrt(half)) / np.sqrt(variance)).mean())
+
+
+def _chi_squared(shares: Array, dof: float, prior: float = 0.0) -> Array:
+    """Return quantiles of chi-squared / dof; `prior` adds to the degrees of freedom alone."""
+    return np.asarray(2 * scipy.special.gammaincinv((dof + prior) / 2, shares) / dof)
+
+
+def _cube(normal: Array, dof: float) -> Array:
+    """Return quantiles of chi-squared / dof by Wilson & Hilferty (1931)."""
+    return np.asarray(np.maximum(1 - 2 / (9 * dof) + normal * (2 / (9 * dof)) ** 0.5, 1e-3) ** 3)

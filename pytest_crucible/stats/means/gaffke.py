@@ -1,0 +1,176 @@
+"""Gaffke's one-sided bound for a mean: the values and one more at the end of their range, weighted at random.
+
+The lower bound is the alpha-quantile of the mean of (end, x_1, ..., x_n) under uniform Dirichlet weights; `end` is the lowest
+value that exists. Only that side needs an end. For 0 and 1 it is the bound of Clopper and Pearson, and no distribution is
+known on which it errs more often than alpha (Gaffke 2005, Mathematical Methods of Statistics 14:451; Learned-Miller & Thomas
+2019, arXiv:1905.06208). In the simulations of `tests/truth` it holds at .05, .01 and .005 where the t bound errs in up to 80 %
+and the augmented t in up to 9 %. Clusters get one weight each, and the end a cluster of average size.
+
+The weights are exponential variables divided by their sum, so P(mean <= m) = P(sum_i E_i (x_i - m) <= 0), which is computed
+by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied Probability 12:475) with a relative error below
+2 %, on the cautious side. Nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.stats.arrays import Array, Labels, Side, check_share, check_side, cluster_totals, finite
+from pytest_crucible.stats.means.clustered import check_clustered
+from pytest_crucible.stats.means.moments import check_enough
+
+# Newton's steps end below this; further digits would be lost in the approximation.
+_EXACT = 1e-10
+_STEPS = 100
+# Below this distance from the centre, the two terms of the approximation cancel all digits.
+_CENTRE = 1e-4
+_SMALLEST = math.ulp(0.0)
+_LARGEST = math.nextafter(1.0, 0.0)
+
+
+def gaffke_bound(
+    values: npt.ArrayLike,
+    *,
+    end: float,
+    alpha: float,
+    side: Side,
+    clusters: Labels | None = None,
+    times: float = 1,
+) -> float:
+    """Return the one-sided bound for the mean of values whose range ends at `end` on that side.
+
+    `times` counts each value that often, to plan larger samples of the same shape. Raises ValueError for values beyond the
+    end, NotEnoughData below two values or five clusters.
+
+    >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
+    0.879
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
+    check_share(alpha, "alpha")
+    check_side(side)
+    sign = 1.0 if side == "lower" else -1.0
+    units = _units(values, clusters, end, sign, times)
+    low, high = units.end, float((units.totals / units.sizes).max())
+    if high <= low:
+        return end
+    # On the normal scale the tail is nearly a straight line of the mean, which takes few steps.
+    goal = float(ndtri(alpha))
+
+    def excess(mean: float) -> float:
+        # A tail of 1 would be infinite on this scale.
+        return float(ndtri(min(units.tail(mean), _LARGEST))) - goal
+
+    near, far = units.bracket_bound(goal)
+    if not (low < near < far < high and excess(near) < 0 < excess(far)):
+        near, far = low, high
+    return sign * float(brentq(excess, near, far, xtol=_EXACT * (high - low)))
+
+
+def gaffke_p_value(
+    values: npt.ArrayLike,
+    *,
+    null: float,
+    end: float,
+    side: Side,
+    clusters: Labels | None = None,
+    times: float = 1,
+) -> float:
+    """Return the smallest alpha at which `gaffke_bound` excludes `null`: for "lower", evidence that the mean is above it.
+
+    Arguments and errors as in `gaffke_bound`. Of a difference of pairs of 0 and 1 it is the exact p-value of McNemar's test.
+
+    >>> differences = [1.0] * 9 + [-1.0] * 2 + [0.0] * 30
+    >>> round(gaffke_p_value(differences, null=0.0, end=-1.0, side="lower"), 3)  # P(Binomial(11, 1/2) >= 9) = 0.0327
+    0.033
+    """
+    check_side(side)
+    sign = 1.0 if side == "lower" else -1.0
+    return _units(values, clusters, end, sign, times).tail(sign * null)
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """The values or clusters that get a weight, with one pseudo-unit at the low end. Upper bounds are mirrored."""
+
+    totals: Array
+    sizes: Array
+    end: float
+    times: float
+
+    def bracket_bound(self, goal: float) -> tuple[float, float]:
+        """Return two means that enclose the bound in most cases, from the normal approximation."""
+        total = float(self.sizes.sum())
+        mean = float((self.totals / total).sum())
+        pseudo = float(self.sizes.mean()) * (self.end - mean)
+        distances = np.append(self.totals - mean * self.sizes, pseudo / math.sqrt(self.times))
+        # Scaled, because squares of huge values would be infinite.
+        scale = float(np.abs(distances).max())
+        error = scale * float(np.linalg.norm(distances / scale)) / math.sqrt(self.times) / total
+        middle = mean + pseudo / (total * self.times) + goal * error
+        return middle - error, middle + error
+
+    def tail(self, mean: float) -> float:
+        """Return P(weighted mean <= mean), never 0."""
+        pseudo = float(self.sizes.mean()) * (self.end - mean)
+        distances = self.totals - mean * self.sizes
+        # Without a unit on one side of the mean all weighted means are on the other.
+        if pseudo >= 0:
+            return _SMALLEST
+        if distances.max() <= 0:
+            return 1.0
+        scale = max(float(np.abs(distances).max()), -pseudo)
+        return max(_probability_below(distances / scale, pseudo / scale, self.times), _SMALLEST)
+
+
+def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float) -> _Units:
+    if clusters is None:
+        array = check_enough(finite(values))
+        totals, sizes = array, np.ones(array.size)
+    else:
+        array, codes, _ = check_clustered(values, clusters)
+        totals, sizes = cluster_totals(codes, array), np.bincount(codes).astype(np.float64)
+    low = sign * end
+    if not math.isfinite(low) or (sign * array).min() < low:
+        raise ValueError(f"the values must have an end on that side, and lie within it, not {end!r}")
+    return _Units(totals=sign * totals, sizes=sizes, end=low, times=times)
+
+
+def _probability_below(distances: Array, pseudo: float, times: float) -> float:
+    """Return P(sum of E_i c_i <= 0) for exponential E_i; there are distances above 0, and the pseudo one is below."""
+    from scipy.special import ndtr
+
+    point = _saddlepoint(distances, pseudo, times)
+    slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
+    exponent = -times * float(np.log1p(-distances * point).sum()) - math.log1p(-pseudo * point)
+    variance = times * float(slopes @ slopes) + slope**2
+    root = math.copysign(math.sqrt(max(-2 * exponent, 0.0)), point)
+    if abs(root) < _CENTRE:
+        third = 2 * (times * float((slopes**3).sum()) + slope**3)
+        return 0.5 + third / (6 * math.sqrt(2 * math.pi * variance) * variance)
+    density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
+    correction = density * (1 / root - 1 / (point * math.sqrt(variance)))
+    return min(1.0, float(ndtr(root)) + float(correction))
+
+
+def _saddlepoint(distances: Array, pseudo: float, times: float) -> float:
+    """Return the zero of the cumulant's derivative, which rises from minus to plus infinity between two poles."""
+    low, high = 1 / min(float(distances.min()), pseudo), 1 / float(distances.max())
+    point = 0.0
+    for _ in range(_STEPS):
+        slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
+        derivative = times * float(slopes.sum()) + slope
+        low, high = (low, point) if derivative > 0 else (point, high)
+        step = derivative / (times * float(slopes @ slopes) + slope**2)
+        newton = point - step
+        # A step beyond a pole is replaced by a bisection.
+        following = newton if low < newton < high else (low + high) / 2
+        if abs(following - point) <= _EXACT * (high - low + abs(point)):
+            return following
+        point = following
+    return point

@@ -1,0 +1,75 @@
+"""Several replies to one sample: a value a sample whose mean is that of all replies.
+
+Where samples have unequal numbers of replies, their mean is a ratio of two sums, and is linearised: a sample with w times the
+average number of replies has the value mean + w (its own mean - mean). The variance of these values is that of the ratio
+between samples (Cochran 1977, Sampling Techniques, 6.3; R: survey::svyratio), and sums of them over a group are the group's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pytest_crucible.records import Kind
+from pytest_crucible.stats.measures.row import Clusters, Floats, Numbers, NumericKind, Prepared
+
+
+def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, weighted: bool = True) -> Prepared:
+    """Return values of samples from those of replies; unchanged where each value is a sample's.
+
+    Not `weighted`, a sample counts once, whatever its number of replies.
+
+    >>> replies = Prepared(values=np.array([1.0, 1.0, 0.0, 0.0]), kind="binary", bounds=(0.0, 1.0))
+    >>> one_value_a_sample(replies, np.array([0, 0, 0, 1])).values.tolist(), float(replies.values.mean())
+    ([0.75, 0.25], 0.5)
+    """
+    if samples is None or not samples.size:
+        return prepared
+    numbers, first, counts = np.unique(samples, return_index=True, return_counts=True)
+    means = np.add.reduceat(prepared.values, first) / counts
+    clusters = None if prepared.clusters is None else prepared.clusters[first]
+    averaged = replace(prepared, values=means, clusters=clusters, size=samples.size)
+    if prepared.kind == "binary" and numbers.size < samples.size:
+        averaged = replace(
+            averaged, replies=(prepared.values, samples if prepared.clusters is None else prepared.clusters)
+        )
+    # Nothing is linear in an infinite value: a lost one without bounds.
+    if not weighted or counts.min() == counts.max() or not np.isfinite(means).all():
+        return averaged
+    mean, weights = float(prepared.values.mean()), counts * (numbers.size / samples.size)
+    low, high = (mean + float(weights.max()) * (end - mean) for end in prepared.bounds)
+    return replace(averaged, values=mean + weights * (means - mean), reach=(low, high))
+
+
+def numeric(kind: Kind | None) -> NumericKind:
+    """Return the kind as statistics know it. Text is never analysed; a metric without values is treated as binary."""
+    return "binary" if kind is None or kind == "text" else kind
+
+
+def values_and_shape(prepared: Prepared) -> tuple[Floats, dict[str, Any]]:
+    """Return values with their kind, bounds and clusters, as `stats.estimate` takes them.
+
+    A share of replies is a clustered proportion: near 0 and 1 its bounds by the samples' own shares err in 6 to 7 % of runs at a
+    nominal 5 %, those of clustered yes or no in at most 5 %.
+    """
+    if prepared.replies is None:
+        return prepared.values, joint_shape(prepared, prepared)
+    values, clusters = prepared.replies
+    return values, {"kind": "binary", "bounds": (0.0, 1.0), "clusters": clusters}
+
+
+def joint_shape(first: Prepared, second: Prepared) -> dict[str, Any]:
+    """Return kind, bounds and clusters of the values of two arms, as `stats.compare` takes them."""
+    kind, ends = numeric(first.kind), first.bounds
+    if first.reach or second.reach:
+        reaches = [arm.reach or arm.bounds for arm in (first, second)]
+        ends = min(low for low, _ in reaches), max(high for _, high in reaches)
+        # Weighted values are neither 0 or 1 nor above 0, whatever their replies are.
+        kind = kind if kind == "unbounded" else "bounded"
+    return {"kind": kind, "bounds": ends, "clusters": first.clusters}
+
+
+def clip_value(value: float | None, bounds: Numbers) -> float | None:
+    return None if value is None else min(max(value, bounds[0]), bounds[1])

@@ -1,0 +1,1 @@
+"""Choosing among several arms: the winner's estimate corrected for selection, and intervals for ranks."""

@@ -1,0 +1,195 @@
+"""The best of several arms: its estimate and interval, corrected for having been chosen (the winner's curse).
+
+Andrews, Kitagawa & McCloskey (2024), "Inference on Winners", QJE 139:305. Given which arm won and by how much the others
+would have to gain, the winner's mean is a truncated normal variable: the conditional estimate is median-unbiased, but its
+interval is very long when two arms nearly tie. The hybrid also stays within a simultaneous interval, so that its length is
+bounded; it is what to report.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from pytest_crucible.records import Interval
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite, finite_matrix, is_finite_range
+from pytest_crucible.stats.resampling.grid import find_grid
+from pytest_crucible.stats.selection.joint_means import joint_means
+from pytest_crucible.stats.selection.scales import Angular, Linear, Scale
+from pytest_crucible.stats.selection.truncated import Truncation, solve_truncated_mean
+
+# The part of alpha that the hybrid spends on its simultaneous interval; the authors' recommendation (section 5).
+PROJECTION_SHARE = 0.1
+# Variances below this part of the winner's are rounding: the arms have the same values.
+SAME_VALUES = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinnerResult:
+    """The arm with the highest mean: estimates and intervals with and without correction for its selection."""
+
+    arm: int
+    """Its position, from 0. Of equal means, the first wins."""
+    estimate: float
+    """The hybrid estimate: median-unbiased up to alpha / 20."""
+    interval: Interval
+    conditional: float
+    """The median-unbiased estimate; -inf where another arm is so near that no value is too small."""
+    conditional_interval: Interval
+    naive: float
+    """The winner's mean, as if it had been the only arm."""
+    naive_interval: Interval
+    arms: int
+
+    def __str__(self) -> str:
+        corrected = with_interval(self.estimate, self.interval)
+        return f"arm {self.arm} of {self.arms}: {corrected}, without correction {self.naive:.4g} (hybrid)"
+
+
+def winner_from_values(
+    values: npt.ArrayLike, *, clusters: Labels | None = None, bounds: Range | None = None, level: float = 0.95
+) -> WinnerResult:
+    """Return the winner among the columns of samples x arms values, corrected for its selection.
+
+    For the winner's difference from a baseline subtract the baseline's value from each row: the same arm wins. Finite
+    `bounds` of the values, (0, 1) by default where all are 0 or 1, add a pseudo-observation at each and compute on the
+    angular scale: without them the luckiest of 32 arms also has too small a variance. Values on a grid can tie: half a
+    step of the mean then separates winning from losing. Raises NotEnoughData below two samples or five clusters, and
+    when the winner's values do not vary and have no bounds.
+
+    >>> rng = np.random.default_rng(0)
+    >>> result = winner_from_values(rng.normal(0.5, 0.2, (100, 8)))
+    >>> result.arm, round(result.naive, 3), round(result.estimate, 3)
+    (3, 0.515, 0.48)
+    """
+    matrix = finite_matrix(values, rows="samples", columns="arms")
+    if bounds is None and np.isin(matrix, (0.0, 1.0)).all():
+        bounds = (0.0, 1.0)
+    finite_bounds = bounds if is_finite_range(bounds) else None
+    joint = joint_means(matrix, clusters, bounds=finite_bounds)
+    grid = find_grid(matrix.ravel(), origin=float(matrix[0, 0]))
+    step = 0.0 if grid is None else grid.step / len(matrix)
+    scale = Linear() if finite_bounds is None else Angular(finite_bounds)
+    return _correct(_rescale(joint.means, joint.covariance, scale, step), matrix.mean(axis=0), joint.dof, level)
+
+
+def winner_from_estimates(
+    estimates: npt.ArrayLike, covariance: npt.ArrayLike, *, dof: float | None = None, level: float = 0.95
+) -> WinnerResult:
+    """Return the winner among k estimates with a k x k covariance matrix, corrected for its selection.
+
+    `dof` are the degrees of freedom of the covariance matrix, None when it is known; they lengthen the intervals as t
+    does. Python: multiple_inference.rank_condition.RankCondition, whose simultaneous interval is simulated; here it is
+    Sidak's, which is exact for independent arms and a little long for correlated ones. Raises ValueError for a matrix of
+    another shape or without symmetry and for an exact tie, and NotEnoughData when the winner's variance is 0.
+
+    >>> result = winner_from_estimates([0, 1, 2, 3, 4], np.identity(5))
+    >>> round(result.conditional, 4), round(result.conditional_interval.low, 4), round(result.interval.low, 4)
+    (3.6863, 0.0674, 0.8654)
+    """
+    means = finite(estimates, name="estimates")
+    matrix = np.asarray(covariance, dtype=np.float64)
+    if means.size < 2 or matrix.shape != (means.size, means.size):
+        raise ValueError(f"{means.size} estimates need a square covariance matrix, not the shape {matrix.shape}")
+    finite(matrix.ravel(), name="covariances")
+    if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0.0):
+        raise ValueError(f"the covariance matrix of {means.size} estimates is not symmetric")
+    contest = _rescale(means, matrix, Linear(), 0.0)
+    # Between continuous estimates a tie has no probability, and no mean would make it likely.
+    if contest.given.low == 0:
+        raise ValueError(
+            f"two of {means.size} estimates tie for the best: use winner_from_values, which knows their steps"
+        )
+    return _correct(contest, means, math.inf if dof is None else dof, level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contest:
+    """The winner's mean on a scale, and how far it could move before another arm wins."""
+
+    arm: int
+    mean: float
+    se: float
+    given: Truncation
+    scale: Scale
+
+
+def _rescale(means: Array, covariance: Array, scale: Scale, step: float) -> _Contest:
+    # Equal means on a grid may differ by rounding, and the first one is to win.
+    arm = int(np.argmax(means >= means.max() - step / 4))
+    # Ties go to the first arm: it wins from a gap of 0 on, a later one from a gap of one step on.
+    later = np.arange(means.size) > arm
+    rivals = scale.forward(means + np.where(later, -step / 2, step / 2))
+    mean = float(scale.forward(means)[arm])
+    slopes = scale.slope(means)
+    covariances = covariance[arm] * slopes[arm] * slopes
+    variance = float(covariances[arm])
+    if variance <= 0:
+        raise NotEnoughData(f"arm {arm} of {later.size} does not vary: declare bounds, or its estimate has no error")
+    rivals[arm] = mean
+    given = _truncate(mean - rivals, covariances, variance)
+    return _Contest(arm, mean, math.sqrt(variance), given, scale)
+
+
+def _truncate(gaps: Array, covariances: Array, variance: float) -> Truncation:
+    """Return how far the winner's mean could move, all else equal, before another arm wins (equation 9)."""
+    gains = variance - covariances
+    # An arm with the winner's values, as the winner itself, gains as much as the winner and never overtakes.
+    moves = np.abs(gains) > SAME_VALUES * variance
+    distances = gaps[moves] * variance / gains[moves]
+    down, up = distances[gains[moves] > 0], -distances[gains[moves] < 0]
+    return Truncation(low=-max(float(down.min(initial=math.inf)), 0.0), high=max(float(up.min(initial=math.inf)), 0.0))
+
+
+def _correct(contest: _Contest, means: Array, dof: float, level: float) -> WinnerResult:
+    check_share(level, "level")
+    alpha, naive = 1 - level, float(means[contest.arm])
+    beta = PROJECTION_SHARE * alpha
+    given = contest.given
+    hybrid = replace(given, reach=contest.se * _reach(beta, means.size, dof))
+    free = Truncation(low=-math.inf, high=math.inf)
+    return WinnerResult(
+        arm=contest.arm,
+        estimate=naive - _selection_bias(contest, hybrid),
+        interval=_interval(contest, hybrid, dof, (alpha - beta) / (1 - beta), level, "hybrid"),
+        conditional=naive - _selection_bias(contest, given),
+        conditional_interval=_interval(contest, given, dof, alpha, level, "conditional"),
+        naive=naive,
+        naive_interval=_interval(contest, free, dof, alpha, level, "naive"),
+        arms=means.size,
+    )
+
+
+def _selection_bias(contest: _Contest, given: Truncation) -> float:
+    """Return by how much the winner's mean exceeds the mean whose median it is."""
+    median = contest.mean + contest.se * solve_truncated_mean(_standardise(given, contest.se), 0.5)
+    return contest.scale.back(contest.mean) - contest.scale.back(median)
+
+
+def _interval(contest: _Contest, given: Truncation, dof: float, alpha: float, level: float, method: str) -> Interval:
+    # A t interval is a normal one with a longer standard error; a truncated t has no solution when arms nearly tie.
+    se = contest.se * _quantile(alpha / 2, dof) / _quantile(alpha / 2, math.inf)
+    low, high = (
+        contest.scale.back(contest.mean + se * solve_truncated_mean(_standardise(given, se), share))
+        for share in (1 - alpha / 2, alpha / 2)
+    )
+    return Interval(low=low, high=high, level=level, method=method)
+
+
+def _standardise(given: Truncation, se: float) -> Truncation:
+    return Truncation(low=given.low / se, high=given.high / se, reach=given.reach / se)
+
+
+def _reach(beta: float, arms: int, dof: float) -> float:
+    """Return standard errors within which all k means lie with a chance of at least 1 - beta (Sidak 1967)."""
+    return _quantile(-math.expm1(math.log1p(-beta) / arms) / 2, dof)
+
+
+def _quantile(tail: float, dof: float) -> float:
+    return -float(scipy.special.ndtri(tail) if math.isinf(dof) else scipy.special.stdtrit(dof, tail))

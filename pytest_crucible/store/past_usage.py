@@ -1,0 +1,83 @@
+"""Reads what the replies of earlier runs took: requests, tokens and seconds of each reply, from the counted events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import case, func, select
+
+from pytest_crucible.records import JUDGE
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.schema import events, experiments, runs
+
+# Runs of cached or stored replies sent nothing: how far to look back for one that did.
+_RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyUsage:
+    """The usage of one reply, over all of its requests."""
+
+    requests: int
+    input_tokens: int | None
+    output_tokens: int | None
+    usd: float | None
+    """None where the price of some request is not known."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PastUsage:
+    """The usage of an arm's replies in its latest run that sent requests."""
+
+    run: str
+    started: str
+    arm: str
+    replies: Sequence[ReplyUsage]
+
+
+def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
+    """Return the usage of an arm of an experiment, or else of another arm; None where no run sent a request."""
+    query = (
+        select(runs.c.id, runs.c.started)
+        .join(experiments, experiments.c.run == runs.c.id)
+        .where(experiments.c.nodeid == nodeid)
+        .order_by(experiments.c.id.desc())
+        .limit(_RUNS)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        earlier = connection.execute(query).all()
+    found = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
+    ours = (one for one in found if one.arm == arm)
+    others = (one for one in found if not one.arm.startswith(JUDGE))
+    return next(ours, None) or (None if arm.startswith(JUDGE) else next(others, None))
+
+
+def judges_of(store: RunStore, nodeid: str) -> list[str]:
+    """Return the judges that an experiment has queried, as arms of its events."""
+    query = select(events.c.arm).distinct().where(events.c.experiment == nodeid, events.c.arm.startswith(JUDGE))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return sorted(connection.execute(query).scalars())
+
+
+def _usages(store: RunStore, run: str, started: str, nodeid: str) -> list[PastUsage]:
+    table = events.c
+    query = (
+        select(
+            table.arm,
+            func.count(),
+            func.sum(table.input_tokens),
+            func.sum(table.output_tokens),
+            case((func.count() == func.count(table.cost_usd), func.sum(table.cost_usd)), else_=None),
+            func.sum(func.coalesce(table.seconds, 0.0)),
+        )
+        .where(table.run == run, table.experiment == nodeid, table.name == "request.stop")
+        .group_by(table.arm, table.sample, table.epoch)
+    )
+    by_arm: dict[str, list[ReplyUsage]] = {}
+    with explain_errors(store.location), store.engine.connect() as connection:
+        for arm, *sums in connection.execute(query):
+            by_arm.setdefault(arm, []).append(ReplyUsage(*sums))
+    return [PastUsage(run, started, arm, replies) for arm, replies in by_arm.items()]

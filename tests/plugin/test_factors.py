@@ -1,0 +1,540 @@
+"""Noise beyond the samples in real sessions: rounds, prompts and trainings as factors that every interval counts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from pytest_crucible.cli import main
+
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl"{facts})
+    @pytest.mark.quality_target("ok >= 0.2", decide="bound")
+    @pytest.mark.ab_compare("ok")
+    async def test_sums(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(ok=reply.text == "right")
+"""
+SCRIPTS = """
+    import time
+
+    def note(arm, request):
+        with open("calls.txt", "a") as file:
+            file.write(f"{{arm}} {{request.sample}} {{request.repeat}} {{time.monotonic()}}" + chr(10))
+
+    def reply(arm, request, shares):
+        note(arm, request)
+        return "right" if int(request.sample[1:]) < 20 * shares[request.repeat % len(shares)] else "wrong"
+
+    def answer(request):
+        return reply("answer", request, {ours})
+
+    def base(request):
+        return reply("base", request, {theirs})
+"""
+BOTH = ("--crucible-adapter=scripted", "--compare=base")
+ROUNDS = "--crucible-rounds=3"
+
+
+@pytest.fixture
+def crucible(suite, monkeypatch, capsys):
+    """A command in the folder of the suite: exit status, lines of the output."""
+    monkeypatch.chdir(suite.path)
+
+    def command(*arguments: str) -> tuple[int, list[str]]:
+        capsys.readouterr()
+        status = main(arguments)
+        return status, capsys.readouterr().out.splitlines()
+
+    return command
+
+
+def written(suite, ours, theirs, facts=""):
+    suite.script(SCRIPTS.format(ours=ours, theirs=theirs))
+    suite.test(TEST.format(facts=facts))
+    return suite
+
+
+def comparison(document):
+    return document["experiments"][0]["comparisons"][0]
+
+
+# -- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_that_comes_and_goes_between_rounds_is_not_proven(suite):
+    """In every round most of the samples agree, and all of them together would prove a regression."""
+    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9])
+
+    counted = comparison(suite.json(*BOTH, ROUNDS))
+    as_repeats = comparison(suite.json(*BOTH, ROUNDS, "--crucible-cache=off", "-o", "crucible_rounds=1"))
+
+    assert counted["difference"] == as_repeats["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert counted["method"] == as_repeats["method"] == "crossed t"
+    assert counted["p_value"] > 0.05
+    assert counted["low"] < 0 < counted["high"]
+
+
+def test_fixed_rounds_are_repeats(suite):
+    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9], facts=', fixed="rounds"')
+
+    compared = comparison(suite.json(*BOTH, ROUNDS))
+
+    assert compared["method"] == "paired t"
+    assert compared["p_value"] < 0.05
+
+
+def test_a_difference_that_all_rounds_have_is_proven(suite):
+    written(suite, ours=[0.2, 0.25, 0.2], theirs=[0.9, 0.85, 0.9])
+
+    result = suite.run(*BOTH, ROUNDS)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["ok: scripted vs base *missed, proven*"])
+
+
+def test_two_rounds_give_no_verdict_and_say_why(suite):
+    written(suite, ours=[0.2, 0.2], theirs=[0.9, 0.9])
+
+    result = suite.run(*BOTH, "--crucible-rounds=2", "-v")
+
+    assert result.ret == 0
+    sentence = (
+        "2 rounds cannot stand for others like them: a random factor needs at least 3 levels for a verdict; run with"
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "*20 samples x 2 rounds x 2 arms = 80",
+            "*2 rounds: a random factor needs 3 levels for a verdict (or fixed='rounds':",
+        ]
+    )
+    text = " ".join(result.stdout.str().split())
+    assert text.count(sentence) >= 2
+    assert "missed" not in text.replace("0 missed", "")
+
+
+def test_a_round_begins_when_the_one_before_has_ended(suite):
+    written(suite, ours=[0.5], theirs=[0.5])
+    suite.run(*BOTH, ROUNDS)
+
+    rounds = [int(line.split()[2]) for line in suite.calls()]
+
+    assert len(rounds) == 120
+    assert rounds == sorted(rounds)
+    assert [number for number, _ in itertools.groupby(rounds)] == [0, 1, 2]
+
+
+def test_repeats_within_a_round_are_not_rounds(suite):
+    """Three rounds of two repeats: replies 0 and 1 are of the first round."""
+    written(suite, ours=[0.2, 0.2, 0.9, 0.9, 0.3, 0.3], theirs=[0.9], facts=", epochs=2")
+
+    document = suite.json(*BOTH, ROUNDS)
+
+    assert comparison(document)["p_value"] > 0.05
+    assert document["experiments"][0]["repeats"] == 6
+    assert [int(line.split()[2]) // 2 for line in suite.calls()] == sorted([0, 1, 2] * 80)
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n4",), marks=pytest.mark.slow)], ids=["plain", "n4"])
+def test_a_rerun_calls_no_model(suite, workers):
+    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9])
+    first = comparison(suite.json(*BOTH, ROUNDS))
+    suite.forget_calls()
+
+    again = comparison(suite.json(*workers, *BOTH, ROUNDS, "--crucible-resume"))
+
+    assert suite.calls() == []
+    assert again == first
+
+
+def test_replies_of_one_round_never_stand_in_for_those_of_another(suite):
+    """Three repeats that were asked for together are stored; three rounds need two more of each."""
+    written(suite, ours=[0.5], theirs=[0.5], facts=", epochs=int(__import__('os').environ.get('EPOCHS', '1'))")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("EPOCHS", "3")
+        suite.run(*BOTH)
+    suite.forget_calls()
+
+    suite.run(*BOTH, ROUNDS, "--crucible-resume")
+
+    assert sorted({line.split()[2] for line in suite.calls()}) == ["1", "2"]
+    assert len(suite.calls()) == 80
+
+
+def test_more_rounds_ask_for_those_that_are_missing(suite):
+    written(suite, ours=[0.5], theirs=[0.5])
+    suite.run(*BOTH, ROUNDS)
+    suite.forget_calls()
+
+    suite.run(*BOTH, "--crucible-rounds=5", "--crucible-resume")
+
+    assert sorted({line.split()[2] for line in suite.calls()}) == ["3", "4"]
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1"])
+def test_no_round_at_all_is_refused(suite, rounds):
+    result = suite.run(*BOTH, f"--crucible-rounds={rounds}")
+
+    suite.refuses(result, f"*crucible_rounds is {rounds}: write a whole number of at least 1*")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "sentence"),
+    [
+        ("'round'", "*fixed='round', and 'round' is not a factor: did you mean 'rounds'*"),
+        ("['prompts', 'seeds']", "*'seeds' is not a factor: the factors are prompts, trainings, rounds*"),
+        ("3", "*fixed=3: write one or several of prompts, trainings, rounds*"),
+    ],
+)
+def test_what_is_no_factor_cannot_be_fixed(suite, fixed, sentence):
+    written(suite, ours=[0.5], theirs=[0.5], facts=f", fixed={fixed}")
+
+    suite.refuses(suite.run(*BOTH), sentence)
+
+
+def test_a_joined_test_cannot_be_repeated(suite):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_numbers(crucible, number):
+            crucible.score(ok=True)
+        """
+    )
+
+    suite.refuses(suite.run(ROUNDS), "*--crucible-rounds=3 repeats marked experiments, and this test joins*")
+
+
+def test_a_pool_of_sessions_does_not_count_rounds(suite):
+    written(suite, ours=[0.5], theirs=[0.5])
+
+    result = suite.run(*BOTH, ROUNDS, "-o", "crucible_memory=pool")
+
+    suite.refuses(
+        result, "*would not count the noise of rounds: leave out the setting, or declare fixed=[[]'rounds'[]]*"
+    )
+
+
+def test_a_pool_takes_fixed_rounds_for_repeats(suite):
+    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9], facts=', fixed="rounds"')
+
+    compared = comparison(suite.json(*BOTH, ROUNDS, "-o", "crucible_memory=pool"))
+
+    assert compared["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert compared["method"] == "paired t"
+
+
+# -- prompts --------------------------------------------------------------------------------------------------------
+
+PROMPTS = ("terse.txt", "polite.txt", "steps.txt")
+PROMPTED = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", prompts={prompts}{facts})
+    @pytest.mark.quality_target("ok >= 0.2", decide="bound")
+    @pytest.mark.ab_compare("ok")
+    async def test_sums(sample, sampler, prompt, score):
+        reply = await sampler.generate(prompt + sample.input)
+        score(ok=reply.text == "right")
+"""
+PROMPT_SCRIPTS = """
+    def note(arm, request):
+        with open("calls.txt", "a") as file:
+            file.write(f"{{arm}} {{request.sample}} {{request.input.partition(':')[0]}}" + chr(10))
+
+    def reply(arm, request, shares):
+        note(arm, request)
+        return "right" if int(request.sample[1:]) < 20 * shares[request.input.partition(":")[0]] else "wrong"
+
+    def answer(request):
+        return reply("answer", request, {ours})
+
+    def base(request):
+        return reply("base", request, {theirs})
+"""
+ALIKE = {"terse": 0.9, "polite": 0.9, "steps": 0.9}
+UNLIKE = {"terse": 0.2, "polite": 0.9, "steps": 0.3}
+
+
+def prompted(suite, ours=UNLIKE, theirs=ALIKE, prompts=PROMPTS, facts=""):
+    for name in PROMPTS:
+        (suite.path / name).write_text(f"{name.removesuffix('.txt')}: what is ")
+    suite.script(PROMPT_SCRIPTS.format(ours=ours, theirs=theirs))
+    suite.test(PROMPTED.format(prompts=list(prompts), facts=facts))
+    return suite
+
+
+def asked(suite):
+    return sorted({tuple(line.split()[::2]) for line in suite.calls()})
+
+
+def test_every_sample_is_asked_in_every_form_of_the_prompt(suite):
+    prompted(suite)
+
+    result = suite.run(*BOTH)
+
+    assert len(suite.calls()) == len(set(suite.calls())) == 20 * 3 * 2
+    assert asked(suite) == [(arm, name) for arm in ("answer", "base") for name in ("polite", "steps", "terse")]
+    result.stdout.fnmatch_lines(
+        [
+            "*20 samples x 3 prompts x 2 arms = 120",
+            "  3 prompts: their noise widens every interval; this run measures by how much",
+        ]
+    )
+
+
+def test_a_difference_of_single_prompts_is_not_proven_for_others_like_them(suite):
+    random = comparison(prompted(suite).json(*BOTH))
+    fixed = comparison(prompted(suite, facts=', fixed="prompts"').json(*BOTH))
+
+    assert random["difference"] == fixed["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert random["p_value"] > 0.05 > fixed["p_value"]
+    assert (random["method"], fixed["method"]) == ("crossed t", "paired t")
+
+
+def test_prompts_and_rounds_are_crossed(suite):
+    prompted(suite)
+
+    document = suite.json(*BOTH, ROUNDS)
+
+    assert len(suite.calls()) == 20 * 3 * 3 * 2
+    assert comparison(document)["difference"] == pytest.approx(-0.4333, abs=1e-4)
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n4",), marks=pytest.mark.slow)], ids=["plain", "n4"])
+def test_a_rerun_with_prompts_calls_no_model(suite, workers):
+    first = comparison(prompted(suite).json(*BOTH))
+    suite.forget_calls()
+
+    again = comparison(suite.json(*workers, *BOTH, "--crucible-resume"))
+
+    assert suite.calls() == []
+    assert again == first
+
+
+def test_a_stored_baseline_is_not_asked_again(suite):
+    prompted(suite)
+    suite.run(*BOTH)
+    suite.forget_calls()
+
+    result = suite.run(*BOTH)
+
+    assert {line.split()[0] for line in suite.calls()} == {"answer"}
+    result.stdout.fnmatch_lines(["*base: 60 of 60 replies reused from run*"])
+
+
+def test_a_prompt_that_changed_is_asked_again(suite):
+    prompted(suite)
+    suite.run(*BOTH)
+    (suite.path / "polite.txt").write_text("polite: please say what is ")
+    suite.forget_calls()
+
+    suite.run(*BOTH, "--crucible-resume")
+
+    assert ("base", "polite") in asked(suite)
+
+
+def test_a_stored_run_is_compared_prompt_by_prompt(suite):
+    prompted(suite)
+    first = suite.json(*BOTH)
+    suite.forget_calls()
+
+    document = suite.json("--crucible-adapter=base", f"--compare=run:{first['run']['id']}")
+
+    assert comparison(document)["difference"] == pytest.approx(0.4333, abs=1e-4)
+    assert {line.split()[0] for line in suite.calls()} == {"base"}
+
+
+def test_a_stored_run_with_other_prompts_is_refused(suite):
+    prompted(suite)
+    run = suite.json(*BOTH)["run"]["id"]
+    (suite.path / "polite.txt").write_text("polite: please say what is ")
+
+    suite.refuses(suite.run("--crucible-adapter=base", f"--compare=run:{run}"), "*prompts changed since run*")
+
+
+def test_lost_replies_to_one_prompt_are_asked_again_on_resume(suite):
+    prompted(suite)
+    suite.script(
+        PROMPT_SCRIPTS.format(ours=UNLIKE, theirs=ALIKE).replace(
+            "        note(arm, request)\n",
+            "        note(arm, request)\n"
+            "        if not __import__('os').path.exists('mended') and request.sample == 'q03' and request.input[0] == 'p':\n"
+            "            raise OSError('down')\n",
+        )
+    )
+    suite.run(*BOTH)
+    suite.forget_calls()
+    (suite.path / "mended").touch()
+
+    suite.run(*BOTH, "--crucible-resume")
+
+    assert sorted(suite.calls()) == ["answer q03 polite", "base q03 polite"]
+
+
+def test_one_sample_alone_is_asked_in_the_first_prompt(suite):
+    prompted(suite)
+
+    suite.run("--crucible-adapter=scripted", "--crucible-sample=q03")
+
+    assert suite.calls() == ["answer q03 terse"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "sentence"),
+    [
+        (["terse.txt", "polit.txt"], "*there is no prompt 'polit.txt' in *; did you mean 'polite.txt'[?]"),
+        (["terse.txt"], "*has 1 prompt: give at least two forms of the prompt (a verdict needs three)*"),
+        ([], "*has 0 prompts: give at least two*"),
+        (["terse.txt", "terse.txt"], "*names the prompt 'terse.txt' twice: name each once"),
+        (["terse.txt", "copy.txt"], "*the prompts 'terse.txt' and 'copy.txt' have the same text: keep one of them"),
+        (["terse.txt", "empty.txt"], "*empty.txt is empty: write the prompt into it"),
+        (["terse.txt", "bytes.txt"], "*bytes.txt cannot be read as text: *"),
+        (["terse.txt", 3], "*has 3 among its prompts: write the name of a file"),
+    ],
+)
+def test_prompts_that_cannot_be_meant_are_refused(suite, prompts, sentence):
+    prompted(suite, prompts=prompts)
+    (suite.path / "copy.txt").write_text((suite.path / "terse.txt").read_text())
+    (suite.path / "empty.txt").write_text("\n")
+    (suite.path / "bytes.txt").write_bytes(b"\xff\xfe")
+
+    suite.refuses(suite.run(*BOTH), sentence)
+    assert suite.calls() == []
+
+
+def test_prompts_are_a_list(suite):
+    prompted(suite)
+    suite.test(PROMPTED.format(prompts="'terse.txt'", facts=""))
+
+    suite.refuses(suite.run(*BOTH), "*prompts='terse.txt': write a list of files, each with one form of the prompt")
+
+
+def test_a_test_without_the_argument_is_refused(suite):
+    prompted(suite)
+    suite.test(PROMPTED.format(prompts=list(PROMPTS), facts="").replace("prompt, ", "").replace("prompt + ", ""))
+
+    suite.refuses(
+        suite.run(*BOTH), "*test_sums has prompts= and no argument 'prompt': add the argument, which receives*"
+    )
+
+
+def test_a_fixture_of_that_name_is_refused_beside_prompts(suite):
+    prompted(suite)
+    source = PROMPTED.format(prompts=list(PROMPTS), facts="")
+    suite.test(source + "\n    @pytest.fixture\n    def prompt():\n        return 'mine: '\n")
+
+    suite.refuses(suite.run(*BOTH), "*'prompt' is a fixture of test_sums, but inside an experiment it is what*")
+
+
+def test_a_fixture_of_that_name_is_the_tests_own_without_prompts(suite):
+    prompted(suite)
+    source = PROMPTED.replace("prompts={prompts}{facts}", "limit=3").format()
+    suite.test(source + "\n    @pytest.fixture\n    def prompt():\n        return 'terse: '\n")
+
+    suite.run("--crucible-adapter=scripted")
+
+    assert asked(suite) == [("answer", "terse")]
+
+
+def test_without_prompts_the_argument_says_what_is_missing(suite):
+    prompted(suite)
+    suite.test(PROMPTED.replace("prompts={prompts}{facts}", "limit=3").format())
+
+    result = suite.run("--crucible-adapter=scripted")
+
+    result.stdout.fnmatch_lines(["*fixture 'prompt' is the text of a file: name two or more in*"])
+
+
+def test_prompts_may_be_below_the_root_directory(suite):
+    prompted(suite)
+    (suite.path / "prompts").mkdir()
+    for name in PROMPTS:
+        (suite.path / name).rename(suite.path / "prompts" / name)
+    suite.test(PROMPTED.format(prompts=[f"prompts/{name}" for name in PROMPTS], facts=""))
+
+    suite.run(*BOTH)
+
+    assert len(suite.calls()) == 120
+
+
+def test_prompts_of_several_sessions_are_not_pooled(suite):
+    prompted(suite, facts=', fixed="prompts"')
+
+    result = suite.run(*BOTH, "-o", "crucible_memory=pool")
+
+    suite.refuses(result, "*combines replies to one prompt, so prompts= cannot be used: leave one of them out*")
+
+
+# -- what others read -----------------------------------------------------------------------------------------------
+
+
+def test_stored_runs_resolve_the_number_of_a_repeat(suite, monkeypatch):
+    from pytest_crucible import runs
+
+    prompted(suite)
+    suite.run(*BOTH, ROUNDS)
+    monkeypatch.chdir(suite.path)
+    stored = runs.load(store=suite.path / ".crucible/crucible.db")
+
+    resolved = stored.observations().merge(stored.repeats(), on=["run", "experiment", "arm", "repeat"])
+
+    assert len(resolved) == 20 * 3 * 3 * 2
+    rates = resolved[resolved["arm"] == "scripted"].groupby("prompt")["value"].mean()
+    assert rates.to_dict() == {"polite.txt": 0.9, "steps.txt": 0.3, "terse.txt": 0.2}
+    assert sorted(resolved["round"].unique()) == [0, 1, 2]
+    assert len(stored.replies().drop_duplicates(["arm", "sample", "repeat"])) == len(resolved)
+
+
+def test_a_conversation_names_its_prompt_and_round(suite, crucible):
+    prompted(suite)
+    suite.run(*BOTH, ROUNDS)
+
+    status, lines = crucible("show", "latest", "--sample", "q05")
+
+    assert status == 0
+    printed = "\n".join(lines)
+    assert "scripted, terse.txt, round 1: answered (ok = False)" in printed
+    assert "scripted, polite.txt, round 3: answered (ok = True)" in printed
+    assert "steps: what is 5 + 5" in printed
+
+
+@pytest.mark.parametrize("suffix", ["html", "md", "ipynb", "tex", "parquet"])
+def test_every_report_is_written(suite, suffix):
+    prompted(suite)
+
+    result = suite.run(*BOTH, f"--crucible-report=report.{suffix}")
+
+    assert (suite.path / f"report.{suffix}").stat().st_size > 1000
+    result.stdout.no_fnmatch_line("*not written*")
+
+
+def test_two_stored_runs_are_compared_by_the_prompts_that_both_have(suite, crucible):
+    first = prompted(suite).json(*BOTH)["run"]["id"]
+    second = prompted(suite, prompts=[*PROMPTS[1:], PROMPTS[0]]).json(*BOTH)["run"]["id"]
+
+    _, lines = crucible("compare", second, f"{first}:base", "--json")
+
+    assert comparison(json.loads("\n".join(lines)))["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert comparison(json.loads("\n".join(lines)))["method"] == "crossed t"
+
+
+def test_the_sources_of_noise_are_shown(suite):
+    prompted(suite)
+
+    result = suite.run(*BOTH, ROUNDS, "--crucible-report=report.md", "--crucible-report=report.tex")
+
+    result.stdout.fnmatch_lines(
+        [
+            "noise in ok: scripted vs base *levels *standard deviation *with twice as many",
+            "prompts *3  0.* [[]0.*] *±0.*",
+            "*ok: scripted vs base: * more prompts halve the interval, from ±* to ±*",
+        ]
+    )
+    assert "| `prompts` | 3 | " in (suite.path / "report.md").read_text(encoding="utf-8")
+    assert "noise in ok: scripted vs base" in (suite.path / "report.tex").read_text(encoding="utf-8")

@@ -1,0 +1,195 @@
+"""--crucible-stop: an experiment ends when its verdicts are settled, whichever replies came first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+TEST = """
+    import asyncio
+    import pytest
+
+    SAMPLES = [{{"id": f"s{{k}}", "input": f"q{{k}}"}} for k in range(300)]
+
+    @pytest.mark.crucible(dataset=SAMPLES{facts})
+    {marks}
+    async def test_sums(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        await asyncio.sleep({delay})
+        score(ok={value})
+"""
+SCRIPTS = """
+    import random
+
+    def right(arm, request, share):
+        with open("calls.txt", "a") as file:
+            file.write(arm + chr(10))
+        {before}
+        return "right" if random.Random(arm + request.sample).random() < share else "wrong"
+
+    def answer(request):
+        return right("answer", request, {ours})
+
+    def base(request):
+        return right("base", request, {theirs})
+"""
+BOTH = ("--crucible-adapter=scripted", "--compare=base", "--crucible-stop")
+MARKS = '@pytest.mark.quality_target("ok >= 0.75")\n    @pytest.mark.ab_compare("ok")'
+
+
+def write_suite(
+    suite, *, ours=0.95, theirs=0.4, delay="0", value='reply.text == "right"', marks=MARKS, facts="", before=""
+):
+    suite.script(SCRIPTS.format(ours=ours, theirs=theirs, before=before))
+    suite.test(TEST.format(delay=delay, value=value, marks=marks, facts=facts))
+    return suite
+
+
+def stopped(suite):
+    (experiment,) = json.loads((suite.path / "r.json").read_text())["experiments"]
+    verdicts = [(verdict["state"], verdict["proven"]) for verdict in experiment["verdicts"]]
+    estimates = [(arm["arm"], arm["n"], arm["value"]) for arm in experiment["estimates"]]
+    return experiment["sections"]["stopping"], verdicts, estimates
+
+
+def calls(suite):
+    return len(suite.calls())
+
+
+def test_a_clear_difference_ends_the_run_early(suite):
+    result = write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-concurrency=4")
+
+    assert result.ret == 0
+    document, verdicts, estimates = stopped(suite)
+    assert document["samples"] < 150
+    assert calls(suite) <= 2 * document["samples"] + 4 + 4
+    assert verdicts == [("met", True), ("met", True)]
+    assert {n for _, n, _ in estimates} == {document["samples"]}
+    result.stdout.fnmatch_lines(
+        [
+            "*looks after every sample*",
+            f"test_sums: stopped after {document['samples']} of 300 samples: all verdicts are settled",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*lost*not run*")
+
+
+def test_what_is_not_settled_needs_all_samples(suite):
+    result = write_suite(suite, ours=0.8, theirs=0.8).run(*BOTH)
+
+    assert calls(suite) == 600
+    result.stdout.fnmatch_lines(["*all 300 samples were needed: some verdict is not settled"])
+
+
+def test_replies_that_are_slow_when_they_are_right_change_nothing(suite):
+    found = []
+    for slow in ('0.004 * (reply.text == "right")', '0.004 * (reply.text == "wrong")'):
+        write_suite(suite, delay=slow).run(
+            *BOTH, "--crucible-json=r.json", "--crucible-cache=off", "--crucible-fresh", "--crucible-concurrency=8"
+        )
+        found.append(stopped(suite))
+
+    assert found[0] == found[1]
+
+
+def test_a_run_on_workers_ends_at_the_same_sample(suite):
+    write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
+    alone = stopped(suite)
+    suite.run(*BOTH, "--crucible-json=r.json", "--crucible-store=b.db", "-n", "2")
+
+    assert stopped(suite) == alone
+
+
+def test_an_interrupted_run_ends_at_the_same_sample_when_it_is_resumed(suite):
+    write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
+    whole = stopped(suite)
+    interrupt = 'if len(open("calls.txt").readlines()) == 25: raise KeyboardInterrupt'
+    (suite.path / "calls.txt").unlink()
+    write_suite(suite, before=interrupt).run(*BOTH, "--crucible-concurrency=2")
+    suite.run(*BOTH, "--crucible-resume", "--crucible-json=r.json")
+
+    assert stopped(suite) == whole
+
+
+def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
+    write_suite(suite).run(*BOTH, "--crucible-concurrency=1")
+    before = suite.calls().count("base")
+    result = suite.run(*BOTH, "--crucible-concurrency=1")
+
+    assert suite.calls().count("base") == before
+    assert result.ret == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        (
+            {"marks": '@pytest.mark.quality_target("p95(latency_s) <= 5")'},
+            "--crucible-stop decides means and rates, and 'p95(latency_s)' is neither: ",
+        ),
+        (
+            {"marks": '@pytest.mark.quality_target("ok == 0.5")'},
+            "--crucible-stop cannot prove 'ok == 0.5': ask for >= or <=",
+        ),
+        (
+            {"marks": '@pytest.mark.ab_compare("latency_s")', "facts": ', metrics=["latency_s"]'},
+            "--crucible-stop needs bounded metrics and 'latency_s' has no bounds: ",
+        ),
+        ({"facts": ', prompts=["a.txt", "b.txt"]'}, "--crucible-stop cannot count the noise of prompts: "),
+    ],
+    ids=["percentile", "equality", "no bounds", "prompts"],
+)
+def test_what_no_sequence_decides_is_refused_before_a_request(suite, facts, sentence):
+    for name in ("a.txt", "b.txt"):
+        (suite.path / name).write_text(f"Answer as {name} says.")
+    write_suite(suite, **facts)
+    if "prompts" in facts.get("facts", ""):
+        file = next(suite.path.glob("test_*.py"))
+        file.write_text(file.read_text().replace("(sample, sampler, score)", "(sample, sampler, score, prompt)"))
+    result = suite.run(*BOTH)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{sentence.replace('[', '[[]')}*"])
+    assert not (suite.path / "calls.txt").exists()
+
+
+def test_numbers_without_bounds_are_refused_after_the_first_sample(suite):
+    write_suite(suite, value='0.5 + (reply.text == "right")', marks='@pytest.mark.ab_compare("ok")')
+    result = suite.run(*BOTH, "--crucible-concurrency=1")
+
+    assert result.ret != 0
+    assert calls(suite) <= 4
+    result.stdout.fnmatch_lines(["*--crucible-stop needs bounded metrics and 'ok' has no bounds: declare @metric(*"])
+
+
+def test_prompts_that_claims_are_about_are_repeats_of_a_look(suite):
+    for name in ("a.txt", "b.txt"):
+        (suite.path / name).write_text(f"Answer as {name} says.")
+    write_suite(suite, facts=', prompts=["a.txt", "b.txt"], fixed="prompts"')
+    file = suite.path / "test_sums.py"
+    file.write_text(file.read_text().replace("sampler, score)", "sampler, score, prompt)"))
+    result = suite.run(*BOTH, "--crucible-json=r.json")
+
+    document, verdicts, _ = stopped(suite)
+    assert result.ret == 0
+    assert document["samples"] < 150
+    assert verdicts == [("met", True), ("met", True)]
+
+
+def test_rounds_are_refused(suite):
+    result = write_suite(suite).run(*BOTH, "--crucible-rounds=3")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*--crucible-stop ends an experiment sample by sample, and --crucible-rounds repeats*"]
+    )
+
+
+def test_pooled_sessions_are_refused(suite):
+    result = write_suite(suite).run(*BOTH, "-o", "crucible_memory=pool")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ['*--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one*']
+    )

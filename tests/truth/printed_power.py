@@ -1,0 +1,87 @@
+"""Runs that are planned again from the difference that a first run says it can detect: is its power the 80 % that it names?
+
+The first run is of equal arms. The second is drawn anew, with the printed difference as the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pytest_crucible.analyse.next_run import detectable_difference
+from pytest_crucible.stats.measures.means import compare_means
+from pytest_crucible.stats.measures.row import Difference, Prepared
+
+Array = np.ndarray
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class YesOrNo:
+    """Pairs of which a share disagrees; where the difference is larger than it, all changes go one way."""
+
+    n: int
+    discordance: float
+
+    def differences(self, rng: np.random.Generator, truth: float) -> Array:
+        both, draws = max(self.discordance, truth), rng.random(self.n)
+        return np.where(draws < (both + truth) / 2, 1.0, np.where(draws < both, -1.0, 0.0))
+
+    def compare(self, differences: Array) -> Difference | None:
+        arms = (Prepared(values=(differences == side).astype(float), kind="binary", bounds=(0, 1)) for side in (1, -1))
+        return compare_means(*arms, ALPHA)
+
+
+@dataclass(frozen=True, slots=True)
+class InGroups:
+    """Scores in groups of these sizes, whose differences correlate with 0.3; groups of 1 are single samples."""
+
+    sizes: Sequence[int]
+    icc: float = field(default=0.3)
+
+    @property
+    def _labels(self) -> Array:
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def differences(self, rng: np.random.Generator, truth: float) -> Array:
+        shared = rng.standard_normal(len(self.sizes))[self._labels]
+        own = rng.standard_normal(sum(self.sizes))
+        return truth + math.sqrt(self.icc) * shared + math.sqrt(1 - self.icc) * own
+
+    def compare(self, differences: Array) -> Difference | None:
+        facts: dict[str, Any] = {"clusters": None if set(self.sizes) == {1} else self._labels}
+        arms = (Prepared(values=values, **facts) for values in (differences, np.zeros_like(differences)))
+        return compare_means(*arms, ALPHA)
+
+
+EVALUATIONS: dict[str, YesOrNo | InGroups] = {
+    "yes or no, 50 pairs, 2 % differ": YesOrNo(50, 0.02),
+    "yes or no, 50 pairs, 20 % differ": YesOrNo(50, 0.2),
+    "yes or no, 200 pairs, 1 % differ": YesOrNo(200, 0.01),
+    "yes or no, 200 pairs, 3 % differ": YesOrNo(200, 0.03),
+    "yes or no, 1,000 pairs, 3 % differ": YesOrNo(1000, 0.03),
+    "scores, 10 pairs": InGroups([1] * 10),
+    "scores, 100 pairs": InGroups([1] * 100),
+    "scores, 6 groups of 20": InGroups([20] * 6),
+    "scores, 12 groups of 1 to 20": InGroups([1, 2, 2, 3, 3, 5, 5, 8, 8, 13, 13, 20]),
+    "scores, 40 groups of 5": InGroups([5] * 40),
+}
+
+
+def power_at_the_printed_value(name: str, replicates: int, seed: int) -> tuple[float, float]:
+    """Return the share of runs that print a difference, and the share of new runs that prove it."""
+    evaluation, rng = EVALUATIONS[name], np.random.default_rng(seed)
+    printed = [
+        detectable_difference(evaluation.compare(evaluation.differences(rng, 0.0)), ALPHA) for _ in range(replicates)
+    ]
+    truths = [truth for truth in printed if truth is not None]
+    return len(truths) / replicates, float(np.mean([_proves(evaluation, rng, truth) for truth in truths]))
+
+
+def _proves(evaluation: YesOrNo | InGroups, rng: np.random.Generator, truth: float) -> bool:
+    result = evaluation.compare(evaluation.differences(rng, truth))
+    return result is not None and result.p_value is not None and result.p_value <= ALPHA

@@ -1,0 +1,23 @@
+"""A difference that a run says it can detect with 80 % power is detected in 75 to 85 % of runs.
+
+`python -m benchmarks.calibration` prints the same runs.
+"""
+
+from __future__ import annotations
+
+import pytest
+from printed_power import EVALUATIONS, power_at_the_printed_value
+from run_sizes import choose_runs
+
+pytestmark = pytest.mark.slow
+
+RUNS = choose_runs(600)
+THREE_ERRORS = 3 * (0.8 * 0.2 / RUNS) ** 0.5
+
+
+@pytest.mark.parametrize("name", list(EVALUATIONS))
+def test_the_printed_difference_has_the_printed_power(name):
+    printed, power = power_at_the_printed_value(name, RUNS, seed=1)
+
+    assert printed == 1
+    assert 0.75 - THREE_ERRORS <= power <= 0.85 + THREE_ERRORS

@@ -1,0 +1,219 @@
+"""Estimates, bounds and differences over random factors: what they count, and when there is no verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, MetricFacts, Plan, ScoreColumns, Unit
+from pytest_crucible.stats import (
+    crossed_difference,
+    crossed_interval,
+    crossed_mean,
+    crossed_p_value,
+    detectable_over_sources,
+    samples_over_sources,
+)
+
+RNG = np.random.default_rng(16)
+SHARE = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0)
+
+
+def outcomes(values) -> ArmOutcomes:
+    """One arm from samples x repeats; NaN is lost."""
+    seen = ~np.isnan(values)
+    positions, repeats = (axis.tolist() for axis in np.nonzero(seen))
+    scores = ScoreColumns(
+        positions=positions, repeats=repeats, values=values[seen].tolist(), is_bool=[False] * len(positions)
+    )
+    lost = [Lost(Unit(k, 0, 0, j), None, "error") for k, j in zip(*map(list, np.nonzero(~seen)), strict=True)]
+    return ArmOutcomes(
+        positions=positions,
+        repeats=repeats,
+        failures=[None] * len(positions),
+        skipped=[False] * len(positions),
+        scores={"ok": scores},
+        lost=lost,
+    )
+
+
+def analysed(*arms, contrast="ok", target="ok >= 0.3", rounds=None, facts=SHARE, groups=None, fixed=(), **claims):
+    """The analysis of arms, each samples x repeats, in so many rounds."""
+    n, repeats = arms[0].shape
+    plan = Plan(
+        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=n, groups=None,
+        repeats=repeats, rounds=rounds or repeats, fixed=fixed, metrics=(facts,), targets=(parse_target(target),),
+        contrasts=tuple(replace(parse_contrast(contrast, **claims), baseline="v1") for _ in arms[1:]),
+        arms=tuple(
+            Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)
+            for k, name in enumerate(("v2", "v1")[: len(arms)])
+        ),
+        fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""), open_metrics=False,
+    )  # fmt: skip
+    inputs = AnalysisInputs(
+        plan=plan, answers=tuple(map(outcomes, arms)), groups=groups or [None] * n, finished=True, known_kinds={}
+    )
+    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
+
+
+def compared(*arms, **how):
+    return analysed(*arms, **how).comparisons[0]
+
+
+def noisy(rounds=4, deviation=0.1, n=40, shift=0.0):
+    """Shares whose level differs from round to round."""
+    return np.clip(0.5 + shift + RNG.normal(0, deviation, rounds) + RNG.normal(0, 0.1, (n, rounds)), 0, 1)
+
+
+def test_a_comparison_is_that_of_crossed_factors():
+    ours, theirs = noisy(), noisy()
+    mean = crossed_difference(ours, theirs, ["rounds"])
+    interval = crossed_interval(mean)
+
+    one = compared(ours, theirs)
+
+    assert one.difference == pytest.approx(mean.estimate)
+    assert (one.interval.low, one.interval.high) == pytest.approx((interval.low, interval.high))
+    assert one.p_value == pytest.approx(crossed_p_value(mean))
+    assert (one.method, one.pairs) == ("crossed t", 40)
+    assert one.detectable == pytest.approx(detectable_over_sources(mean.sources))
+    assert one.needed == samples_over_sources(mean.sources, abs(mean.estimate), alpha=0.025)
+    assert one.evidence.method == "augmented crossed t"
+    assert [effect.interval for effect in one.effects] == [None] * len(one.effects)
+
+
+def test_the_direction_of_a_metric_turns_everything_around():
+    ours, theirs = noisy(), noisy()
+    lower = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0, direction="lower")
+
+    up, down = compared(ours, theirs), compared(ours, theirs, facts=lower)
+
+    assert up.difference == pytest.approx(-down.difference)
+    assert (up.interval.low, up.interval.high) == pytest.approx((-down.interval.high, -down.interval.low))
+    assert up.evidence.observed.lower == pytest.approx(-down.evidence.observed.upper)
+
+
+def test_repeats_of_a_round_are_averaged_before_rounds_are():
+    ours, theirs = noisy(rounds=6), noisy(rounds=6)
+    halves = [arm.reshape(40, 3, 2).mean(axis=2) for arm in (ours, theirs)]
+
+    in_rounds, of_means = compared(ours, theirs, rounds=3), compared(*halves)
+
+    assert in_rounds.interval.low == pytest.approx(of_means.interval.low)
+    assert in_rounds.p_value == pytest.approx(of_means.p_value)
+
+
+def test_fixed_rounds_leave_everything_as_it_was():
+    ours, theirs = noisy(), noisy()
+
+    fixed = analysed(ours, theirs, fixed=("rounds",))
+
+    assert fixed.comparisons[0].method == "paired t"
+    assert [result.method for result in fixed.estimates] == ["t", "t"]
+
+
+def test_a_rate_counts_the_replies_that_hold():
+    ours = noisy()
+    mean = crossed_mean((ours >= 0.5).astype(float), ["rounds"])
+
+    result = analysed(ours, target="rate(ok >= 0.5) >= 0.1").targets[0]
+
+    assert result.estimate.method == "crossed t"
+    assert result.estimate.interval.low == pytest.approx(max(crossed_interval(mean).low, 0.0))
+    assert result.evidence.observed.lower is not None
+    assert result.needed is None
+
+
+def test_lost_replies_widen_what_is_possible():
+    ours, theirs = noisy(shift=0.1, deviation=0.01), noisy(deviation=0.01)
+    ours[0, 1] = theirs[3, 2] = math.nan
+
+    one = compared(ours, theirs)
+
+    assert one.lost == 2
+    assert one.evidence.worst.value < one.evidence.observed.value < one.evidence.best.value
+    assert one.evidence.worst.lower < one.evidence.observed.lower
+
+
+def test_a_lost_latency_could_be_anything():
+    seconds = MetricFacts(name="ok", kind="unbounded", low=0.0, direction="lower")
+    ours, theirs = noisy(), noisy()
+    ours[0, 0] = math.nan
+
+    one = compared(ours, theirs, facts=seconds, target="ok <= 2")
+
+    assert (one.evidence.worst.value, one.evidence.worst.lower) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["unbounded", "positive"])
+def test_what_has_no_bounds_or_is_a_ratio_is_not_proven_over_rounds(kind):
+    seconds = MetricFacts(name="ok", kind=kind, low=0.0 if kind == "positive" else -math.inf, direction="lower")
+    ours, theirs = 0.1 + noisy(deviation=0.01), 1.1 + noisy(deviation=0.01)
+    analysis = analysed(ours, theirs, facts=seconds, target="ok <= 2")
+
+    (one,), (target,) = analysis.comparisons, analysis.targets
+    observed = one.evidence.observed
+    assert (observed.p_value, observed.lower, observed.upper, one.detectable, one.needed) == (None,) * 5
+    assert ("declare bounds" if kind == "unbounded" else "declare them fixed") in one.note
+    assert (target.evidence.observed.lower, target.evidence.observed.upper) == (None, None)
+    assert "declare bounds" in target.note
+
+
+def test_groups_are_counted_beside_rounds():
+    groups = [str(k // 4) for k in range(40)]
+    shared = np.repeat(RNG.normal(0, 0.2, 10), 4)[:, None]
+    ours, theirs = np.clip(noisy() + shared, 0, 1), noisy()
+
+    alone, together = compared(ours, theirs), compared(ours, theirs, groups=groups)
+
+    assert together.clusters == 10
+    assert together.interval.low < alone.interval.low
+
+
+def test_too_few_groups_say_so():
+    one = compared(noisy(), noisy(), groups=[str(k // 10) for k in range(40)])
+
+    assert (one.p_value, one.interval) == (None, None)
+    assert "4 clusters" in one.note
+
+
+@pytest.mark.parametrize("rounds", [2])
+def test_two_rounds_have_an_interval_and_no_verdict(rounds):
+    result = analysed(noisy(rounds), noisy(rounds))
+    one, target = result.comparisons[0], result.targets[0]
+
+    assert one.interval is not None
+    assert (one.p_value, one.evidence.observed.lower) == (None, None)
+    assert (target.evidence.observed.lower, target.evidence.observed.upper) == (None, None)
+    for note in (one.note, target.note):
+        assert note.startswith("2 rounds cannot stand for others like them: a random factor needs at least 3 levels")
+
+
+def test_a_round_that_was_lost_does_not_count():
+    ours, theirs = noisy(3), noisy(3)
+    ours[:, 2] = math.nan
+
+    assert compared(ours, theirs).note.startswith("2 rounds cannot stand for others")
+
+
+def test_a_percentile_has_no_interval_that_counts_rounds():
+    result = analysed(noisy(), target="p95(ok) <= 0.9").targets[0]
+
+    assert result.estimate.interval is None
+    assert (result.evidence.observed.lower, result.evidence.observed.upper) == (None, None)
+    assert result.note == (
+        "a percentile has no interval that counts rounds: declare them fixed, or make the claim about a mean or a rate"
+    )
+
+
+def test_equal_replies_are_judged_by_their_number():
+    one = compared(np.ones((40, 3)), np.zeros((40, 3)))
+
+    assert one.p_value < 0.001
+    assert one.method == "point mass"

@@ -1,0 +1,37 @@
+"""Replies of several sessions become repeats of their samples, each once."""
+
+from __future__ import annotations
+
+from answer_builders import arm
+
+from pytest_crucible.analyse.pool import Part, fill_repeats, pool_answers, repeats_of
+from pytest_crucible.analyse.scores import scores
+from pytest_crucible.records import MetricFacts
+
+OK = MetricFacts(name="a", kind="binary", low=0.0, high=1.0)
+ALL = frozenset({(0, 0), (1, 0)})
+
+
+def test_repeats_are_numbered_anew_and_averaged():
+    pooled = pool_answers([Part(arm(a=[True, True]), ALL), Part(arm(a=[True, False]), ALL)])
+
+    assert repeats_of(pooled) == {0: 2, 1: 2}
+    assert scores(OK, pooled, samples=2, repeats=2).values.tolist() == [1.0, 0.5]
+
+
+def test_a_reply_that_is_not_new_is_left_out_and_its_sample_has_fewer_repeats():
+    pooled = fill_repeats(
+        pool_answers([Part(arm(a=[True, True]), ALL), Part(arm(a=[False, False]), frozenset({(1, 0)}))]), 2
+    )
+    means = scores(OK, pooled, samples=2, repeats=2)
+
+    assert means.values.tolist() == [1.0, 0.5]
+    assert not means.lost.any()
+
+
+def test_a_lost_reply_stays_lost():
+    pooled = pool_answers([Part(arm(a=["lost", True]), frozenset({(1, 0)})), Part(arm(a=[True, True]), ALL)])
+    means = scores(OK, pooled, samples=2, repeats=2)
+
+    assert means.lost.tolist() == [True, False]
+    assert (means.low[0], means.values[0], means.high[0]) == (0.5, 1.0, 1.0)

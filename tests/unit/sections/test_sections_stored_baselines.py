@@ -1,0 +1,27 @@
+"""A stored baseline that has served many sessions is suggested for a fresh run."""
+
+from __future__ import annotations
+
+import pytest
+from answer_builders import arm, inputs_of
+
+from pytest_crucible.sections import stored_baselines
+from pytest_crucible.sections.inputs import NoStoredDetails
+from pytest_crucible.sections.stored_baselines import MANY, RISK
+
+
+class Served(NoStoredDetails):
+    def __init__(self, sessions: int) -> None:
+        self.sessions = sessions
+
+    def sessions_with_same_replies(self, baseline: int) -> int:
+        return self.sessions
+
+
+@pytest.mark.parametrize(("sessions", "suggested"), [(MANY - 1, False), (MANY, True)])
+def test_a_baseline_that_has_served_many_sessions_is_suggested_for_a_fresh_run(sessions, suggested):
+    baselines = stored_baselines.compute(inputs_of(arm(a=[True]), arm(a=[True]), stored=Served(sessions)))
+    notes = [note.text for note in stored_baselines.view(baselines or (), ()).notes]
+
+    sentence = f"v1: its stored replies have served 10 sessions; {RISK}: --crucible-fresh calls the model again"
+    assert notes == ([sentence] if suggested else [])

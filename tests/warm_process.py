@@ -1,0 +1,255 @@
+"""Processes that have imported everything already: each is forked from a server that did.
+
+warm = WarmProcesses()
+done = warm.run(["-m", "pytest", "-q"], cwd=path, env=os.environ)
+assert done.returncode == 0, done.stdout + done.stderr
+warm.close()
+
+A new interpreter takes 1.5 s of CPU to import what a session needs, 3 s with Tinker's SDK; a session in a fork takes 0.3 s. It
+is a process like any other, with a number, a terminal, signals and threads of its own. What a test asserts about imports,
+about how pytest starts, or about what an interpreter prints while it frees its modules needs a new interpreter instead.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import io
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any
+
+FORKS = sys.platform == "linux"
+"""Elsewhere libraries of the system do not survive a fork: there each process is a new interpreter."""
+LIBRARIES = (
+    "tinker.resources",
+    "pyqwest.httpx",
+    "transformers.models.auto.tokenization_auto",
+    "sqlalchemy.dialects.sqlite",
+    "opentelemetry.sdk.trace",
+    "httpcore",
+    "httptools",
+    "jinja2",
+    "xdist.remote",
+)
+"""What sessions import when they need it, where it is installed."""
+
+
+class WarmProcesses:
+    """Starts processes. Their server is started with the first of them."""
+
+    def __init__(self) -> None:
+        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+
+    def popen(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        start_new_session: bool = False,
+    ) -> WarmProcess | subprocess.Popen[bytes]:
+        """Start Python with these arguments, `-m MODULE ...` or `-c CODE`. The streams are file descriptors."""
+        streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        if not FORKS:
+            command = [sys.executable, *arguments]
+            return subprocess.Popen(command, cwd=cwd, env=env, start_new_session=start_new_session, **streams)
+        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "leads": start_new_session}
+        status, theirs = os.pipe()
+        socket.send_fds(self.start(), [json.dumps(request).encode()], [*streams.values(), theirs])
+        os.close(theirs)
+        return WarmProcess(status)
+
+    def run(
+        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run Python with these arguments, and no input, to its end."""
+        with open(os.devnull) as nothing, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            streams = {"stdin": nothing.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
+            status = self.popen(arguments, cwd=cwd, env=env, **streams).wait(timeout)
+            return subprocess.CompletedProcess(list(arguments), status, _read_all(out), _read_all(err))
+
+    def start(self) -> socket.socket:
+        """Start the server, unless it is there."""
+        if self._server is None:
+            ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+            with theirs:
+                self._server = _start_server(theirs.fileno()), ours
+            ours.recv(1)  # it is ready
+        return self._server[1]
+
+    def close(self) -> None:
+        """End the server, once its processes have ended."""
+        if self._server is not None:
+            process, ours = self._server
+            ours.close()
+            process.wait()
+            self._server = None
+
+
+class WarmProcess:
+    """What tests use of subprocess.Popen."""
+
+    def __init__(self, status: int) -> None:
+        self.returncode: int | None = None
+        self._status = os.fdopen(status)
+        self.pid = int(self._status.readline())
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            with self._status:
+                self.returncode = int(self._status.readline())
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _read_all(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
+
+
+def _start_server(number: int) -> subprocess.Popen[bytes]:
+    # One thread, because no other one survives a fork; a session of its own, because Ctrl-C is for those who wait for it.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, str(number)]
+    return subprocess.Popen(command, pass_fds=[number], env=environment, start_new_session=True)
+
+
+# -- in the server --------------------------------------------------------------------------------------------------
+
+
+def serve(number: int) -> None:
+    """Fork a process for each request, until the last client has closed its socket. In the process, be what it requests."""
+    import_all()
+    gc.collect()
+    gc.freeze()  # a garbage collection in a process would write to every page, and so copy it
+    gc.get_freeze_count = functools.cache(
+        gc.get_freeze_count
+    )  # counting them takes a session in a fork 20 ms, three times
+    gc.get_freeze_count()
+    signal.signal(signal.SIGCHLD, _reap)
+    requests = socket.socket(fileno=number)
+    requests.send(b"1")
+    while message := (received := socket.recv_fds(requests, 1 << 20, 4))[0]:
+        if os.fork() == 0:
+            requests.close()
+            supervise(json.loads(message), received[1])
+        for stream in received[1]:
+            os.close(stream)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def _reap(*_: object) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def import_all() -> None:
+    """Let pytest import its plugins, so that their asserts are rewritten, and then import what sessions need."""
+    import pytest
+
+    shown = io.StringIO()
+    with contextlib.ExitStack() as stack:
+        nothing = stack.enter_context(TemporaryDirectory())
+        os.environ["HOME"] = nothing  # some libraries remember where their files are
+        for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
+            stack.enter_context(redirect(shown))
+        status = pytest.main([nothing, f"--rootdir={nothing}", "-pno:cacheprovider"])
+        assert status == pytest.ExitCode.NO_TESTS_COLLECTED, shown.getvalue()
+        import pytest_crucible
+
+        ours = [module.name for module in pkgutil.walk_packages(pytest_crucible.__path__, "pytest_crucible.")]
+        for name in (*LIBRARIES, *ours):
+            if not name.endswith("__main__"):
+                with contextlib.suppress(ImportError):
+                    import_module(name)
+
+
+def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
+    """Fork the process; write its number and then its exit status, negative if a signal ended it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *streams, status = streams
+    if process := os.fork():
+        for stream in streams:
+            os.close(stream)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(status, f"{process}\n".encode())
+            os.write(status, f"{os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])}\n".encode())
+        os._exit(0)
+    os.close(status)
+    if request["leads"]:
+        os.setsid()
+    become(request, streams)
+    exit_status = run(request["arguments"])
+    # What an interpreter does at its end, but for freeing its modules: that would copy all of them.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(exit_status)
+
+
+def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
+    """Have the streams, directory, environment and paths of a new interpreter."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = [_reopened(k) for k in range(3)]
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.pycache_prefix = os.environ.get("PYTHONPYCACHEPREFIX")
+    sys.path[0:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+
+
+def _reopened(number: int) -> Any:
+    errors = "backslashreplace" if number == 2 else "strict"
+    return open(number, "r" if number == 0 else "w", buffering=1, encoding="utf-8", errors=errors, closefd=False)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the code or the module; its exit status."""
+    kind, what, *others = arguments
+    try:
+        if kind == "-c":
+            exec(what, {"__name__": "__main__"})
+        else:
+            sys.argv = ["", *others]
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
