@@ -33,7 +33,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.early_stop import EarlyStop
+    from pytest_crucible.session.looks import Looks
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
@@ -163,7 +163,7 @@ class ExperimentRunner:
             # A round begins when the one before has ended, so that a slow hour does not affect all of them.
             for number in range(plan.rounds):
                 await run_units(
-                    looks.until_settled(open_units.of_round(number)) if looks else open_units.of_round(number),
+                    looks.of_live_arms(open_units.of_round(number)) if looks else open_units.of_round(number),
                     scored,
                     keep,
                     concurrency=self.settings.concurrency,
@@ -184,19 +184,21 @@ class ExperimentRunner:
         show(None)
         return progress
 
-    def _begin_looks(self, experiment: Experiment, key: int) -> EarlyStop | None:
-        """Return what ends the experiment early, with the replies that are stored already; None without --crucible-stop."""
+    def _begin_looks(self, experiment: Experiment, key: int) -> Looks | None:
+        """Return the looks at the experiment, with the replies that are stored already; None for a run without looks."""
         plan = experiment.plan
         if plan.look_alpha is None:
             return None
         # Its analysis is loaded only where a run looks before its end.
-        from pytest_crucible.session.early_stop import EarlyStop
+        from pytest_crucible.session.early_stop import StopWhenSettled
+        from pytest_crucible.session.looks import Looks
 
         stored = load_experiment(self.store, key)
-        return EarlyStop(plan, plan.look_alpha, experiment.dataset.samples, stored.arms, stored.known_kinds)
+        rule = StopWhenSettled(plan.look_alpha)
+        return Looks(rule, plan, experiment.dataset.samples, stored.arms, stored.known_kinds)
 
     def _outcome_writer(
-        self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: EarlyStop | None
+        self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: Looks | None
     ) -> Callable[[Outcome], None]:
         """Return a function that hands an outcome and its scores to the writer."""
         samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]

@@ -89,7 +89,7 @@ def _remove(connection: Connection, run: str) -> None:
         connection.execute(delete(table).where(table.c.arm.in_(arms)))
     for table in (schema.verdicts, schema.arms, schema.variants, schema.repeats):
         connection.execute(delete(table).where(table.c.experiment.in_(experiments)))
-    for table in (schema.events, schema.experiments):
+    for table in (schema.events, schema.decisions, schema.experiments):
         connection.execute(delete(table).where(table.c.run == run))
     connection.execute(delete(schema.runs).where(schema.runs.c.id == run))
 

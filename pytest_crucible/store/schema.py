@@ -300,6 +300,18 @@ events = Table(
     Column("facts", JSON(none_as_null=True)),
 )
 
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("run", String(32), primary_key=True),
+    # What is decided, such as the arms that a sweep drops at its looks.
+    Column("subject", String(200), primary_key=True),
+    # From 0, in the order in which they were made.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("body", JSON, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
     (tags, runs.c.manifest),
@@ -312,6 +324,7 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
         *(reply_cache.c.text, reply_cache.c.text_id, reply_cache.c.reasoning_id),
     ),
     (repeats.c.training,),
+    (decisions,),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

@@ -36,6 +36,7 @@ from pytest_crucible.records import (
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import schema, tables
 from pytest_crucible.store.conversations import load_conversations
+from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
 from pytest_crucible.store.outcomes import (
@@ -782,3 +783,14 @@ def test_messages_go_with_the_last_call_that_refers_to_them(store):
     with store.engine.connect() as connection:
         bodies = connection.execute(select(schema.messages.c.body)).scalars().all()
     assert list(map(bytes, bodies)) == [b'"in both runs"']
+
+
+def test_a_decision_is_made_once(store):
+    assert add_decision(store, "run1", "sweep", 0, {"live": [0, 1]}) == {"live": [0, 1]}
+    # Another worker decides the same look later.
+    assert add_decision(store, "run1", "sweep", 0, {"live": [2]}) == {"live": [0, 1]}
+    add_decision(store, "run1", "sweep", 1, {"live": [1]})
+    set_decision(store, "run1", "sweep", 1, {"live": []})
+
+    assert load_decisions(store, "run1", "sweep") == {0: {"live": [0, 1]}, 1: {"live": []}}
+    assert load_decisions(store, "other", "sweep") == {}

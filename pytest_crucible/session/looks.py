@@ -1,0 +1,93 @@
+"""Looks at an experiment's results while it runs: at each look a rule returns the arms that go on.
+
+The other arms get no more units. A look sees the samples from the beginning of the look order that are complete in all arms
+that go on. Which answers came first has no part in it: fast answers would decide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from pytest_crucible.analyse.analysis import AnalysisInputs
+from pytest_crucible.analyse.stopping import answered_units
+from pytest_crucible.plan.look_order import complete_length, look_order
+from pytest_crucible.records import ArmOutcomes, Lost, Observation, Outcome, Plan, Sample, Unit
+from pytest_crucible.session.arm_rows import ArmRows
+
+
+class LookRule(Protocol):
+    """When a run looks, and which arms go on. Both depend on the results of the samples looked at, and on nothing else."""
+
+    def next_look(self, looked: int, complete: int) -> int | None:
+        """Return at how many samples to look now; None to wait for more. The last look was at `looked`."""
+
+    def arms_that_go_on(self, inputs: AnalysisInputs, looked_at: Sequence[int], live: frozenset[int]) -> frozenset[int]:
+        """Return the arms, of those that are live, that get further units; none ends the experiment.
+
+        `looked_at` are the samples in look order. Results of other samples are among the inputs, and may not be used.
+        """
+
+
+class Looks:
+    """Follows an experiment's results in look order, and lets the rule decide at each look which arms go on."""
+
+    def __init__(
+        self,
+        rule: LookRule,
+        plan: Plan,
+        samples: Sequence[Sample],
+        stored: Sequence[ArmOutcomes],
+        known_kinds: Mapping[str, str],
+    ) -> None:
+        self._rule, self._plan, self._known_kinds = rule, plan, known_kinds
+        self._groups = [sample.group for sample in samples]
+        self.order = look_order([sample.id for sample in samples], self._groups)
+        self._arms = [ArmRows(outcomes, plan.draws(number)) for number, outcomes in enumerate(stored)]
+        # An arm of a stored run has the replies that it has: nobody waits for others.
+        self._awaited = {
+            number: (Counter(answered_units(stored[number])), plan.draws(number).size)
+            for number, arm in enumerate(plan.arms)
+            if arm.stored_run is None
+        }
+        self.live = frozenset(range(len(plan.arms)))
+        self._complete = self._looked = 0
+        self._look()
+
+    def of_live_arms(self, units: Iterator[Unit]) -> Iterator[Unit]:
+        """Yield the units of the arms that go on, as far as that is known when each is taken."""
+        for unit in units:
+            if not self.live:
+                return
+            if unit.arm in self.live:
+                yield unit
+
+    def add(self, outcome: Outcome, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
+        """Add the results of a unit, and look if enough samples are complete. Raises what the rule raises."""
+        unit = outcome.unit
+        self._arms[unit.arm].add(outcome, observations, lost)
+        self._awaited[unit.arm][0][unit.position] += 1
+        self._look()
+
+    def _look(self) -> None:
+        while self.live:
+            # It grows when an arm that the others waited for is out.
+            self._complete = complete_length(self.order, self._groups, self._is_complete, self._complete)
+            length = self._rule.next_look(self._looked, self._complete)
+            if length is None:
+                return
+            self._looked = length
+            self.live = self._rule.arms_that_go_on(self._inputs(), self.order[:length], self.live)
+
+    def _inputs(self) -> AnalysisInputs:
+        return AnalysisInputs(
+            plan=self._plan,
+            answers=tuple(arm.outcomes() for arm in self._arms),
+            groups=self._groups,
+            finished=True,
+            known_kinds=self._known_kinds,
+        )
+
+    def _is_complete(self, position: int) -> bool:
+        return all(counts[position] >= size for arm, (counts, size) in self._awaited.items() if arm in self.live)
