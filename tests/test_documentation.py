@@ -53,7 +53,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 41
+MOST_COMMANDS = 42
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -404,10 +404,10 @@ FREE = {
 """Mappings whose keys are the user's, or that are described as a whole."""
 ELSEWHERE = tuple(
     f"experiments[].sections.{name}"
-    for name in ("training", "worst_samples", "stored_baselines", "stopping", "variance")
+    for name in ("training", "worst_samples", "stored_baselines", "stopping", "variance", "many_arms")
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no factor random, no
-look. They have tests."""
+look, two arms. They have tests."""
 LOST = (*get_args(LostReason), "not_run", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Name -> module, in the order in which reports show them.
 BUILT_IN: Mapping[str, str] = {
+    "many_arms": "pytest_crucible.sections.many_arms",
     "losses": "pytest_crucible.sections.losses",
     "stopping": "pytest_crucible.sections.stopping",
     "cache": "pytest_crucible.sections.cache",

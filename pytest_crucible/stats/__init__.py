@@ -335,6 +335,10 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.selection.arm_ranks import rank_arms as rank_arms
     from pytest_crucible.stats.selection.joint_means import JointMeans as JointMeans
     from pytest_crucible.stats.selection.joint_means import joint_means as joint_means
+    from pytest_crucible.stats.selection.lost_values import LostValues as LostValues
+    from pytest_crucible.stats.selection.lost_values import compare_with_lost as compare_with_lost
+    from pytest_crucible.stats.selection.pairwise_intervals import PairwiseIntervals as PairwiseIntervals
+    from pytest_crucible.stats.selection.pairwise_intervals import pairwise_intervals as pairwise_intervals
     from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT as PairwiseMaxT
     from pytest_crucible.stats.selection.pairwise_max_t import compare_all_arms as compare_all_arms
     from pytest_crucible.stats.selection.winner import WinnerResult as WinnerResult
@@ -501,6 +505,8 @@ _NAMES = {
     "aa_calibration": "FalseAlarms false_alarm_rate",
     "selection.arm_ranks": "ArmRanks rank_arms",
     "selection.joint_means": "JointMeans joint_means",
+    "selection.lost_values": "LostValues compare_with_lost",
+    "selection.pairwise_intervals": "PairwiseIntervals pairwise_intervals",
     "selection.pairwise_max_t": "PairwiseMaxT compare_all_arms",
     "selection.winner": "WinnerResult winner_from_estimates winner_from_values",
     "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
+
+from pytest_crucible.stats import pairwise_intervals, rank_arms
 
 Array = npt.NDArray[np.float64]
 PASSAGE = 5
@@ -56,3 +58,46 @@ def spread(members: int, low: float, high: float) -> tuple[float, ...]:
 def lift(known: Sequence[float], by: float) -> tuple[float, ...]:
     """Return the means with the first one higher."""
     return (known[0] + by, *known[1:])
+
+
+RANKED = {
+    "3 tied": SweepEval(50, equal(3)),
+    "8 tied": SweepEval(50, equal(8)),
+    "32 tied": SweepEval(50, equal(32)),
+    "8 tied near 1": SweepEval(50, equal(8, 0.9)),
+    "8 tied, scores": SweepEval(100, equal(8), "scores"),
+    "8 tied, passages": SweepEval(200, equal(8), clustered=True),
+    "32 tied, passages": SweepEval(200, equal(32), clustered=True),
+    "8 in two ties": SweepEval(100, (0.5,) * 4 + (0.7,) * 4),
+    "8 apart": SweepEval(100, spread(8, 0.3, 0.9)),
+}
+
+
+class RightRuns(NamedTuple):
+    """Runs in which each statement is right."""
+
+    ranks: int
+    """All true ranks are possible ones."""
+    best: int
+    """Every truly best arm is among those not proven worse than the best."""
+    differences: int
+    """All true differences from the arm with the highest mean are inside their intervals."""
+
+
+def count_right(known: SweepEval, runs: int, seed: int, *, draws: int = 2_000) -> RightRuns:
+    """Return in how many of the runs each statement is right."""
+    return RightRuns(*np.sum([_check(known, values, draws) for values in known.draw(runs, seed)], axis=0).tolist())
+
+
+def _check(known: SweepEval, values: np.ndarray, draws: int) -> tuple[bool, bool, bool]:
+    truths = 1 + (known.truths[None, :] > known.truths[:, None]).sum(axis=1)
+    result = rank_arms(values, clusters=known.clusters, draws=draws)
+    intervals = pairwise_intervals(result.comparisons, bounds=(0.0, 1.0) if known.kind == "yes or no" else None)
+    winner = int(np.argmax(result.comparisons.means))
+    differences = known.truths - known.truths[winner]
+    low, high = intervals.low[:, winner] - 1e-9, intervals.high[:, winner] + 1e-9
+    return (
+        all(rank.best <= true <= rank.worst for rank, true in zip(result.ranks, truths, strict=True)),
+        set(np.flatnonzero(truths == 1).tolist()) <= set(result.not_proven_worse),
+        bool(((low <= differences) & (differences <= high)).all()),
+    )

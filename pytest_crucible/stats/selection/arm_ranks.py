@@ -7,19 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Labels, check_share
+from pytest_crucible.stats.arrays import Array, Labels, check_share
 from pytest_crucible.stats.resampling.draws import Seed
+from pytest_crucible.stats.selection.lost_values import LostValues, compare_with_lost
 from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT, compare_all_arms
 from pytest_crucible.stats.synthesis.ranking import RankInterval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmRanks:
     """Ranks of the arms by mean with simultaneous intervals, in the order of the arms; items are positions from 0."""
 
     ranks: tuple[RankInterval, ...]
     p_worse: tuple[float, ...]
     """For each arm the smallest adjusted p-value of "another arm has a higher mean"."""
+    p_adjusted: Array
+    """Of the claim "arm i has a higher mean than arm j", k x k: the larger one with and without the lost values."""
     level: float
     comparisons: PairwiseMaxT
 
@@ -37,6 +40,7 @@ def rank_arms(
     values: npt.ArrayLike,
     *,
     clusters: Labels | None = None,
+    lost: LostValues | None = None,
     level: float = 0.95,
     draws: int = 10_000,
     rng: Seed = 0,
@@ -45,8 +49,9 @@ def rank_arms(
 
     Rank 1 has the highest mean, and equal means share the smaller rank. An arm ranks below those proven better and above
     those proven worse, with all pairs tested together by `compare_all_arms`: all true ranks lie inside in at least `level`
-    of runs (Mogstad, Romano, Shaikh & Wilhelm 2024, REStud 91:476, section 3.2). Raises NotEnoughData below two samples
-    or five clusters.
+    of runs (Mogstad, Romano, Shaikh & Wilhelm 2024, REStud 91:476, section 3.2). `values` are those of the samples that all
+    arms have; with `lost`, an arm is proven better only if it is so whatever the lost values are. Raises NotEnoughData below
+    two samples or five clusters.
 
     >>> rng = np.random.default_rng(0)
     >>> ranks = rank_arms(rng.normal([0.0, 0.1, 1.0], 1.0, (50, 3)))
@@ -55,7 +60,10 @@ def rank_arms(
     """
     check_share(level, "level")
     comparisons = compare_all_arms(values, clusters=clusters, draws=draws, rng=rng)
-    means, better = np.array(comparisons.means), comparisons.p_adjusted <= 1 - level
+    p_values = comparisons.p_adjusted
+    if lost is not None:
+        p_values = np.maximum(p_values, compare_with_lost(lost, draws=draws, rng=rng))
+    means, better = np.array(comparisons.means), p_values <= 1 - level
     ranks = tuple(
         RankInterval(
             item=arm,
@@ -66,5 +74,9 @@ def rank_arms(
         for arm, mean in enumerate(means)
     )
     return ArmRanks(
-        ranks=ranks, p_worse=tuple(comparisons.p_adjusted.min(axis=0).tolist()), level=level, comparisons=comparisons
+        ranks=ranks,
+        p_worse=tuple(p_values.min(axis=0).tolist()),
+        p_adjusted=p_values,
+        level=level,
+        comparisons=comparisons,
     )

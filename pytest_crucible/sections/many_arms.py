@@ -1,0 +1,191 @@
+"""Many arms: three or more beside each other, with the ranks that remain possible and the arms that may be the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pytest_crucible.analyse.many_arms import FEWEST_ARMS, ArmResult, ManyArms, compare_many_arms
+from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.records import Chart, Claim, Interval, Note, Point, Row, Statement, Table, View
+from pytest_crucible.records.number_format import quantity, ratio_with_interval, with_interval
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.inputs import SectionInputs
+
+# More names than this are not read in a sentence; the table has them all.
+MOST_NAMES = 8
+METHOD = Statement(
+    text="Ranks and differences of three or more arms hold for all arms together: step-down max-T over all pairs, with critical "
+    "values simulated from the arms' covariance",
+    cites=("romano2005", "mogstad2024"),
+)
+
+
+def compute(inputs: SectionInputs) -> tuple[ManyArms, ...] | None:
+    """Return the arms by each directed metric that a comparison or a target names; None below three arms."""
+    return tuple(_tables(inputs)) or None
+
+
+def claims(tables: Sequence[ManyArms]) -> Sequence[Claim]:
+    """Return no claims: the comparisons of the plan have the verdicts, and ranks are corrected among themselves."""
+    return ()
+
+
+def view(tables: Sequence[ManyArms], claims: Sequence[Claim]) -> View:
+    """Return a table, a sentence and a chart for each metric."""
+    return View(
+        title="All arms",
+        tables=tuple(map(_table, tables)),
+        notes=tuple(Note(text=_sentence(table)) for table in tables),
+        charts=tuple(map(_chart, tables)),
+        methods=(METHOD,) if any(not table.reason for table in tables) else (),
+        document=[_document(table) for table in tables],
+    )
+
+
+def _tables(inputs: SectionInputs) -> Iterator[ManyArms]:
+    names = [arm.name for arm in inputs.plan.arms]
+    attributes = SampleAttributes(
+        inputs.clusters, random_factors=inputs.plan.random_factors, look_alpha=inputs.plan.look_alpha
+    )
+    measures = (*inputs.plan.contrasts, *inputs.plan.targets)
+    for metric in dict.fromkeys(name for measure in measures for name in measure.metrics):
+        facts, scores = inputs.facts.get(metric), inputs.scores.get(metric)
+        if facts is None or scores is None or not facts.is_directed:
+            continue
+        arms = [pair for pair in zip(names, scores, strict=True) if pair[1].seen.any() or not facts.of_ensemble]
+        if len(arms) >= FEWEST_ARMS:
+            yield compare_many_arms(facts, arms, attributes, alpha=inputs.alpha)
+
+
+def _table(table: ManyArms) -> Table:
+    percent = f"{table.level * 100:g} %"
+    return Table(
+        title=f"Arms by {table.metric}",
+        heads=(
+            f"arm by {table.metric}",
+            f"estimate [{percent}]",
+            "n",
+            "lost",
+            "rank [possible]",
+            _difference_head(table),
+        ),
+        rows=tuple(Row(cells=_cells(result, table)) for result in sorted(table.arms, key=_place)),
+        numbers=("n", "lost"),
+        note=_table_note(table, percent),
+    )
+
+
+def _difference_head(table: ManyArms) -> str:
+    return "ratio to the best" if table.by_ratio else "from the best"
+
+
+def _place(result: ArmResult) -> float:
+    return math.inf if result.rank is None else result.rank
+
+
+def _cells(result: ArmResult, table: ManyArms) -> tuple[str, ...]:
+    ranks = "" if result.ranks is None else f"{result.rank or '-'} [{result.ranks[0]}, {result.ranks[1]}]"
+    return (
+        result.arm,
+        with_interval(result.value, result.interval),
+        f"{result.n:,}",
+        f"{result.lost:,}",
+        ranks,
+        _difference_text(result, table),
+    )
+
+
+def _difference_text(result: ArmResult, table: ManyArms) -> str:
+    if result.difference is None:
+        return ""
+    if result.arm == table.best:
+        return "the best"
+    if not table.by_ratio:
+        return with_interval(result.difference, result.difference_interval, sign=True)
+    value, interval = _ratio(result, table)
+    return ratio_with_interval(value, interval)
+
+
+def _ratio(result: ArmResult, table: ManyArms) -> tuple[float, Interval | None]:
+    """Return the arm's geometric mean over that of the best arm: below 1 it has less, whether that is better or worse."""
+    sign, interval = (1 if table.direction == "higher" else -1), result.difference_interval
+    if interval is not None:
+        low, high = sorted(math.exp(sign * end) for end in (interval.low, interval.high))
+        interval = replace(interval, low=low, high=high)
+    return math.exp(sign * (result.difference or 0.0)), interval
+
+
+def _table_note(table: ManyArms, percent: str) -> str:
+    if table.reason:
+        return f"No ranks: {table.reason}."
+    units = "" if table.clusters is None else f" in {quantity(table.clusters, 'group')}"
+    return (
+        f"Ranks and differences hold for all arms together ({percent}), on the {quantity(table.n, 'common sample')}{units}"
+        f"{_lost_text(table)}."
+    )
+
+
+def _lost_text(table: ManyArms) -> str:
+    return (
+        f"; ranks also whatever the {quantity(table.incomplete, 'lost sample')} would score" if table.incomplete else ""
+    )
+
+
+def _sentence(table: ManyArms) -> str:
+    many = f"{len(table.arms):,} arms"
+    if table.reason:
+        return f"{table.metric}: the {many} are not ranked: {table.reason}"
+    names = table.not_proven_worse
+    if len(names) == len(table.arms):
+        return f"{table.metric}: none of the {many} is proven worse than the best"
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{table.metric}: not proven worse than the best of {many}: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def _chart(table: ManyArms) -> Chart:
+    points = (
+        Point(label=result.arm, value=result.value, interval=result.interval)
+        for result in sorted(table.arms, key=_place)
+    )
+    return Chart(title=f"Arms by {table.metric}", points=tuple(points))
+
+
+def _document(table: ManyArms) -> dict[str, object]:
+    return {
+        "metric": table.metric,
+        "direction": table.direction,
+        "level": table.level,
+        "n": table.n,
+        "incomplete": table.incomplete,
+        "clusters": table.clusters,
+        "draws": table.draws,
+        "best": table.best,
+        "not_proven_worse": None if table.reason else list(table.not_proven_worse),
+        "reason": table.reason,
+        "arms": [_arm_document(result, table) for result in table.arms],
+    }
+
+
+def _arm_document(result: ArmResult, table: ManyArms) -> dict[str, object]:
+    difference, interval, ratio = result.difference, result.difference_interval, None
+    if table.by_ratio and difference is not None:
+        value, limits = _ratio(result, table)
+        ratio, difference, interval = {"value": value, **interval_ends(limits)}, None, None
+    ends = interval_ends(interval)
+    return {
+        "arm": result.arm,
+        "value": result.value,
+        **interval_ends(result.interval),
+        "n": result.n,
+        "lost": result.lost,
+        "rank": result.rank,
+        "best_rank": result.ranks[0] if result.ranks else None,
+        "worst_rank": result.ranks[1] if result.ranks else None,
+        "p_worse": result.p_worse,
+        "difference": difference,
+        "difference_low": ends["low"],
+        "difference_high": ends["high"],
+        "ratio": ratio,
+    }
