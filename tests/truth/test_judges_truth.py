@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from run_sizes import choose_runs
 
 from pytest_crucible.stats.agreement.coefficients import count_ratings
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
@@ -57,7 +58,7 @@ COEFFICIENTS = {
 def test_agreement_coefficients_cover_theirs(name, accuracy, shares, n, limit):
     """Worst cell: quadratic kappa .81 of four categories, .90 at n=50. (Categories of .85 and .15: Fleiss .36 has .88.)"""
     raters, coefficient = COEFFICIENTS[name]
-    rng, runs = np.random.default_rng([1, n, len(shares)]), 300
+    rng, runs = np.random.default_rng([1, n, len(shares)]), choose_runs(300)
     truth = coefficient(ratings(rng, 100_000, raters, shares, accuracy), len(shares)).value
     answers = [coefficient(ratings(rng, n, raters, shares, accuracy), len(shares)) for _ in range(runs)]
 
@@ -68,7 +69,7 @@ def test_agreement_coefficients_cover_theirs(name, accuracy, shares, n, limit):
 @pytest.mark.parametrize("scale", ["nominal", "ordinal"])
 @pytest.mark.parametrize("accuracy", [0.6, 0.9])
 def test_the_bootstrap_of_alpha_covers_it(scale, accuracy, n, limit):
-    rng, runs, shares = np.random.default_rng([2, n]), 200, (0.4, 0.3, 0.2, 0.1)
+    rng, runs, shares = np.random.default_rng([2, n]), choose_runs(200), (0.4, 0.3, 0.2, 0.1)
     many = ratings(rng, 100_000, 3, shares, accuracy).astype(np.intp)
     observed, expected = SCALES[scale](many, np.arange(4.0)).parts(np.ones((1, 100_000)))
     truth = 1 - float(observed[0] / expected[0])
@@ -80,7 +81,7 @@ def test_the_bootstrap_of_alpha_covers_it(scale, accuracy, n, limit):
 
 @pytest.mark.parametrize("n", [30, 100])
 def test_raters_that_guess_are_found_to_agree_in_five_percent(n):
-    rng, runs = np.random.default_rng([3, n]), 1000
+    rng, runs = np.random.default_rng([3, n]), choose_runs(1000)
     tables = [count_ratings(rng.integers(0, 3, (4, n)), levels=range(3))[0] for _ in range(runs)]
 
     assert at_least(sum(fleiss_kappa_test(table).p_value >= 0.05 for table in tables), runs, 0.94)
@@ -91,7 +92,7 @@ def test_raters_that_guess_are_found_to_agree_in_five_percent(n):
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_intraclass_correlations_are_covered(form, share, n):
     """Normal ratings; raters with means of their own (variance .1) in form 2 only."""
-    rng, runs, own = np.random.default_rng([4, n]), 600, 0.1 if form == "2" else 0.0
+    rng, runs, own = np.random.default_rng([4, n]), choose_runs(600), 0.1 if form == "2" else 0.0
     units, means, noise = (rng.normal(size=(runs, *shape)) for shape in ((n, 1), (1, 4), (n, 4)))
     data = math.sqrt(share) * units + math.sqrt(own) * means + math.sqrt(1 - share - own) * noise
     answers = [intraclass_correlation(matrix, form=form) for matrix in data]
@@ -108,7 +109,7 @@ def biased_judge(rng, truth, sensitivity, specificity):
 @pytest.mark.parametrize("lam", [None, 1.0], ids=["tuned", "plain"])
 def test_a_biased_judge_does_not_bias_the_corrected_mean(lam, rate, sensitivity, specificity, labels):
     """1,000 judgements. Without bounds the worst cell is tuned, rate .9, 50 labels: .896; the judge alone covers 0."""
-    rng, runs, n = np.random.default_rng([5, labels]), 1000, labels + 1000
+    rng, runs, n = np.random.default_rng([5, labels]), choose_runs(1000), labels + 1000
     truth = rng.random((runs, n)) < rate
     judged = biased_judge(rng, truth, sensitivity, specificity)
     rows = [
@@ -125,7 +126,7 @@ def test_a_biased_judge_does_not_bias_the_corrected_mean(lam, rate, sensitivity,
 @pytest.mark.parametrize("labels", [50, 200])
 @pytest.mark.parametrize(("rate", "gained", "lost"), [(0.7, 0.10, 0.05), (0.8, 0.15, 0.15), (0.9, 0.05, 0.02)])
 def test_a_judge_that_favours_one_arm_does_not_bias_the_difference(rate, gained, lost, labels):
-    rng, runs, n = np.random.default_rng([6, labels]), 800, labels + 1000
+    rng, runs, n = np.random.default_rng([6, labels]), choose_runs(800), labels + 1000
     baseline = rng.random((runs, n)) < rate
     flips = rng.random((runs, n))
     candidate = np.where(baseline, flips >= lost / rate, flips < gained / (1 - rate))
@@ -148,7 +149,7 @@ def test_a_judge_that_favours_one_arm_does_not_bias_the_difference(rate, gained,
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8, 0.95])
 def test_rogan_gladen_covers_the_rate_of_another_population(rate, labels):
     """The labelled half right, half wrong answers; sensitivity .9, specificity .7."""
-    rng, runs = np.random.default_rng([7, labels]), 1000
+    rng, runs = np.random.default_rng([7, labels]), choose_runs(1000)
     known = np.arange(labels) % 2 == 0
     hits = 0
     for _ in range(runs):
@@ -162,7 +163,7 @@ def test_rogan_gladen_covers_the_rate_of_another_population(rate, labels):
 @pytest.mark.parametrize("n", [30, 200])
 def test_swapping_takes_the_preferred_place_out_of_the_win_rate(n):
     """The judge takes the first in 30 % of all verdicts; the candidate is better in 60 %."""
-    rng, runs = np.random.default_rng([8, n]), 1000
+    rng, runs = np.random.default_rng([8, n]), choose_runs(1000)
     hits = false_alarms = 0
     for _ in range(runs):
         better = rng.random(n) < 0.6
@@ -181,7 +182,7 @@ def test_swapping_takes_the_preferred_place_out_of_the_win_rate(n):
 @pytest.mark.parametrize("tau", [0.0, 0.2, 0.5])
 def test_the_hartung_knapp_interval_covers_the_mean_effect(k, tau):
     """Standard errors from .1 to .4. Without the adjustment the worst cell is .83 (k=3, tau .5)."""
-    rng, runs = np.random.default_rng([9, k]), 500
+    rng, runs = np.random.default_rng([9, k]), choose_runs(2000)
     errors = rng.uniform(0.1, 0.4, (runs, k))
     effects = 0.3 + tau * rng.normal(size=(runs, k)) + errors * rng.normal(size=(runs, k))
     answers = [meta_analysis(*row) for row in zip(effects, errors, strict=True)]
@@ -193,7 +194,11 @@ def test_the_hartung_knapp_interval_covers_the_mean_effect(k, tau):
 @pytest.mark.parametrize("clustered", [False, True])
 def test_ratings_and_all_ranks_are_covered(clustered):
     """Six items, 600 judgements of 60 questions; two items are equal."""
-    rng, runs, strengths = np.random.default_rng([10, clustered]), 300, np.array([1, 0.5, 0.5, 0, -0.5, -1.5])
+    rng, runs, strengths = (
+        np.random.default_rng([10, clustered]),
+        choose_runs(300),
+        np.array([1, 0.5, 0.5, 0, -0.5, -1.5]),
+    )
     hits = ranked = 0
     for _ in range(runs):
         first = rng.integers(6, size=600)

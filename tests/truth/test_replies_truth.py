@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reply_evals import ALPHA, REPLY_EVALS, count_errors
+from run_sizes import choose_runs
 from simulation import at_most
 
 pytestmark = pytest.mark.slow
 
-RUNS = 400
+RUNS = choose_runs(400)
 
 
 @pytest.mark.parametrize("samples", [30, 150])

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 from evals import UNIT
+from run_sizes import choose_runs
 from scipy.special import ndtri
 from simulation import ALPHA, at_least, at_most, line
 
@@ -50,7 +51,7 @@ def correlated_bits(rng, runs, n, mean, effect):
 @pytest.mark.parametrize(("mean", "effect"), [(0.7, 0.0), (0.95, 0.0), (0.7, 0.1), (0.9, 0.05)])
 def test_paired_bits_keep_size_and_coverage(n, mean, effect):
     """Both hold exactly; `test_exact_rates` enumerates them for small n."""
-    runs = 20_000
+    runs = choose_runs(20_000)
     candidate, baseline = correlated_bits(np.random.default_rng([1, n]), runs, n, mean, effect)
     gained, lost = (candidate > baseline).sum(1), (candidate < baseline).sum(1)
     answers = [exact(int(b), int(c), n) for b, c in zip(gained, lost, strict=True)]
@@ -67,7 +68,7 @@ def test_paired_bits_keep_size_and_coverage(n, mean, effect):
 @pytest.mark.parametrize("trade", [False, True], ids=["exchangeable", "equal means, other shape"])
 def test_zero_inflated_scores_keep_size_and_coverage(n, trade):
     """The second shape answers less often and better: 0.70 * 0.70 = 0.55 * 0.8909. Worst known cell .061 (n=10)."""
-    runs, rng = 6000, np.random.default_rng([2, n, trade])
+    runs, rng = choose_runs(6000), np.random.default_rng([2, n, trade])
     zeros, mean = (0.45, 0.49 / 0.55) if trade else (0.30, 0.70)
     shared = rng.normal(size=(runs, n))
 
@@ -86,7 +87,7 @@ def test_zero_inflated_scores_keep_size_and_coverage(n, trade):
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 def test_clusters_of_five_keep_size_and_coverage(groups, kind):
     """A whole passage suits one arm or the other. Ignoring the clusters would reject in 10-18 %."""
-    runs, rng, n = 6000, np.random.default_rng([3, groups]), 5 * groups
+    runs, rng, n = choose_runs(6000), np.random.default_rng([3, groups]), 5 * groups
     clusters = np.repeat(np.arange(groups), 5)
 
     def arm():
@@ -109,7 +110,7 @@ def test_clusters_of_five_keep_size_and_coverage(groups, kind):
 @pytest.mark.parametrize("gains", [0.0, 0.05, 0.15])
 def test_a_binary_candidate_at_the_margin_rarely_passes(n, margin, gains):
     """Non-inferiority at its edge: the candidate loses exactly the margin. It holds exactly."""
-    runs, rng = 20_000, np.random.default_rng([4, n])
+    runs, rng = choose_runs(20_000), np.random.default_rng([4, n])
     cells = rng.multinomial(n, [gains, gains + margin, 1 - 2 * gains - margin], runs)
     passes = sum(_exact_low(int(gained), int(lost), n) > -margin for gained, lost, _ in cells)
 
@@ -120,7 +121,7 @@ def test_a_binary_candidate_at_the_margin_rarely_passes(n, margin, gains):
 @pytest.mark.parametrize(("rate", "smallest"), [(0.05, 0.6), (0.02, 0.6), (0.10, 0.3)])
 def test_a_graded_candidate_with_rare_disasters_rarely_passes(n, rate, smallest):
     """Losses of `smallest` to 1 in a few answers. (All-or-nothing losses of 2 % at n=200 would give .107.)"""
-    runs, rng, margin = 6000, np.random.default_rng([5, n]), rate * (smallest + 1) / 2
+    runs, rng, margin = choose_runs(6000), np.random.default_rng([5, n]), rate * (smallest + 1) / 2
     losses = (rng.random((runs, n)) < rate) * rng.uniform(smallest, 1, (runs, n))
     passes = sum(bounded(1 - loss, np.ones(n), kind="bounded", bounds=UNIT).low > -margin for loss in losses)
 
@@ -130,7 +131,7 @@ def test_a_graded_candidate_with_rare_disasters_rarely_passes(n, rate, smallest)
 @pytest.mark.parametrize("n", [10, 50, 200])
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.95, 0.99])
 def test_clopper_pearson_bounds_never_err_too_often(n, rate):
-    runs = 20_000
+    runs = choose_runs(20_000)
     successes = np.random.default_rng([6, n]).binomial(n, rate, runs)
     bounds = {
         (int(count), side): mean_bound([1] * count + [0] * (n - count), kind="binary", bounds=UNIT, side=side).value
@@ -157,7 +158,7 @@ SIZES = {"10 of 5": [5] * 10, "20 of 5": [5] * 20, "60 of 5": [5] * 60, "20 of 1
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.95])
 @pytest.mark.parametrize("correlation", [0.2, 0.5, 1.0])
 def test_korn_graubard_bounds_of_clustered_bits_never_err_too_often(sizes, rate, correlation):
-    runs, clusters = 4000, np.repeat(np.arange(len(sizes)), sizes)
+    runs, clusters = choose_runs(4000), np.repeat(np.arange(len(sizes)), sizes)
     values = clustered_bits(np.random.default_rng([7, len(sizes)]), runs, sizes, rate, correlation)
     bound = line("bound", "one arm", "binary", clustered=True).function
     seen = [declare_arm(row, kind="binary", bounds=UNIT, clusters=clusters) for row in values]
@@ -171,7 +172,7 @@ def test_korn_graubard_bounds_of_clustered_bits_never_err_too_often(sizes, rate,
 @pytest.mark.parametrize("rate", [0.02, 0.05, 0.2])
 def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate):
     """The margin gate of clustered pairs, at the margin. Worst known cell .07: all-or-nothing clusters, 20 of 5, .2."""
-    runs, clusters = 4000, np.repeat(np.arange(len(sizes)), sizes)
+    runs, clusters = choose_runs(4000), np.repeat(np.arange(len(sizes)), sizes)
     losses = clustered_bits(np.random.default_rng([8, len(sizes)]), runs, sizes, rate, correlation)
     bound = line("margin", "pairs", "binary", clustered=True).function
     facts = {"kind": "binary", "bounds": UNIT, "clusters": clusters}
@@ -185,7 +186,7 @@ def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate)
 @pytest.mark.parametrize("n", [10, 50, 100])
 def test_augmented_t_bounds_of_scores_never_err_too_often(n):
     """A score with 8 % zeros: plain t errs in 31, 11 and 8 %."""
-    runs, rng = 6000, np.random.default_rng([9, n])
+    runs, rng = choose_runs(6000), np.random.default_rng([9, n])
     scores = np.where(rng.random((runs, n)) < 0.08, 0.0, rng.beta(9, 1, (runs, n)))
     errors = sum(mean_bound(row, kind="bounded", bounds=UNIT).value > 0.92 * 0.9 for row in scores)
 

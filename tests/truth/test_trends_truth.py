@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from run_sizes import choose_runs
+from simulation import at_most
 
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.trends import Seen, trend
@@ -11,7 +13,7 @@ from pytest_crucible.records import MetricFacts
 
 pytestmark = pytest.mark.slow
 
-TRENDS, RUNS, SAMPLES = 600, 5, 120
+TRENDS, RUNS, SAMPLES = choose_runs(600), 5, 120
 FACTS = {
     "binary": MetricFacts(name="m", kind="binary", low=0.0, high=1.0),
     "bounded": MetricFacts(name="m", kind="bounded", low=0.0, high=1.0),
@@ -32,8 +34,7 @@ def drawn(kind: str, draw: np.random.Generator) -> list[Seen]:
 
 @pytest.mark.parametrize("kind", FACTS)
 def test_a_trend_without_a_change_shows_one_in_a_twentieth_of_all_cases_at_most(kind):
-    """0.05 and two standard errors of 600 trends."""
     draw = np.random.default_rng(11)
     wrong = sum(any(one.change for one in trend(FACTS[kind], drawn(kind, draw), alpha=0.05)) for _ in range(TRENDS))
 
-    assert wrong / TRENDS <= 0.068
+    assert at_most(wrong, TRENDS, 0.05)
