@@ -2,10 +2,10 @@
 
     python -m benchmarks.calibration [--replicates 800] [--seed 0]
 
-Prints twelve tables in markdown, from the evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`, the
-prompts and rounds of `tests/truth/factor_evals.py`, the sessions of `tests/truth/families.py`, the series of sessions of
-`tests/truth/rerun_evals.py`, the arms of `tests/truth/sweep_evals.py`, the plans of `tests/truth/printed_power.py` and the
-relevant differences of `tests/truth/relevance.py`.
+Prints thirteen tables in markdown, from the evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`,
+the prompts and rounds of `tests/truth/factor_evals.py`, the sessions of `tests/truth/families.py`, the series of sessions of
+`tests/truth/rerun_evals.py`, the arms of `tests/truth/sweep_evals.py`, the grids of `tests/truth/setting_evals.py`, the plans of
+`tests/truth/printed_power.py` and the relevant differences of `tests/truth/relevance.py`.
 A cell is liberal, and bold, when even the lower 99.5 % bound of an error rate is above its limit, or the upper one of a
 coverage below; then the exit status is 1.
 """
@@ -26,7 +26,7 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.factors import ALARM_HEADS, alarm_rows
-from benchmarks.many_arms import RANK_HEADS, rank_rows
+from benchmarks.many_arms import RANK_HEADS, SETTING_HEADS, rank_rows, setting_rows
 from benchmarks.shares import Share
 from pytest_crucible import stats
 from tests.truth import exact_rates
@@ -380,6 +380,9 @@ def main() -> int:
             rank_rows(asked.replicates // 2, asked.seed), headers=RANK_HEADS, tablefmt="github", disable_numparse=True
         )
     )
+    print("\n### Settings\n")
+    rows = setting_rows(asked.replicates // 2, asked.seed)
+    print(tabulate(rows, headers=SETTING_HEADS, tablefmt="github", disable_numparse=True))
     print("\n### Relevant differences\n")
     rows = _relevance_rows(asked.replicates, asked.seed)
     print(tabulate(rows, headers=RELEVANT_HEADS, tablefmt="github", disable_numparse=True))

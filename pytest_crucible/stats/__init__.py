@@ -86,6 +86,12 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.factors.crossed_tests import crossed_bounds as crossed_bounds
     from pytest_crucible.stats.factors.crossed_tests import crossed_interval as crossed_interval
     from pytest_crucible.stats.factors.crossed_tests import crossed_p_value as crossed_p_value
+    from pytest_crucible.stats.factors.grids import Grid as Grid
+    from pytest_crucible.stats.factors.grids import arrange_grid as arrange_grid
+    from pytest_crucible.stats.factors.marginal_means import LevelDifference as LevelDifference
+    from pytest_crucible.stats.factors.marginal_means import LevelMean as LevelMean
+    from pytest_crucible.stats.factors.marginal_means import MarginalMeans as MarginalMeans
+    from pytest_crucible.stats.factors.marginal_means import marginal_means as marginal_means
     from pytest_crucible.stats.factors.more_levels import expected_half_width as expected_half_width
     from pytest_crucible.stats.factors.more_levels import levels_to_halve as levels_to_halve
     from pytest_crucible.stats.factors.power import detectable_over_sources as detectable_over_sources
@@ -406,6 +412,8 @@ _NAMES = {
     "factors.components": "Component variance_table variances_of_mean",
     "factors.crossed": "CrossedMean crossed_difference crossed_mean",
     "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value",
+    "factors.grids": "Grid arrange_grid",
+    "factors.marginal_means": "LevelDifference LevelMean MarginalMeans marginal_means",
     "factors.more_levels": "expected_half_width levels_to_halve",
     "factors.power": "detectable_over_sources samples_over_sources",
     "factors.sources": "Source",
