@@ -15,6 +15,7 @@ from run_documents import of_arms
 
 from pytest_crucible.cli import main
 from pytest_crucible.commands.load import stored_inputs
+from pytest_crucible.store.schema import FORMAT
 
 
 @pytest.fixture
@@ -405,7 +406,7 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
 
     assert status == 0
     assert out.splitlines() == [
-        "ok       run store: format 6, 1 run, 0 of them cut short",
+        f"ok       run store: format {FORMAT}, 1 run, 0 of them cut short",
         "ok       adapters: poor, v1, v2, v3",
     ]
 
