@@ -18,7 +18,7 @@ LAYERS = {
     "adapters": "adapters",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends datasets metrics importers exports telemetry training",
+    "libraries": "backends datasets metrics importers exports telemetry training training_sets",
     "engines": "local_model sandbox",
     "stats": "stats",
     "records": "records",
@@ -32,10 +32,13 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.datasets.overlap", "pytest_crucible.metrics.text"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
     ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.training_sets.duplicates", "pytest_crucible.datasets.overlap"),
+    ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
 and the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read."""

@@ -45,6 +45,8 @@ class AdapterKind:
     """The session's seed is one of the parameters."""
     is_offline: bool = False
     """Opening costs nothing and sends nothing, so replies are never cached."""
+    sends_messages: bool = False
+    """A text is sent as a message of the user."""
     is_free: bool = False
     """Computed on this machine: tokens cost nothing."""
 
@@ -120,6 +122,7 @@ KINDS = (
         name="openai",
         open="pytest_crucible.adapters.openai:open_server",
         uri=UriForm(("openai+http", "openai+https"), read_server),
+        sends_messages=True,
     ),
     AdapterKind(name="scripted", open="pytest_crucible.adapters.scripted:open_scripted", is_offline=True),
     AdapterKind(

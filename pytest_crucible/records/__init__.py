@@ -81,10 +81,18 @@ if TYPE_CHECKING:
     from pytest_crucible.records.training import TRAINING_NUMBERS as TRAINING_NUMBERS
     from pytest_crucible.records.training import Lineage as Lineage
     from pytest_crucible.records.training import TrainingResult as TrainingResult
+    from pytest_crucible.records.training_sets import TASKS as TASKS
+    from pytest_crucible.records.training_sets import Attempt as Attempt
+    from pytest_crucible.records.training_sets import AttemptSource as AttemptSource
+    from pytest_crucible.records.training_sets import AttemptState as AttemptState
+    from pytest_crucible.records.training_sets import SampleFacts as SampleFacts
+    from pytest_crucible.records.training_sets import TrainingRow as TrainingRow
+    from pytest_crucible.records.training_sets import TrainingTask as TrainingTask
     from pytest_crucible.records.types import Alternative as Alternative
     from pytest_crucible.records.types import DecisionRule as DecisionRule
     from pytest_crucible.records.types import Direction as Direction
     from pytest_crucible.records.types import Kind as Kind
+    from pytest_crucible.records.types import Purpose as Purpose
     from pytest_crucible.records.types import Reasoning as Reasoning
     from pytest_crucible.records.types import Relation as Relation
     from pytest_crucible.records.types import Role as Role
@@ -127,7 +135,8 @@ _NAMES = {
     "AATest Proportion TargetResult",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
-    "types": "Alternative DecisionRule Direction Kind Reasoning Relation Role State Value",
+    "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
+    "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
 }

@@ -11,7 +11,7 @@ from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.training import TrainingResult
-from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation, Role
+from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +274,8 @@ class Plan:
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
+
+    purpose: Purpose = "gate"
 
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from pytest_crucible.markers import JUDGING
+from pytest_crucible.markers import JUDGING, is_judged
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Target
+from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Purpose, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import closest_name, suggest
@@ -36,6 +36,7 @@ class ExperimentMark:
     budget: str | None = None
     prompts: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    purpose: Purpose = "gate"
 
 
 def experiment_mark(item: pytest.Item) -> ExperimentMark:
@@ -49,6 +50,7 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
     if "prompts" in arguments:
         arguments["prompts"] = _prompts(arguments["prompts"])
     arguments["fixed"] = _read_fixed_factors(arguments.get("fixed", ()))
+    _check_purpose(item, arguments.get("purpose", "gate"))
     for name in ("limit", "epochs"):
         value = arguments.get(name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -58,6 +60,22 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
             f"@pytest.mark.crucible has stratify={arguments['stratify']!r} but nothing to draw: add limit=, fold= or split="
         )
     return ExperimentMark(**arguments)
+
+
+def _check_purpose(item: pytest.Item, purpose: Any) -> None:
+    """Raise SpecError for an unknown purpose, and for a practice experiment with a verdict of its own."""
+    if purpose not in get_args(Purpose):
+        raise SpecError(f"@pytest.mark.crucible has purpose={purpose!r}: write 'practice', or leave it out")
+    if purpose == "practice" and is_judged(item):
+        raise SpecError(
+            "@pytest.mark.crucible has purpose='practice', which gives no verdict: remove the target or comparison, or the purpose"
+        )
+
+
+def is_practice(item: pytest.Item) -> bool:
+    """Return whether an item is a practice experiment, whose replies are scored and give no verdict."""
+    mark = item.get_closest_marker("crucible")
+    return mark is not None and mark.kwargs.get("purpose") == "practice"
 
 
 def _prompts(declared: Any) -> tuple[str, ...]:
@@ -96,7 +114,7 @@ def _read_fixed_factors(declared: Any) -> tuple[str, ...]:
 def targets(item: pytest.Item) -> tuple[Target, ...]:
     """Return all quality targets on the module, the class and the function, in the order of the source. Raises SpecError."""
     by_text: dict[str, Target] = {}
-    for mark in _marks(item, "quality_target"):
+    for mark in _verdict_marks(item, "quality_target"):
         decide = _keywords(mark, ("decide",)).get("decide", "point")
         if not mark.args:
             raise SpecError("@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'")
@@ -110,7 +128,7 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
 def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
     """Return all comparisons, without their baselines. Raises SpecError."""
     by_expression: dict[str, list[Contrast]] = {}
-    for mark in _marks(item, "ab_compare"):
+    for mark in _verdict_marks(item, "ab_compare"):
         options = _keywords(mark, ("margin", "alternative", "relevant"))
         if not mark.args:
             raise SpecError("@pytest.mark.ab_compare names no metric: write for example ab_compare('accuracy')")
@@ -146,6 +164,11 @@ def _bounds(name: str, bounds: Any) -> tuple[float, float]:
             f"@pytest.mark.score_bounds has {name}={bounds!r}: write two numbers, for example {name}=(0, 1)"
         )
     return float(bounds[0]), float(bounds[1])
+
+
+def _verdict_marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
+    """Yield the markers that ask for verdicts: none for a practice experiment, whose module may have some for the others."""
+    return iter(()) if is_practice(item) else _marks(item, name)
 
 
 def _marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:

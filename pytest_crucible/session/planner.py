@@ -59,6 +59,7 @@ class ExperimentPlanner:
             rounds=self._settings.rounds,
             prompts=prompts,
             fixed=mark.fixed,
+            purpose=mark.purpose,
             fingerprint=_fingerprint(item, function, dataset, metrics, timeout_s, self._settings.reasoning),
             open_metrics="score" in takes,
             origin=self._datasets.origins.get(dataset.name),

@@ -312,6 +312,18 @@ decisions = Table(
     sqlite_with_rowid=False,
 )
 
+training_sets = Table(
+    "training_sets",
+    metadata,
+    # The SHA-256 of the file.
+    Column("sha256", String(64), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("created", String(40), nullable=False),
+    Column("card", JSON, nullable=False),
+    # JSON Lines, compressed by zlib: one line for each line of the file.
+    Column("origins", LargeBinary, nullable=False),
+)
+
 ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
     (tags, runs.c.manifest),
@@ -324,7 +336,7 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
         *(reply_cache.c.text, reply_cache.c.text_id, reply_cache.c.reasoning_id),
     ),
     (repeats.c.training,),
-    (decisions,),
+    (decisions, training_sets),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

@@ -1,0 +1,214 @@
+"""Makes a training set from stored runs: loads their replies, and keeps samples that verdicts depend on out of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.adapters.kinds import kind_of
+from pytest_crucible.metrics.text import normalise
+from pytest_crucible.records import Adapter, Attempt, MetricFacts, Plan
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.store.attempts import count_replies, load_attempts, sample_inputs, stored_kinds
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.training_sets import find_training_set
+from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.training_sets.build import Line, Shape, TrainingSet, build_set
+from pytest_crucible.training_sets.criterion import Criterion, make_criterion, parse_on
+from pytest_crucible.training_sets.formats import find_format, with_messages
+from pytest_crucible.training_sets.old_rows import prompts_of, read_old_rows
+from pytest_crucible.training_sets.selection import select_rows
+
+NO_CALL = "no stored call"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a training set is made of."""
+
+    runs: tuple[str, ...]
+    """Ids, oldest first."""
+    shape: Shape
+    arm: str = ""
+    """Empty: the candidate of each experiment."""
+    on: str = ""
+    gap: float = 0.0
+    replay_file: Path | None = None
+    allow_gate_samples: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One arm of one experiment of one run."""
+
+    run: str
+    key: int
+    plan: Plan
+    number: int
+    criterion: Criterion | None
+    """None where the experiment does not have the metric, or none was named."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A training set, and what its card says of its sources."""
+
+    training_set: TrainingSet
+    parts: tuple[Part, ...]
+    replies: int
+
+
+def make_training_set(store: RunStore, wanted: Wanted) -> Made:
+    """Return the training set. Raises SpecError where the runs have no samples for it, or where it needs more settings."""
+    find_format(wanted.shape.format, wanted.shape.task)
+    guard = _GateSamples(store, wanted.runs)
+    parts = tuple(_add_criteria(store, list(_parts(store, wanted)), wanted))
+    left_out: Counter[str] = Counter()
+    attempts, replies = _load(store, parts, guard, wanted, left_out)
+    criteria = {part.plan.nodeid: part.criterion for part in parts}
+    selected = select_rows(attempts, wanted.shape.task, criteria, wanted.gap)
+    if not selected.rows:
+        raise SpecError(_explain_empty(wanted, selected.left_out + left_out))
+    old = _read_replayed(store, wanted, guard)
+    return Made(build_set(selected.rows, wanted.shape, old, left_out + selected.left_out), parts, replies)
+
+
+def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, int]]:
+    """Yield the arm in each experiment that may be exported. Raises SpecError."""
+    names: set[str] = set()
+    found = False
+    for run in wanted.runs:
+        experiments = [(key, plan) for key, plan, _ in store.experiments(run)]
+        usable = [(key, plan) for key, plan in experiments if wanted.allow_gate_samples or plan.purpose == "practice"]
+        if not usable:
+            raise SpecError(f'run {run} has no practice samples: set purpose="practice"')
+        for key, plan in usable:
+            arms = [arm.name for arm in plan.arms]
+            names.update(arms)
+            number = arms.index(wanted.arm) if wanted.arm in arms else 0 if not wanted.arm else None
+            if number is not None:
+                found = True
+                yield run, key, plan, number
+    if not found:
+        raise SpecError(f"--of={wanted.arm}: no such arm in these runs: {suggest(wanted.arm, sorted(names))}")
+
+
+def _add_criteria(store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], wanted: Wanted) -> Iterator[Part]:
+    """Yield the parts with their criteria. Raises SpecError for a missing or unknown metric."""
+    known: dict[str, None] = {}
+    metric = parse_on(wanted.on)[0]
+    found = False
+    for run, key, plan, number in parts:
+        kinds = stored_kinds(store, key)
+        facts = {each.name: each for each in plan.metrics}
+        known |= dict.fromkeys((*facts, *kinds))
+        has_metric = bool(metric) and (metric in facts or metric in kinds)
+        found |= has_metric
+        criterion = _criterion(wanted.on, metric, facts.get(metric), kinds.get(metric)) if has_metric else None
+        yield Part(run, key, plan, number, criterion)
+    if not metric and wanted.shape.task != "sft":
+        raise SpecError(f"--what={wanted.shape.task} needs --on METRIC, which decides what passed: {', '.join(known)}")
+    if metric and not found:
+        raise SpecError(f"--on={wanted.on}: these experiments have no metric {metric!r}: {suggest(metric, known)}")
+
+
+def _criterion(on: str, metric: str, facts: MetricFacts | None, kind: str | None) -> Criterion:
+    facts = facts or MetricFacts(name=metric)
+    kind = facts.kind or kind
+    if kind == "text":
+        raise SpecError(f"--on={on}: {metric!r} is a text, which neither passes nor fails: name another metric")
+    return make_criterion(on, facts, is_binary=kind == "binary")
+
+
+def _load(
+    store: RunStore, parts: Sequence[Part], guard: _GateSamples, wanted: Wanted, left_out: Counter[str]
+) -> tuple[list[Attempt], int]:
+    """Return the replies that may become rows, and how many are stored."""
+    attempts: list[Attempt] = []
+    total = 0
+    metric = parse_on(wanted.on)[0]
+    for part in parts:
+        is_gate = guard.is_gate if part.plan.purpose == "practice" else _always
+        stored = list(load_attempts(store, part.key, part.plan, part.number, metric, run=part.run, is_gate=is_gate))
+        replies = max(count_replies(store, part.key, part.number), len(stored))
+        left_out[NO_CALL] += replies - len(stored)
+        total += replies
+        allowed = [attempt for attempt in stored if wanted.allow_gate_samples or not attempt.sample.is_gate]
+        left_out["also a sample of a gate (--allow-gate-samples)"] += len(stored) - len(allowed)
+        attempts += map(_as_sent, allowed) if _sends_messages(part) else allowed
+    return attempts, total
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+def _sends_messages(part: Part) -> bool:
+    backend = part.plan.arms[part.number].adapter.partition(":")[0]
+    return kind_of(Adapter(name="", backend=backend)).sends_messages
+
+
+def _as_sent(attempt: Attempt) -> Attempt:
+    """Return the attempt with a text as the message that its server was sent."""
+    is_text = isinstance(attempt.prompt, str)
+    return replace(attempt, prompt=with_messages(attempt.prompt)) if is_text else attempt
+
+
+def _explain_empty(wanted: Wanted, left_out: Counter[str]) -> str:
+    if wanted.shape.task == "dpo":
+        gap = next((reason for reason in left_out if reason.startswith("closer than")), None)
+        if gap is not None:
+            return f"no chosen and rejected reply are {wanted.gap:g} apart: lower --gap, or raise epochs"
+        return "no sample has both a chosen and a rejected reply: raise epochs, or use --what kto"
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
+    return f"no reply becomes a row of --what {wanted.shape.task}: {reasons or 'the experiments have no replies'}"
+
+
+def _read_replayed(store: RunStore, wanted: Wanted, guard: _GateSamples) -> list[Line]:
+    """Return the old rows. Raises SpecError for rows of gate samples that are not allowed."""
+    path = wanted.replay_file
+    if path is None:
+        return []
+    sha256 = hash_file(path) if path.is_file() else ""
+    known = find_training_set(store, sha256)
+    origins = known[1].splitlines() if known else []
+    lines = read_old_rows(path, sha256, wanted.shape.format, wanted.shape.task, origins)
+    marked = []
+    for line, prompt in zip(lines, prompts_of(lines), strict=True):
+        is_gate = bool(line[1].get("gate")) or guard.is_gate_text(prompt)
+        marked.append((line[0], {**line[1], "gate": True}) if is_gate else line)
+    count = sum(bool(origin.get("gate")) for _, origin in marked)
+    if count and not wanted.allow_gate_samples:
+        raise SpecError(
+            f"{count} of {len(marked)} rows of {path} are samples of a gate, whose verdicts they would spoil: "
+            "replay another file, or add --allow-gate-samples"
+        )
+    return marked
+
+
+class _GateSamples:
+    """The samples of the runs' experiments that give verdicts."""
+
+    def __init__(self, store: RunStore, runs: Sequence[str]) -> None:
+        plans = [plan for run in runs for _, plan, _ in store.experiments(run) if plan.purpose == "gate"]
+        datasets = dict.fromkeys(plan.dataset_sha256 for plan in plans)
+        inputs = [value for dataset in datasets for value in sample_inputs(store, dataset)]
+        self._inputs = frozenset(map(_input_key, inputs))
+        self._texts = frozenset(normalise(value) for value in inputs if isinstance(value, str))
+
+    def is_gate(self, value: Any) -> bool:
+        """Return whether a sample with this input is one of a gate."""
+        return bool(self._inputs) and _input_key(value) in self._inputs
+
+    def is_gate_text(self, prompt: str) -> bool:
+        """Return whether a prompt is the input of a gate's sample."""
+        return bool(self._texts) and normalise(prompt) in self._texts
+
+
+def _input_key(value: Any) -> str:
+    return normalise(value) if isinstance(value, str) else canonical(value)

@@ -1,0 +1,209 @@
+"""Reads an arm's replies for training sets: the prompt as it was sent, the reply to the call, and one metric's value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, and_, func, select
+
+from pytest_crucible.records import Attempt, AttemptSource, AttemptState, Plan, SampleFacts
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import stored_text
+from pytest_crucible.store.variants import variant_keys
+
+_PART = 1000
+_OWN = re.compile("\x01([im]\\d+)\x02")
+
+
+def load_attempts(
+    store: RunStore,
+    experiment: int,
+    plan: Plan,
+    number: int,
+    metric: str,
+    *,
+    run: str,
+    is_gate: Callable[[Any], bool],
+) -> Iterator[Attempt]:
+    """Yield an arm's replies to each sample in the dataset's order, variant by variant.
+
+    `is_gate` returns whether a verdict depends on a sample with this input. A reply without a stored call has no prompt.
+    """
+    source = AttemptSource(run, plan.nodeid, plan.arms[number].name)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        samples = _Samples(connection, plan.dataset_sha256, is_gate)
+        for key, variant in variant_keys(connection, experiment, number):
+            forms = _load_forms(connection, key)
+            rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
+            for (position, repeat), calls in groupby(rows, key=lambda row: (row.position, row.epoch)):
+                of_unit = list(calls)
+                prompt = _Prompt.of(of_unit[0], forms, samples, position)
+                yield _attempt(source, samples.facts(position), variant, repeat, of_unit, prompt)
+
+
+def count_replies(store: RunStore, experiment: int, number: int) -> int:
+    """Return how many replies of an arm are stored, lost ones included."""
+    replies, lost = schema.replies, schema.lost
+    total = 0
+    with explain_errors(store.location), store.engine.connect() as connection:
+        for key, _ in variant_keys(connection, experiment, number):
+            count = select(func.count())
+            total += connection.execute(count.select_from(replies).where(replies.c.arm == key)).scalar_one()
+            whole = (lost.c.arm == key, lost.c.metric == "")
+            total += connection.execute(count.select_from(lost).where(*whole)).scalar_one()
+    return total
+
+
+def stored_kinds(store: RunStore, experiment: int) -> Mapping[str, str]:
+    """Return the kinds of an experiment's metrics, as its values have shown them."""
+    table = schema.experiments
+    with explain_errors(store.location), store.engine.connect() as connection:
+        kinds = connection.execute(select(table.c.kinds).where(table.c.id == experiment)).scalar()
+    return kinds or {}
+
+
+def sample_inputs(store: RunStore, dataset: str) -> Iterator[Any]:
+    """Yield the inputs of a dataset's samples."""
+    table = schema.samples
+    with explain_errors(store.location), store.engine.connect() as connection:
+        yield from connection.execute(select(table.c.input).where(table.c.dataset == dataset)).scalars()
+
+
+def _query(arm: int, metric: str) -> Any:
+    """Return the query for an arm's own calls, those of judges and of an ensemble's members left out."""
+    calls, replies, values, lost = schema.calls, schema.replies, schema.observations, schema.lost
+    lost_reply, lost_metric = lost.alias(), lost.alias()
+
+    def same(table: Any, *conditions: Any) -> Any:
+        keys = (table.c[name] == calls.c[name] for name in ("arm", "position", "epoch"))
+        return and_(*keys, *conditions)
+
+    joined = (
+        calls.outerjoin(replies, same(replies))
+        .outerjoin(values, same(values, values.c.metric == metric))
+        .outerjoin(lost_reply, same(lost_reply, lost_reply.c.metric == ""))
+        .outerjoin(lost_metric, same(lost_metric, lost_metric.c.metric == metric))
+    )
+    return (
+        select(
+            *(calls.c.position, calls.c.epoch, calls.c.messages, calls.c.is_scored, stored_text(calls)),
+            *(stored_text(replies).label("scored"), replies.c.failure, replies.c.skipped, values.c.value),
+            *(lost_reply.c.reason.label("lost"), lost_metric.c.reason.label("unscored")),
+        )
+        .select_from(joined)
+        .where(calls.c.arm == arm, calls.c.member == "")
+        .order_by(calls.c.position, calls.c.epoch, calls.c.call)
+    )
+
+
+def _attempt(
+    source: AttemptSource, sample: SampleFacts, variant: int, repeat: int, calls: list[Any], prompt: _Prompt
+) -> Attempt:
+    row = calls[0]
+    is_single = len(calls) == 1
+    return Attempt(
+        source,
+        sample,
+        variant,
+        repeat,
+        prompt.messages if is_single else None,
+        prompt.template,
+        prompt.own,
+        row.scored if row.is_scored else row.text,
+        len(calls),
+        _state(row),
+        row.value,
+    )
+
+
+def _state(row: Any) -> AttemptState:
+    if row.lost is not None or row.unscored is not None:
+        return "lost"
+    if row.skipped:
+        return "skipped"
+    # A call without an outcome belongs to a run that was killed.
+    return "lost" if row.skipped is None else "failed" if row.failure else "answered"
+
+
+class _Prompt:
+    """A prompt as it was sent, and the part of it that is the sample's own."""
+
+    __slots__ = ("messages", "own", "template")
+
+    def __init__(self, messages: Any, template: int | None = None, own: str = "") -> None:
+        self.messages = messages if _is_prompt(messages) else None
+        self.template, self.own = template, own
+
+    @staticmethod
+    def of(row: Any, forms: Mapping[int, str], samples: _Samples, position: int) -> _Prompt:
+        if row.messages is None:
+            return _Prompt(samples.input(position))
+        form, texts = forms[row.messages], samples.texts(position)
+        names = list(dict.fromkeys(_OWN.findall(form)))
+        try:
+            messages = messages_of(form, texts)
+        except KeyError:
+            return _Prompt(None)
+        if not names:
+            return _Prompt(messages)
+        return _Prompt(messages, row.messages, "\n".join(_plain(texts[name]) for name in names))
+
+
+def _plain(text: str) -> str:
+    """Return the text that JSON has between its quotes."""
+    return str(json.loads(f'"{text}"')) if "\\" in text else text
+
+
+def _is_prompt(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    return isinstance(value, list) and bool(value) and all(map(_is_message, value))
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str | list)
+    )
+
+
+def _load_forms(connection: Connection, arm: int) -> Mapping[int, str]:
+    forms, calls = schema.messages, schema.calls
+    used = select(calls.c.messages).where(calls.c.arm == arm).distinct()
+    query = select(forms.c.id, forms.c.body).where(forms.c.id.in_(used))
+    return {key: unpack_form(body) for key, body in connection.execute(query)}
+
+
+class _Samples:
+    """The samples of one dataset by position."""
+
+    def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool]) -> None:
+        table = schema.samples
+        self._rows = {row.position: row for row in connection.execute(select(table).where(table.c.dataset == dataset))}
+        self._is_gate = is_gate
+        self._facts: dict[int, SampleFacts] = {}
+        self._texts: tuple[int, dict[str, str]] = (-1, {})
+
+    def input(self, position: int) -> Any:
+        return self._rows[position].input
+
+    def facts(self, position: int) -> SampleFacts:
+        if position not in self._facts:
+            row = self._rows[position]
+            self._facts[position] = SampleFacts(
+                row.dataset, position, row.sample_id, row.sample_group, row.expected, self._is_gate(row.input)
+            )
+        return self._facts[position]
+
+    def texts(self, position: int) -> dict[str, str]:
+        """Return the texts that a form refers to. Rows come in the order of positions, so only the last ones are kept."""
+        if self._texts[0] != position:
+            row = self._rows[position]
+            self._texts = (position, sample_texts(row.input, row.metadata or {}))
+        return self._texts[1]

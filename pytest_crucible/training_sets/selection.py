@@ -1,0 +1,183 @@
+"""Chooses the replies that become rows, and counts why the others stay out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_crucible.records import Attempt, TrainingRow, TrainingTask
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.training_sets.criterion import Criterion
+
+Criteria = Mapping[str, Criterion | None]
+"""The criterion of each experiment that has the metric."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The rows, and how many replies stay out for each reason."""
+
+    rows: list[TrainingRow] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    attempt: Attempt
+    value: float
+    passed: bool
+
+
+def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Criteria, gap: float) -> Selected:
+    """Return the rows of a training set, in the order of the attempts.
+
+    `sft`: one row a prompt with the gold answer, else one for each passing reply. `dpo`: one row for each failing reply.
+    `kto`: one row for each reply that passed or failed.
+    """
+    selected = Selected()
+    for of_prompt in _by_prompt(attempts, selected.left_out).values():
+        if task == "sft":
+            selected.rows.extend(_supervised(of_prompt, criteria, selected.left_out))
+        else:
+            judged = [one for one in (_judge(one, criteria, selected.left_out) for one in of_prompt) if one is not None]
+            choose = _preferences(judged, criteria, gap, selected.left_out) if task == "dpo" else map(_labelled, judged)
+            selected.rows.extend(choose)
+    return selected
+
+
+def _by_prompt(attempts: Iterable[Attempt], left_out: Counter[str]) -> dict[Any, list[Attempt]]:
+    """Return attempts with a usable prompt, by sample and prompt."""
+    groups: dict[Any, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.calls > 1:
+            left_out["several calls in one sample"] += 1
+        elif attempt.prompt is None:
+            left_out["the prompt is neither a text nor messages"] += 1
+        else:
+            prompt = attempt.prompt if isinstance(attempt.prompt, str) else canonical(attempt.prompt)
+            key = (attempt.sample.dataset, attempt.sample.position, prompt)
+            groups.setdefault(key, []).append(attempt)
+    return groups
+
+
+def _judge(attempt: Attempt, criteria: Criteria, left_out: Counter[str]) -> _Judged | None:
+    """Return an attempt that passed or failed; None, counted, for one that did neither."""
+    criterion = criteria.get(attempt.source.experiment)
+    reason = _why_not_judged(attempt, criterion)
+    if reason:
+        left_out[reason] += 1
+    if reason or criterion is None:
+        return None
+    if attempt.state == "failed":
+        return _Judged(attempt, criterion.worst, False)
+    value = math.nan if attempt.value is None else attempt.value
+    return _Judged(attempt, value, criterion.passes(value))
+
+
+def _why_not_judged(attempt: Attempt, criterion: Criterion | None) -> str:
+    if attempt.state == "lost":
+        return "lost"
+    if attempt.state == "skipped":
+        return "skipped"
+    if not (attempt.reply or "").strip():
+        return "the reply is empty"
+    if criterion is None:
+        return "the experiment does not have the metric"
+    if attempt.state == "answered" and (attempt.value is None or math.isnan(attempt.value)):
+        return "the metric does not apply"
+    return ""
+
+
+def _supervised(attempts: Sequence[Attempt], criteria: Criteria, left_out: Counter[str]) -> Iterator[TrainingRow]:
+    gold = gold_answer(attempts[0])
+    if gold is not None:
+        left_out["the prompt has its gold answer already"] += len(attempts) - 1
+        yield _row(attempts[0], gold, {**_origin(attempts[0]), "completion": "gold"})
+        return
+    for attempt in attempts:
+        judged = _judge(attempt, criteria, left_out)
+        if judged is not None and judged.passed:
+            yield _row(attempt, attempt.reply or "", _origin(attempt))
+        elif judged is not None:
+            left_out["failed, and the sample has no gold answer"] += 1
+
+
+def _preferences(
+    judged: Sequence[_Judged], criteria: Criteria, gap: float, left_out: Counter[str]
+) -> Iterator[TrainingRow]:
+    passed = [one for one in judged if one.passed]
+    failed = [one for one in judged if not one.passed]
+    gold = gold_answer(judged[0].attempt) if judged else None
+    left_out["passed, and no reply to the sample failed"] += 0 if failed else len(passed)
+    for rejected in failed:
+        pair = _pair(rejected, gold, passed, criteria, gap)
+        if isinstance(pair, str):
+            left_out[pair] += 1
+        else:
+            yield pair
+
+
+def _pair(
+    rejected: _Judged, gold: str | None, passed: Sequence[_Judged], criteria: Criteria, gap: float
+) -> TrainingRow | str:
+    """Return the row with the best chosen reply, or the reason why there is none."""
+    criterion = criteria[rejected.attempt.source.experiment]
+    assert criterion is not None  # a judged attempt has one
+    attempt = rejected.attempt
+    origin = {**_origin(attempt), "rejected_score": _number(rejected.value)}
+    if gold is not None and _is_wide(criterion.gap(criterion.best, rejected.value), gap):
+        return _row(attempt, gold, {**origin, "chosen": "gold"}, rejected=attempt.reply)
+    if not passed:
+        return "failed, and the sample has no chosen reply" if gold is None else f"closer than the gap of {gap:g}"
+    # The first of the best ones: equal runs give equal rows.
+    best = max(passed, key=lambda one: criterion.gap(one.value, 0.0))
+    if not _is_wide(criterion.gap(best.value, rejected.value), gap):
+        return f"closer than the gap of {gap:g}"
+    chosen = {name: _origin(best.attempt)[name] for name in ("run", "variant", "repeat")}
+    origin["chosen"] = {**chosen, "score": _number(best.value)}
+    return _row(attempt, best.attempt.reply or "", origin, rejected=attempt.reply)
+
+
+def _is_wide(difference: float, gap: float) -> bool:
+    """Return whether a difference keeps the gap. One that is not known keeps it only where none is asked for."""
+    # Scores are rounded: 0.7 - 0.2 is a little less than 0.5.
+    return gap == 0 if math.isnan(difference) else difference >= gap - 1e-9
+
+
+def _labelled(judged: _Judged) -> TrainingRow:
+    origin = {**_origin(judged.attempt), "score": _number(judged.value)}
+    return _row(judged.attempt, judged.attempt.reply or "", origin, label=judged.passed)
+
+
+def gold_answer(attempt: Attempt) -> str | None:
+    """Return the sample's expected answer, if it is text."""
+    expected = attempt.sample.expected
+    return expected if isinstance(expected, str) and expected.strip() else None
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _origin(attempt: Attempt) -> dict[str, Any]:
+    source, sample = attempt.source, attempt.sample
+    place = {"run": source.run, "experiment": source.experiment, "arm": source.arm, "sample": sample.id}
+    origin = {**place, "variant": attempt.variant, "repeat": attempt.repeat}
+    return {**origin, "gate": True} if sample.is_gate else origin
+
+
+def _row(
+    attempt: Attempt,
+    completion: str,
+    origin: Mapping[str, Any],
+    *,
+    rejected: str | None = None,
+    label: bool | None = None,
+) -> TrainingRow:
+    sample = attempt.sample
+    # An ungrouped sample is a group of its own; its id could be the name of a group.
+    group = f"group {sample.group}" if sample.group is not None else f"sample {sample.id}"
+    return TrainingRow(attempt.prompt, attempt.template, attempt.own, completion, rejected, label, group, origin)
