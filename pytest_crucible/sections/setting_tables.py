@@ -1,0 +1,145 @@
+"""Tables and sentences on the settings of a sweep, for the section that has its members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.setting_means import SettingMeans
+from pytest_crucible.records import Note, Row, Statement, Table
+from pytest_crucible.records.number_format import p_value, quantity, with_interval
+from pytest_crucible.records.statistics import interval_ends
+
+METHOD = Statement(
+    text="Levels of a setting are compared over the combinations of the other settings in which both were run to the end, with "
+    "equal weights; intervals count the trainings of each combination (Satterthwaite's degrees of freedom) and the samples"
+)
+
+
+def setting_tables(result: SettingMeans) -> tuple[Table, ...]:
+    """Return the means of the levels, and their differences; nothing where no claim can be made."""
+    means = result.means
+    if means is None:
+        return ()
+    percent = f"{means.level * 100:g} %"
+    tables = (
+        Table(
+            title=f"Settings by {result.metric}",
+            heads=("setting", f"mean {result.metric} [{percent}]", "trainings"),
+            rows=tuple(
+                Row(
+                    cells=(
+                        f"{_name(one.setting, means)} = {one.level}",
+                        with_interval(one.mean, one.interval),
+                        f"{one.trainings:,}",
+                    )
+                )
+                for one in means.means
+            ),
+            numbers=("trainings",),
+            note=_left_out(result, means),
+        ),
+        Table(
+            title=f"Differences between settings by {result.metric}",
+            heads=("setting", f"difference in {result.metric} [{percent}]", "trainings", _p_head(means)),
+            rows=tuple(
+                Row(
+                    cells=(
+                        f"{_name(one.setting, means)}: {one.level} vs {one.other}",
+                        with_interval(one.difference, one.interval, sign=True),
+                        f"{one.trainings:,}",
+                        p_value(one.p_adjusted),
+                    )
+                )
+                for one in means.differences
+            ),
+            numbers=("trainings", _p_head(means)),
+            note="Intervals are unadjusted; p-values are adjusted for all differences in this table.",
+        ),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def setting_note(result: SettingMeans) -> Note:
+    """Return the differences that are proven, or why no claim is made about settings."""
+    means = result.means
+    if means is None:
+        return Note(text=f"settings by {result.metric}: no claim: {result.reason}")
+    if not means.differences:
+        return Note(
+            text=f"settings by {result.metric}: no claim: no two levels were run to the end beside the same other settings"
+        )
+    proven = [_claim(one, _name(one.setting, means)) for one in means.differences if one.p_adjusted <= 1 - means.level]
+    text = "; ".join(proven) if proven else "no difference between levels is proven"
+    return Note(text=f"settings by {result.metric}: {text}")
+
+
+def setting_document(result: SettingMeans) -> dict[str, Any]:
+    """Return the JSON of the settings."""
+    means = result.means
+    return {
+        "metric": result.metric,
+        "reason": result.reason,
+        "n": means.n if means else None,
+        "combinations": means.cells if means else None,
+        "incomplete": means.incomplete if means else None,
+        "means": [
+            {
+                "setting": one.setting,
+                "level": one.level,
+                "value": one.mean,
+                **interval_ends(one.interval),
+                "trainings": one.trainings,
+                "combinations": one.cells,
+            }
+            for one in (means.means if means else ())
+        ],
+        "differences": [
+            {
+                "setting": one.setting,
+                "level": one.level,
+                "other": one.other,
+                "difference": one.difference,
+                **interval_ends(one.interval),
+                "p_value": one.p_value,
+                "p_adjusted": one.p_adjusted,
+                "trainings": one.trainings,
+                "combinations": one.cells,
+            }
+            for one in (means.differences if means else ())
+        ],
+    }
+
+
+def _name(setting: str, means: stats.MarginalMeans) -> str:
+    """Return the last part of a dotted key, where that is unambiguous, as in the names of members."""
+    keys = {one.setting for one in means.means} | {one.setting for one in means.differences}
+    last = [key.rpartition(".")[2] for key in keys]
+    short = setting.rpartition(".")[2]
+    return short if last.count(short) == 1 else setting
+
+
+def _p_head(means: stats.MarginalMeans) -> str:
+    return f"p (Holm, {len(means.differences)})" if len(means.differences) > 1 else "p"
+
+
+def _left_out(result: SettingMeans, means: stats.MarginalMeans) -> str:
+    """Return what the means are of, and which combinations are left out."""
+    units = f"Trainings and samples ({means.n:,}) both count in the intervals."
+    if not means.incomplete:
+        return units
+    why = "a member was dropped by its scores" if result.dropped else "a member has no scores"
+    left = f"{means.incomplete:,} of {quantity(means.cells, 'combination')} left out: {why}."
+    without = (
+        f" No mean of {', '.join(means.without_means)}: no combination has all levels." if means.without_means else ""
+    )
+    return f"{units} {left}{without}"
+
+
+def _claim(one: stats.LevelDifference, name: str) -> str:
+    better, worse = (one.level, one.other) if one.difference > 0 else (one.other, one.level)
+    # The interval is turned with the levels, so that a better level is named first.
+    sign = 1 if one.difference > 0 else -1
+    ends = sorted((sign * one.interval.low, sign * one.interval.high))
+    interval = type(one.interval)(low=ends[0], high=ends[1], level=one.interval.level, method=one.interval.method)
+    return f"{name} = {better} is better than {worse}: {with_interval(abs(one.difference), interval, sign=True)}"
