@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -189,7 +190,24 @@ def read_settings(config: pytest.Config) -> Settings:
     # Imported here: a session without experiments needs no records.
     from pytest_crucible.records.settings import Settings
 
-    return Settings(**check_options(config))
+    settings = Settings(**check_options(config))
+    names = (settings.adapter or "", *settings.compare)
+    # No other adapter has such a name, unless the configuration gives it one.
+    if not any("@" in name or name == "production" for name in names):
+        return settings
+    from pytest_crucible.session.version_names import resolve_settings
+
+    return resolve_settings(config, settings)
+
+
+def resolved_versions(config: pytest.Config) -> dict[str, Any] | None:
+    """Return the numbers of the versions that the settings name, for workers; None where they name none."""
+    read_settings(config)
+    if "pytest_crucible.session.version_names" not in sys.modules:
+        return None
+    from pytest_crucible.session.version_names import worker_input
+
+    return worker_input(config)
 
 
 def check_options(config: pytest.Config) -> Mapping[str, Any]:

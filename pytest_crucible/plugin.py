@@ -103,6 +103,7 @@ def pytest_configure_node(node: Any) -> None:
     from pytest_crucible.session.worker_links import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
+    node.workerinput["crucible_versions"] = options.resolved_versions(node.config)
     node.crucible = WorkerLink(node)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import DEFAULT_STORE, Settings
 
 if TYPE_CHECKING:
@@ -36,6 +38,20 @@ class TrainingDisplay(Protocol):
     def fail(self, error: BaseException) -> None: ...
 
 
+REGISTRY = "registry"
+
+
+def files_folder(root: Path, store: str) -> Path:
+    """Return the folder for the files of a project: that of its run store, or `.crucible` for a database server."""
+    # A database URL has no folder that files could lie beside.
+    return (root / (DEFAULT_STORE if "://" in store else store)).parent
+
+
+def no_registry(name: str) -> Version:
+    """Raise SpecError: nothing is registered where there is no run store."""
+    raise SpecError(f"{name!r} is not registered: there is no run store here")
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdapterContext:
     """The session as the kinds of adapter see it."""
@@ -53,6 +69,8 @@ class AdapterContext:
     """Returns the session's Tinker services, which start when first used."""
     display: Callable[[Recipe], TrainingDisplay]
     """Returns the display for a training of this recipe."""
+    versions: Callable[[str], Version] = no_registry
+    """Returns the registered version that a name such as `claims@4` means; raises SpecError."""
     run: str | None = None
     """The run that this process shares with other workers; None where it runs alone."""
     hide: Callable[[str], str] = str
@@ -63,9 +81,12 @@ class AdapterContext:
     @property
     def adapters_folder(self) -> Path:
         """Trained adapters are kept beside the run store, or in `.crucible` where the store is a database server."""
-        # A database URL has no folder that adapters could lie beside.
-        store = DEFAULT_STORE if "://" in self.settings.store else self.settings.store
-        return (self.root / store).parent / "adapters"
+        return files_folder(self.root, self.settings.store) / "adapters"
+
+    @property
+    def registry_folder(self) -> Path:
+        """Weights of registered versions are kept beside the trained adapters, under their hashes."""
+        return files_folder(self.root, self.settings.store) / REGISTRY
 
     @property
     def is_replay(self) -> bool:

@@ -17,8 +17,11 @@ from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_
 from pytest_crucible.records import Adapter
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pytest_crucible.adapters.context import AdapterContext
     from pytest_crucible.adapters.opened_arm import OpenedArm
+    from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
     from pytest_crucible.training.base import Base
 
@@ -39,6 +42,10 @@ class AdapterKind:
     """Returns the Origin: what decides the replies besides the settings."""
     base: str = ""
     """Returns the base model that recipes train adapters of; empty where recipes cannot make this kind."""
+    weights: str = ""
+    """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
+    expiry: str = ""
+    """Returns when a service will delete the adapter's weights; None where it keeps them."""
     members: str = ""
     """Takes the adapter alone and returns the names of the adapters that it consists of."""
     is_seeded: bool = False
@@ -78,6 +85,18 @@ class AdapterKind:
         base: Base = _load(self.base)(adapter, context)
         return base
 
+    def find_weights(self, adapter: Adapter, context: AdapterContext) -> Weights:
+        """Return the files that the adapter's replies come from, and their lineage."""
+        from pytest_crucible.adapters.weights import Weights
+
+        weights: Weights = _load(self.weights)(adapter, context) if self.weights else Weights()
+        return weights
+
+    def find_expiry(self, adapter: Adapter, context: AdapterContext) -> datetime | None:
+        """Return when a service will delete the adapter's weights; None where they stay."""
+        expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
+        return expiry
+
     def read_members(self, adapter: Adapter) -> tuple[str, ...]:
         """Return the names of the adapters that this one consists of."""
         names: tuple[str, ...] = _load(self.members)(adapter)
@@ -98,6 +117,7 @@ KINDS = (
         open="pytest_crucible.adapters.recorded:open_recorded",
         uri=UriForm(("recorded",), read_rest("path")),
         locate="pytest_crucible.adapters.recorded:locate_answers",
+        weights="pytest_crucible.adapters.recorded:find_weights",
         is_offline=True,
     ),
     AdapterKind(
@@ -107,6 +127,7 @@ KINDS = (
         locate="pytest_crucible.adapters.checkpoints:resolve_checkpoint",
         origin="pytest_crucible.adapters.local:find_origin",
         base="pytest_crucible.adapters.local:open_base",
+        weights="pytest_crucible.adapters.local:find_weights",
         is_seeded=True,
         is_free=True,
     ),
@@ -116,6 +137,8 @@ KINDS = (
         uri=UriForm(("tinker",), read_whole("model_path")),
         origin="pytest_crucible.adapters.tinker_base:find_origin",
         base="pytest_crucible.adapters.tinker_base:open_base",
+        weights="pytest_crucible.adapters.tinker_weights:find_weights",
+        expiry="pytest_crucible.adapters.tinker_weights:find_expiry",
         is_seeded=True,
     ),
     AdapterKind(

@@ -8,10 +8,12 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options, required_text
 from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.adapters.recipes import read_recipe
+from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.local import load_local, open_engine, sampling_params
-from pytest_crucible.local_model.checkpoints import BASE_FILE, SAMPLER_FILE
+from pytest_crucible.local_model.checkpoints import BASE_FILE, SAMPLER_FILE, find_sampler_file
 from pytest_crucible.local_model.engine import PACKAGED
+from pytest_crucible.local_model.lineages import read_lineage
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training import find_trained
@@ -65,6 +67,15 @@ def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
         (hash_file(weights) if weights.is_file() else "",),
         {shorten_path(path, context.root): hash_file(path) for path in files if path.is_file()},
     )
+
+
+def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
+    """Return the checkpoint's file and lineage; nothing for the base alone, which its identity recognises."""
+    checkpoint = _path(adapter, "checkpoint", context.root)
+    if checkpoint is None:
+        return Weights()
+    file = find_sampler_file(checkpoint)
+    return Weights({"checkpoint": file}, read_lineage(checkpoint))
 
 
 def check_local(adapter: Adapter) -> None:

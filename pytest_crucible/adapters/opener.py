@@ -15,6 +15,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
 from pytest_crucible.adapters.seeds import SEEDS, adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.untrained import Untrained, untrained_recipes
+from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
@@ -35,9 +36,11 @@ class Opener:
         """Adapters that this session has trained."""
 
     def open(self, name: str, role: Role) -> OpenedArm:
-        """Return the arm of a configured adapter, of a URI, or of a stored run. Raises SpecError."""
+        """Return the arm of a configured adapter, of a URI, of a registered version, or of a stored run. Raises SpecError."""
         if is_stored(name):
             return stored_arm(name, role)
+        if is_version(name) and name not in self._configured:
+            return self._open_version(name, role, ())
         adapter = find_adapter(name, self._configured)
         if name in self._configured:
             return self._open_configured(adapter, role, ())
@@ -66,6 +69,17 @@ class Opener:
         opened = self._opened[adapter.name]
         return replace(opened, arm=replace(opened.arm, role=role))
 
+    def _open_version(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        """Open a registered version, by its number. Raises SpecError where it is not what was registered."""
+        version = self._context.versions(name)
+        adapter = version_adapter(
+            version, self._context.registry_folder, self._context.root, needs_files=not self._context.is_replay
+        )
+        opened = self._open_configured(adapter, role, parents)
+        if opened.arm.identity != version.identity:
+            raise changed_weights(version.name)
+        return opened
+
     def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         if SEEDS in adapter.options:
             trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
@@ -87,6 +101,8 @@ class Opener:
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
+        if is_version(name) and name not in self._configured:
+            return self._open_version(name, role, parents)
         try:
             adapter = find_adapter(name, self._configured)
         except SpecError as error:

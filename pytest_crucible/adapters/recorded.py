@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options, required_text
+from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.backends import Backend, load_recorded
 from pytest_crucible.records import Adapter
 
@@ -16,6 +17,11 @@ def open_recorded(adapter: Adapter, context: AdapterContext) -> Backend:
     """Open `path`, a JSONL file of replies. Raises SpecError and DatasetError."""
     check_options(adapter, ("path",))
     return load_recorded(context.root / Path(required_text(adapter, "path")).expanduser())
+
+
+def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
+    """Return the file of replies: they are what a recorded adapter has for weights."""
+    return Weights({"path": context.root / Path(required_text(adapter, "path")).expanduser()})
 
 
 def locate_answers(

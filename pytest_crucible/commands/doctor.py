@@ -14,7 +14,9 @@ from pytest_crucible.records.number_format import quantity
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.reproduce import ReproductionCheck, reproduction_checks
 from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
+from pytest_crucible.store.versions import load_registry, load_versions
 
 
 @click.command(
@@ -46,11 +48,12 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
 def _check_place(where: str) -> Iterator[ReproductionCheck]:
     try:
         with existing_store(where) as opened:
-            runs = list_runs(opened)
+            runs, registry = list_runs(opened), tuple(_check_registry(opened, where))
         cut = sum(run.status != "finished" for run in runs)
         yield ReproductionCheck(
             "run store", True, f"format {FORMAT}, {quantity(len(runs), 'run')}, {cut} of them cut short"
         )
+        yield from registry
     except CrucibleError as error:
         yield ReproductionCheck("run store", False, str(error))
     try:
@@ -59,6 +62,26 @@ def _check_place(where: str) -> Iterator[ReproductionCheck]:
         )
     except CrucibleError as error:
         yield ReproductionCheck("adapters", False, str(error))
+
+
+def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
+    """Check the registry's log, the versions that it registered, and their weights; nothing where there is no registry."""
+    registry = load_registry(store, check=False)
+    versions = load_versions(store)
+    if not (registry.rows or registry.head.number or versions):
+        return
+    # Imported here: a store without a registry needs no weights.
+    from pytest_crucible.commands.registry_options import registry_folder
+    from pytest_crucible.registry.audit import registry_problems
+
+    problems = registry_problems(store, registry, versions, registry_folder(where))
+    for problem in problems:
+        yield ReproductionCheck("registry", False, problem)
+    if not problems:
+        rows = (
+            f"{quantity(len(versions), 'version')}, {quantity(len(registry.rows), 'log row')} that match their hashes"
+        )
+        yield ReproductionCheck("registry", True, rows)
 
 
 def _line(check: ReproductionCheck) -> str:

@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Remove old runs, with all their answers, and old cached replies.
 
-    Runs with a tag, promoted runs and running ones are kept. Without --delete nothing is removed, only listed. A dataset is
-    removed with the last run that used it.
+    Runs with a tag, promoted runs, those that the registry's log names as proof, and running ones are kept. Without --delete
+    nothing is removed, only listed. A dataset is removed with the last run that used it.
     """
     # Taken once, so that all runs and replies are compared with one moment.
     at = datetime.datetime.now(datetime.UTC)

@@ -1,6 +1,10 @@
-"""`crucible promote`: make a run the baseline that later ones are compared with."""
+"""`crucible promote`: make a run a baseline, or promote its candidate in the model registry."""
 
 from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,29 +16,98 @@ from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
 
+if TYPE_CHECKING:
+    from pytest_crucible.records.registry import Version
+    from pytest_crucible.store.runs import RunStore
 
-@click.command("promote", short_help="Make a run the baseline that later ones are compared with.")
+STATES = ("candidate", "staged", "production")
+
+
+@click.command("promote", short_help="Promote a run's candidate with the run as proof, or make the run a baseline.")
 @click.argument("run")
-@click.option("--as", "name", required=True, metavar="NAME", help="Name for --compare=tag:NAME.")
-@click.option("--force", is_flag=True, help="Promote although not all verdicts are met; this is recorded.")
+@click.option("--to", "state", type=click.Choice(STATES), help="State of the candidate's registered version.")
+@click.option("--as", "name", metavar="NAME", help="Name of a baseline, for --compare=tag:NAME.")
+@click.option("--model", default="", metavar="NAME", help="With --to: which model, where the candidate is of several.")
+@click.option("--force", is_flag=True, help="Promote although a rule or a verdict is not met; this is recorded.")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for the log; needed for --to with --force.")
 @store_option
 @json_option
-def command(run: str, name: str, force: bool, store: str, as_json: bool) -> None:
-    """Make RUN the baseline NAME: --compare=tag:NAME then compares with its answers.
+def command(
+    run: str, state: str | None, name: str | None, model: str, force: bool, why: str, store: str, as_json: bool
+) -> None:
+    """Promote the candidate of RUN with --to, where the run is the proof; or make RUN a baseline with --as NAME.
 
-    A run that is not finished, or has a verdict that is not met, is refused without --force.
+    --to decides the verdicts again from the stored answers. --as NAME makes RUN the baseline that --compare=tag:NAME
+    compares with; a run that is not finished, or has a verdict that is not met, is refused without --force.
     """
-    check_tag(name)
+    if (state is None) == (name is None):
+        raise SpecError("write --to candidate, --to staged or --to production; or --as NAME for a baseline")
     with existing_store(store) as opened:
         full = opened.find_run(run)
-        (stored,) = (summary for summary in list_runs(opened) if summary.id == full)
-        # Later runs are measured against a baseline: a broken one would hide their regressions.
-        if not (stored.all_met or force):
-            raise SpecError(f"run {full} cannot be a baseline, {_why(stored)}: --force promotes it anyway")
-        add_tag(opened, full, name, at=utc_now(), promoted=True, forced=not stored.all_met)
+        if name is not None:
+            _make_baseline(opened, full, name, force=force, as_json=as_json)
+        elif state is not None:
+            _promote(opened, store, full, state, model=model, force=force, why=why, as_json=as_json)
+
+
+def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, as_json: bool) -> None:
+    check_tag(name)
+    (stored,) = (summary for summary in list_runs(store) if summary.id == run)
+    # Later runs are measured against a baseline: a broken one would hide their regressions.
+    if not (stored.all_met or force):
+        raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force promotes it anyway")
+    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met)
     forced = "" if stored.all_met else f", by force ({_why(stored)})"
-    document = {"run": full, "tag": name, "forced": not stored.all_met}
-    print_result([f"run {full} is now {name}{forced}: compare with --compare=tag:{name}"], document, as_json=as_json)
+    document = {"run": run, "tag": name, "forced": not stored.all_met}
+    print_result([f"run {run} is now {name}{forced}: compare with --compare=tag:{name}"], document, as_json=as_json)
+
+
+def _promote(
+    store: RunStore, where: str, run: str, state: str, *, model: str, force: bool, why: str, as_json: bool
+) -> None:
+    # Imported here: a baseline needs no statistics.
+    from pytest_crucible.commands.registry_options import (
+        entry_line,
+        project_alpha,
+        project_root,
+        registry_folder,
+        user_name,
+        utc_time,
+    )
+    from pytest_crucible.registry.promote import Promotion, promote_run
+    from pytest_crucible.registry.settings import read_registry_settings
+
+    if force and not why:
+        raise SpecError("--force needs a reason for the log: add --why TEXT")
+    request = Promotion(
+        run=run,
+        to=state,  # type: ignore[arg-type]  # one of STATES
+        settings=read_registry_settings(project_root()),
+        alpha=project_alpha(),
+        folder=registry_folder(where),
+        now=utc_time(),
+        by=user_name(),
+        why=why,
+        force=force,
+        model=model,
+        expiry=lambda version: _find_expiry(version, store),
+    )
+    entries = promote_run(store, request)
+    forced = [f"  by force: {sentence}" for sentence in entries[-1].forced]
+    print_result([*map(entry_line, entries), *forced], entries, as_json=as_json)
+
+
+def _find_expiry(version: Version, store: RunStore) -> datetime.datetime | None:
+    """Return when a service will delete the weights of a version. Weights on this machine stay."""
+    from pytest_crucible.adapters.kinds import kind_of
+
+    kind = kind_of(version.adapter)
+    if not kind.expiry:
+        return None
+    # Imported here: it imports pytest, whose options name the service.
+    from pytest_crucible.session.pytest_project import with_adapters
+
+    return with_adapters(Path.cwd(), store, lambda context: (kind.find_expiry(version.adapter, context),))[0]
 
 
 def _why(run: RunSummary) -> str:

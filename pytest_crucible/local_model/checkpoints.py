@@ -62,6 +62,11 @@ def load_sampler(place: Path, shape: Shape, base_sha256: str) -> Adapter:
     return _adapter(_file(place, SAMPLER_FILE, TRAINING_FILE), shape, base_sha256)[0]
 
 
+def find_sampler_file(place: Path) -> Path:
+    """Return the file that `load_sampler` reads."""
+    return _file(place, SAMPLER_FILE, TRAINING_FILE)
+
+
 def save_training(place: Path, adapter: Adapter, adam: Adam, base_sha256: str) -> None:
     """Write an adapter with Adam's means, so that training can resume exactly."""
     means = {_FIRST + name: mean for name, mean in adam.first.items()}

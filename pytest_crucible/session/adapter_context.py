@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
+from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.training_progress import TrainingProgress
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
 
 
-def adapter_context(config: pytest.Config, settings: Settings, shared: BackendContext) -> AdapterContext:
-    """Return the context of this session's adapters."""
+def adapter_context(
+    config: pytest.Config, settings: Settings, shared: BackendContext, versions: Callable[[str], Version]
+) -> AdapterContext:
+    """Return the context of this session's adapters. `versions` returns the registered version of a name."""
     return AdapterContext(
         root=config.rootpath,
         invocation_folder=config.invocation_params.dir,
@@ -29,6 +33,7 @@ def adapter_context(config: pytest.Config, settings: Settings, shared: BackendCo
         open_user_backend=partial(_call_hook, config),
         tinker=partial(_tinker, config),
         display=partial(TrainingProgress, config),
+        versions=versions,
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         hide=key_redactor(config),
         only_collects=config.option.collectonly,

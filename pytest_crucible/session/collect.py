@@ -107,7 +107,9 @@ class ExperimentCollection:
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self._config))
         self._resources.on_close(configure.configure(self._config.rootpath))
-        opener = Opener(adapter_context(self._config, self._settings, self._resources.shared))
+        opener = Opener(
+            adapter_context(self._config, self._settings, self._resources.shared, self._resources.find_version)
+        )
         judges = partial(self._open_judge, opener)
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)

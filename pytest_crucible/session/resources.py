@@ -15,6 +15,7 @@ from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.records import Emit
+from pytest_crucible.records.registry import Version
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
@@ -112,6 +113,12 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError."""
         return RunStore(self._location, self._hide)
+
+    def find_version(self, name: str) -> Version:
+        """Return the registered version that a name means now. Raises SpecError and StoreError."""
+        from pytest_crucible.adapters.versions import find_version
+
+        return find_version(self.store, name)
 
     @cached_property
     def writer(self) -> Writer:

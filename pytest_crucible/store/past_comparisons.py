@@ -24,7 +24,7 @@ def past_comparisons(store: RunStore, experiment: int, baseline: int, measure: M
     """
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = [row for row in connection.execute(_query(experiment, baseline)) if _is_about(row, measure)]
-        new = _arms_with_new_replies(connection, [key for row in rows for key in (row.candidate, row.baseline)])
+        new = arms_with_new_replies(connection, [key for row in rows for key in (row.candidate, row.baseline)])
     by_experiment = {row.experiment: _past_comparison(row, new) for row in rows}
     return tuple(by_experiment.values())
 
@@ -53,7 +53,7 @@ def past_targets(store: RunStore, experiment: int, text: str) -> tuple[tuple[str
 def has_new_replies(store: RunStore, experiment: int, number: int) -> bool:
     """Return whether an arm has any reply that was neither copied from a stored run nor cached."""
     with explain_errors(store.location), store.engine.connect() as connection:
-        return bool(_arms_with_new_replies(connection, [_arm_key(connection, experiment, number)]))
+        return bool(arms_with_new_replies(connection, [_arm_key(connection, experiment, number)]))
 
 
 def sessions_with_same_replies(store: RunStore, experiment: int, number: int) -> int:
@@ -71,7 +71,7 @@ def sessions_with_same_replies(store: RunStore, experiment: int, number: int) ->
     )
     with explain_errors(store.location), store.engine.connect() as connection:
         keys = list(connection.execute(query).scalars())
-        new = _arms_with_new_replies(connection, keys)
+        new = arms_with_new_replies(connection, keys)
     latest = next((place for place, key in enumerate(keys) if key in new), len(keys) - 1)
     return latest + 1
 
@@ -163,7 +163,7 @@ def _is_about(row: Any, measure: Measure) -> bool:
     return bool(row.subject == stem or row.subject.startswith(f"{stem} "))
 
 
-def _arms_with_new_replies(connection: Connection, arms: Iterable[int]) -> set[int]:
+def arms_with_new_replies(connection: Connection, arms: Iterable[int]) -> set[int]:
     """Return the arms with a call that this run paid for, or, without any calls, with replies of its own."""
     keys, calls, table = list(arms), schema.calls, schema.arms
     # EXISTS stops at the first call, while counting would read all calls of a long history.

@@ -324,6 +324,42 @@ training_sets = Table(
     Column("origins", LargeBinary, nullable=False),
 )
 
+# A registered version never changes: its state is in the log.
+model_versions = Table(
+    "model_versions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("model", String(LONGEST_TAG), nullable=False),
+    # From 1, in the order of registration.
+    Column("number", Integer, nullable=False),
+    # The SHA-256 of identity and parameters: what is registered again has the same number.
+    Column("key", String(64), nullable=False),
+    # JSON as it was hashed: adapter table, identity, weights, lineage.
+    Column("body", Text, nullable=False),
+    UniqueConstraint("model", "number"),
+    UniqueConstraint("model", "key"),
+)
+
+# Only grows. Each row's digest covers the row before, so that a changed row does not match.
+registry_log = Table(
+    "registry_log",
+    metadata,
+    # From 1, without gaps.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    # JSON as it was hashed.
+    Column("body", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+# The last row of the log. A transition replaces the row that it has read: of two at once, one finds it and wins.
+registry_head = Table(
+    "registry_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
 ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
     (tags, runs.c.manifest),
@@ -336,7 +372,7 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
         *(reply_cache.c.text, reply_cache.c.text_id, reply_cache.c.reasoning_id),
     ),
     (repeats.c.training,),
-    (decisions, training_sets),
+    (decisions, training_sets, model_versions, registry_log, registry_head),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

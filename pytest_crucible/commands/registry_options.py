@@ -1,0 +1,53 @@
+"""Options and lines that the commands of the model registry share."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+from pathlib import Path
+
+import click
+
+from pytest_crucible.adapters.context import REGISTRY, files_folder
+from pytest_crucible.records.registry import LogEntry
+from pytest_crucible.runs.pytest_configuration import find_configuration
+
+DEFAULT_ALPHA = 0.05
+why_option = click.option("--why", required=True, metavar="TEXT", help="The reason, for the log.")
+
+
+def project_root() -> Path:
+    """Return pytest's root directory for this folder: configuration and weights are below it."""
+    return find_configuration(Path.cwd())[0]
+
+
+def registry_folder(store: str) -> Path:
+    """Return the folder with the copied weights of a run store."""
+    return files_folder(project_root(), store) / REGISTRY
+
+
+def project_alpha() -> float:
+    """Return crucible_alpha of pytest's configuration."""
+    return float(find_configuration(Path.cwd())[1].get("crucible_alpha") or DEFAULT_ALPHA)
+
+
+def utc_time() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def user_name() -> str:
+    """Return the user of the operating system, for the log; empty where it has none."""
+    try:
+        return getpass.getuser()
+    # A container may run as a number without a name.
+    except (KeyError, OSError):
+        return ""
+
+
+def entry_line(entry: LogEntry) -> str:
+    """Return what happened to a version: `claims@4 is in production, was a draft`."""
+    place = "in production" if entry.state == "production" else entry.state
+    former = (
+        "" if entry.former is None else f", was {'in production' if entry.former == 'production' else entry.former}"
+    )
+    return f"{entry.version} is {place}{former}"

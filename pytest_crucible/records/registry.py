@@ -1,0 +1,87 @@
+"""Records of the model registry: versions, the states that they have, and the entries of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pytest_crucible.records.plan import Adapter
+
+VersionState = Literal["draft", "candidate", "staged", "production", "retired", "rolled-back"]
+Action = Literal["register", "promote", "retire", "roll back"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWeights:
+    """Weights that were copied into the registry's folder, under their SHA-256."""
+
+    sha256: str
+    file: str
+    """The name of the file in the folder of that hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One version of a model, as it was registered. Nothing in it ever changes."""
+
+    model: str
+    number: int
+    identity: str
+    """The identity of the adapter when it was opened, which an arm with this version has too."""
+    adapter: Adapter
+    """The adapter's table; without the paths of copied weights."""
+    weights: Mapping[str, StoredWeights] = field(default_factory=dict)
+    """Option of the adapter -> the copied weights that it names."""
+    lineage: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name under which the version is an adapter: `claims@4`."""
+        return f"{self.model}@{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One change of one version's state."""
+
+    at: str
+    action: Action
+    model: str
+    number: int
+    state: VersionState
+    """The state after the change."""
+    former: VersionState | None = None
+    """The state before it; None for a version that was registered."""
+    by: str = ""
+    """The user of the operating system."""
+    run: str | None = None
+    """The run that is the proof of a promotion."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """What the proof showed when it was recomputed."""
+    forced: tuple[str, ...] = ()
+    """What the proof lacks, where --force promoted all the same."""
+    why: str = ""
+    digest: str = ""
+    """Of a registration: the SHA-256 of the version's stored row."""
+
+    @property
+    def version(self) -> str:
+        return f"{self.model}@{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionStatus:
+    """The state of a version, and the log entry that gave it."""
+
+    model: str
+    number: int
+    entry: LogEntry
+
+    @property
+    def state(self) -> VersionState:
+        return self.entry.state
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}@{self.number}"

@@ -1,0 +1,171 @@
+"""Promotes the candidate of a run, with the run as proof."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.adapters.versions import is_registered
+from pytest_crucible.records import Arm
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.registry import LogEntry, Version, VersionState, VersionStatus
+from pytest_crucible.registry.era import alpha_of_look, era_runs, look_of_run
+from pytest_crucible.registry.proof import Proof, load_proof
+from pytest_crucible.registry.rules import (
+    Production,
+    Situation,
+    is_version_arm,
+    shortcomings,
+    without_session_seed,
+)
+from pytest_crucible.registry.settings import RegistrySettings
+from pytest_crucible.registry.transitions import Note, change_state, check_not_withdrawn, promotion
+from pytest_crucible.registry.weights import check_weights
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.version_states import PRODUCTION, RegistryState
+from pytest_crucible.store.versions import (
+    StoredRegistry,
+    check_row,
+    load_registry,
+    load_version,
+    load_versions,
+    version_key,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """A request to promote the candidate of a run."""
+
+    run: str
+    """The full id of the run."""
+    to: VersionState
+    settings: RegistrySettings
+    alpha: float
+    """The project's error rate: a run with a larger one is decided again at this."""
+    folder: Path
+    """The registry's folder, with the copied weights."""
+    now: datetime.datetime
+    by: str
+    why: str = ""
+    force: bool = False
+    model: str = ""
+    """Which model, where the candidate is a version of several."""
+    expiry: Callable[[Version], datetime.datetime | None] = lambda version: None
+    """Returns when a service will delete a version's weights."""
+
+
+def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry, ...]:
+    """Promote the candidate of a run; return what was appended to the log.
+
+    Raises SpecError with all that the proof lacks, each in a line, unless it is forced; StoreError for a broken log.
+    """
+    version = candidate_version(store, request)
+    check_weights(version, request.folder)
+    expires = request.expiry(version) if request.to == PRODUCTION else None
+
+    def decide(registry: StoredRegistry) -> tuple[LogEntry, ...]:
+        check_row(store, registry, version)
+        return _decide(store, registry, version, request, expires)
+
+    return change_state(store, decide)
+
+
+def candidate_version(store: RunStore, request: Promotion) -> Version:
+    """Return the version that the candidate of a run is. Raises SpecError for one that is not registered."""
+    arm = _candidate_arm(store, request.run)
+    keys = [_key(arm, dict(arm.parameters)), _key(arm, without_session_seed(arm.parameters, {}))]
+    versions = [version for version in load_versions(store, keys) if is_version_arm(arm, version)]
+    if is_registered(arm.name):
+        versions = [version for version in versions if version.name == arm.name] or versions
+    if request.model:
+        versions = [version for version in versions if version.model == request.model]
+    if not versions:
+        models = load_registry(store).state.models
+        model = request.model or (models[0] if len(models) == 1 else "NAME")
+        raise SpecError(f"{arm.name} is not registered: run crucible register {arm.name} --model {model}")
+    if len(versions) > 1:
+        names = " and ".join(version.name for version in versions)
+        raise SpecError(f"the candidate of run {request.run} is {names}: name one of the models with --model")
+    return versions[0]
+
+
+def _decide(
+    store: RunStore,
+    registry: StoredRegistry,
+    version: Version,
+    request: Promotion,
+    expires: datetime.datetime | None,
+) -> tuple[LogEntry, ...]:
+    """Return the entries of the promotion for the registry as it is now."""
+    status = registry.state.statuses[version.model, version.number]
+    at = request.now.isoformat(timespec="milliseconds")
+    # A version that is there already is told first: its proof may be out of date by now.
+    promotion(registry.state, status, request.to, Note(at=at, by=request.by))
+    production = _production(store, registry.state, version)
+    proof = _proof(store, request, production)
+    check_not_withdrawn(status, proof.run, proof.started)
+    situation = Situation(
+        version=version, production=production, settings=request.settings, now=request.now, expires=expires
+    )
+    lacking = shortcomings(proof, request.to, situation)
+    if lacking and not request.force:
+        raise SpecError("\n".join(lacking))
+    evidence = _evidence(proof, production)
+    note = Note(at=at, by=request.by, why=request.why, run=proof.run, forced=tuple(lacking), evidence=evidence)
+    return promotion(registry.state, status, request.to, note)
+
+
+def _proof(store: RunStore, request: Promotion, production: Production | None) -> Proof:
+    """Return the run decided again: in an era, at the error rate of this run's look."""
+    era_alpha = request.settings.era_alpha
+    if era_alpha is None or production is None:
+        return load_proof(store, request.run, alpha=request.alpha)
+    look = look_of_run(era_runs(store, production.version), request.run)
+    return load_proof(store, request.run, alpha=alpha_of_look(era_alpha, look), look=look)
+
+
+def _production(store: RunStore, state: RegistryState, version: Version) -> Production | None:
+    holder: VersionStatus | None = state.holder(version.model, PRODUCTION)
+    if holder is None or holder.number == version.number:
+        return None
+    stored = load_version(store, holder.model, holder.number)
+    if stored is None:
+        raise SpecError(f"{holder.name} is in production, and its row is missing: restore the store from a backup")
+    name = PRODUCTION if len(state.models) == 1 else f"{version.model}@{PRODUCTION}"
+    return Production(version=stored, since=holder.entry.at, name=name)
+
+
+def _evidence(proof: Proof, production: Production | None) -> dict[str, Any]:
+    """Return what the log keeps of a proof, as plain data."""
+    return {
+        "verdicts": [
+            {"experiment": verdict.nodeid, "subject": verdict.subject, "state": verdict.state, "proven": verdict.proven}
+            for verdict in proof.verdicts
+        ],
+        "samples": proof.samples,
+        "alpha": proof.alpha,
+        "look": proof.look,
+        "production": None if production is None else production.version.name,
+        "commit": None if proof.git is None else proof.git.get("commit"),
+        "oldest_answer": proof.oldest_answer,
+    }
+
+
+def _candidate_arm(store: RunStore, run: str) -> Arm:
+    """Return the candidate of a run. Raises SpecError where there is none, or several."""
+    arms = [plan.candidate for _, plan, _ in store.experiments(run)]
+    if not arms:
+        raise SpecError(f"run {run} has no experiments: measure an adapter with --crucible-adapter=NAME")
+    if len({(arm.name, arm.identity) for arm in arms}) > 1:
+        raise SpecError(
+            f"run {run} has several candidates ({', '.join(sorted({arm.name for arm in arms}))}): measure one"
+        )
+    return arms[0]
+
+
+def _key(arm: Arm, parameters: dict[str, Any]) -> str:
+    return version_key(arm.identity, parameters)

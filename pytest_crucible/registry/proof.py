@@ -1,0 +1,118 @@
+"""The proof of a promotion, recomputed from stored answers. Stored verdicts are no proof: a hook may have set them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+
+from pytest_crucible import gate
+from pytest_crucible.records import Analysis, Arm, Plan, Verdict
+from pytest_crucible.runs.evaluate import analyse_run
+from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.sections.run import load_sections
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What the stored answers of a run show."""
+
+    run: str
+    started: str
+    status: str
+    """`running`, `finished` or `interrupted`."""
+    oldest_answer: str
+    """ISO 8601: the time of the oldest reply that the run rests on, cached or copied ones included."""
+    git: Mapping[str, Any] | None
+    manifest: Mapping[str, Any]
+    alpha: float
+    """The error rate at which the verdicts were decided again."""
+    look: int | None
+    """The number of this run among those that spend one era's alpha; None where each run has its own."""
+    plans: tuple[Plan, ...]
+    analyses: tuple[Analysis, ...]
+    verdicts: tuple[Verdict, ...]
+    """Decided again. A verdict that the session decided otherwise is in `disagreeing`."""
+    disagreeing: tuple[Verdict, ...]
+    """The stored verdicts that are not met, and were met when decided again: a hook may have amended them."""
+
+    @property
+    def candidate(self) -> Arm:
+        return self.plans[0].candidate
+
+    @property
+    def samples(self) -> int:
+        return sum(plan.selected for plan in self.plans)
+
+
+def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = None) -> Proof:
+    """Return the proof that a run is, decided again at this alpha, or at that of the run where it is smaller."""
+    facts = store.run(run)
+    level, manifest = min(alpha, facts["alpha"]), facts["manifest"] or {}
+    settings, stored = manifest.get("settings") or {}, _stored_verdicts(store, run)
+    # In an era, the looks at the pool would spend alpha a second time.
+    memory = settings.get("memory", "off") if look is None else "off"
+    strict = settings.get("strict", False)
+    analyses, family_size = analyse_run(
+        store,
+        run,
+        load_sections(BUILT_IN),
+        alpha=level,
+        interrupted=facts["status"] != "finished",
+        memory=memory,
+        strict=strict,
+        # Claims of a plugin's section cannot be computed here, and yet they share alpha.
+        stored_claims=sum(verdict.kind == "claim" and ": " in verdict.subject for verdict in stored),
+    )
+    verdicts = gate.decide_verdicts(list(analyses.values()), alpha=level, strict=strict, family_size=family_size)
+    return Proof(
+        run=run,
+        started=facts["started"],
+        status=facts["status"],
+        oldest_answer=_oldest_answer(store, run, facts["started"]),
+        git=facts["git"],
+        manifest=manifest,
+        alpha=level,
+        look=look,
+        plans=tuple(plan for _, plan, _ in store.experiments(run)),
+        analyses=tuple(analyses.values()),
+        verdicts=verdicts,
+        disagreeing=tuple(_disagreeing(verdicts, stored)),
+    )
+
+
+def _stored_verdicts(store: RunStore, run: str) -> list[Verdict]:
+    return [
+        Verdict(nodeid=plan.nodeid, subject=subject, **facts)
+        for key, plan, _ in store.experiments(run)
+        for subject, facts in store.verdicts(key).items()
+    ]
+
+
+def _disagreeing(verdicts: Sequence[Verdict], stored: Sequence[Verdict]) -> list[Verdict]:
+    """Return stored verdicts that are not met although the answers are, and those that cannot be computed without a plugin."""
+    decided = {(verdict.nodeid, verdict.subject): verdict.state for verdict in verdicts}
+    return [
+        verdict
+        for verdict in stored
+        if verdict.state != "met" and decided.get((verdict.nodeid, verdict.subject), "met") == "met"
+    ]
+
+
+def _oldest_answer(store: RunStore, run: str, started: str) -> str:
+    """Return the time of the oldest reply in any arm; the start of the run where no reply has a time."""
+    arms, replies = schema.arms, schema.replies
+    of_run = select(arms.c.id).join(schema.experiments, schema.experiments.c.id == arms.c.experiment)
+    of_run = of_run.where(schema.experiments.c.run == run)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        # A copied reply has the time of its original; of cached ones the arm has the oldest.
+        copied = connection.execute(select(func.min(replies.c.started)).where(replies.c.arm.in_(of_run))).scalar()
+        cached = connection.execute(select(func.min(arms.c.cache_since)).where(arms.c.id.in_(of_run))).scalar()
+    times = [datetime.datetime.fromisoformat(started).timestamp(), *(time for time in (copied, cached) if time)]
+    return datetime.datetime.fromtimestamp(min(times), datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,184 @@
+"""The rules of the registry: what a proof lacks for a state. Pure: a proof and facts in, sentences out.
+
+Requirements add up, so that states may be skipped: candidate, then staged, then production.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.registry import Version, VersionState
+from pytest_crucible.registry.proof import Proof
+from pytest_crucible.registry.settings import RegistrySettings
+
+SEED = "seed"
+"""The parameter that a session adds to those of the adapter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Production:
+    """The version that is in production now, and since when."""
+
+    version: Version
+    since: str
+    name: str
+    """How --compare names it: `production`, or `claims@production` where there are several models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Everything besides the proof that decides whether a version may be promoted."""
+
+    version: Version
+    production: Production | None
+    """None where the model has no production version, or where the version is that one."""
+    settings: RegistrySettings
+    now: datetime.datetime
+    expires: datetime.datetime | None = None
+    """When a service will delete the weights."""
+
+
+def shortcomings(proof: Proof, to: VersionState, situation: Situation) -> list[str]:
+    """Return what the proof lacks for a state, a sentence each; empty where it suffices."""
+    found = list(_candidate(proof))
+    if to in ("staged", "production"):
+        found += _staged(proof, situation)
+    if to == "production":
+        found += _production(proof, situation)
+    return found
+
+
+def is_version_arm(arm: Arm, version: Version) -> bool:
+    """Return whether an arm is this version: the same identity, and the same parameters but for the session's seed."""
+    own = dict(version.adapter.parameters)
+    return arm.identity == version.identity and without_session_seed(arm.parameters, own) == own
+
+
+def without_session_seed(parameters: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an arm's parameters without the seed, unless the adapter's own table has one."""
+    return {name: value for name, value in parameters.items() if name != SEED or SEED in own}
+
+
+def _candidate(proof: Proof) -> Iterator[str]:
+    """A finished, whole run, not simulated, whose verdicts are all met."""
+    run = f"run {proof.run}"
+    if proof.status != "finished":
+        yield f"{run} is {proof.status}, not finished: continue it with --crucible-resume"
+    for plan in proof.plans:
+        if plan.selected < plan.planned:
+            yield (
+                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {_short(plan.nodeid)}: run it "
+                "without -k, -m and --lf"
+            )
+    simulated = {arm.name: None for plan in proof.plans for arm in plan.arms if arm.simulated}
+    if simulated:
+        yield f"{run} is simulated ({', '.join(simulated)}): measure a model"
+    if not proof.verdicts:
+        yield f"{run} has no verdicts: add @pytest.mark.quality_target(...) or @pytest.mark.ab_compare(...)"
+    for verdict in proof.verdicts:
+        if verdict.state != "met":
+            yield f"{run} has {verdict.subject} {verdict.state} when decided again from its answers ({verdict.reason})"
+    for verdict in proof.disagreeing:
+        yield f"{run} has {verdict.subject} {verdict.state} in its session ({verdict.reason})"
+
+
+def _staged(proof: Proof, situation: Situation) -> Iterator[str]:
+    """A comparison with the version that is in production now; a first version compares with nothing."""
+    production = situation.production
+    if production is None or any(_compares_with(plan, production.version) for plan in proof.plans):
+        return
+    others = dict.fromkeys(arm.name for plan in proof.plans for arm in plan.arms[1:])
+    yield (
+        f"run {proof.run} compared with {', '.join(others) or 'nothing'}, but {production.version.name} is in production "
+        f"since {production.since[:10]}: run it again with --compare={production.name}"
+    )
+
+
+def _compares_with(plan: Plan, version: Version) -> bool:
+    """Return whether a plan has a comparison with the version that gives a verdict."""
+    names = {arm.name for arm in plan.arms[1:] if is_version_arm(arm, version)}
+    return any(contrast.decides and contrast.baseline in names for contrast in plan.contrasts)
+
+
+def _production(proof: Proof, situation: Situation) -> Iterator[str]:
+    settings, run = situation.settings, f"run {proof.run}"
+    if settings.proven:
+        yield from _unproven(proof)
+    if settings.clean_commit and (proof.git is None or proof.git.get("dirty")):
+        state = "outside a repository" if proof.git is None else "with uncommitted changes"
+        yield f"{run} was made {state}: commit, and run it again"
+    days = (situation.now - datetime.datetime.fromisoformat(proof.oldest_answer)).total_seconds() / 86400
+    if days > settings.max_age_days:
+        yield (
+            f"{run} rests on answers of {proof.oldest_answer[:10]}, {days:,.0f} days old, and {settings.max_age_days:g} are "
+            "allowed: run it again with --crucible-cache=refresh"
+        )
+    if _is_unconfirmed_winner(proof):
+        yield f"{run} chose the winner of a sweep with confirm = 0: measure the winner on samples that did not choose it"
+    if situation.expires is not None:
+        path = situation.version.adapter.options.get("model_path", situation.version.name)
+        yield f"{path} expires on {situation.expires.date().isoformat()}: remove its TTL, then promote"
+
+
+def _is_unconfirmed_winner(proof: Proof) -> bool:
+    """Return whether the run is a sweep that chose its winner and did not measure it again."""
+    sweep = proof.manifest.get("sweep")
+    return isinstance(sweep, dict) and sweep.get("confirm") == 0
+
+
+def _unproven(proof: Proof) -> Iterator[str]:
+    for verdict in proof.verdicts:
+        if verdict.state == "met" and not verdict.proven and verdict.kind != "claim":
+            sentence = _unproven_sentence(proof, verdict)
+            if sentence:
+                yield sentence
+
+
+def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
+    """Return why a met verdict proves nothing; empty for what has no proof to wait for."""
+    analysis = next(analysis for analysis in proof.analyses if analysis.plan.nodeid == verdict.nodeid)
+    target = next((result for result in analysis.targets if result.target.text == verdict.subject), None)
+    if target is not None:
+        return _unproven_target(proof, target)
+    comparison = _find_comparison(analysis, verdict.subject)
+    return "" if comparison is None else _unproven_comparison(proof, verdict, comparison)
+
+
+def _unproven_target(proof: Proof, result: TargetResult) -> str:
+    # An equality can only be refuted, and a number of the training is known: neither has a proof to wait for.
+    if result.target.relation == "==" or result.estimate.is_of_training:
+        return ""
+    return _not_proven(proof, result.target.text, result.estimate.n, result.needed)
+
+
+def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison) -> str:
+    contrast = comparison.contrast
+    if contrast.margin is None and contrast.relevant is None and contrast.alternative == "regression":
+        return (
+            f"run {proof.run} has {verdict.subject} without a margin, and no proven regression is no proof: write "
+            f'@pytest.mark.ab_compare("{contrast.expression}", margin={_margin_example(comparison)}), or promote to staged'
+        )
+    return _not_proven(proof, verdict.subject, comparison.pairs, comparison.needed)
+
+
+def _not_proven(proof: Proof, subject: str, n: int, needed: int | None) -> str:
+    would = f"; about {needed:,} would" if needed is not None and needed > n else ""
+    return f"run {proof.run} does not prove {subject} (n = {n:,}{would}): add samples, or promote to staged"
+
+
+def _margin_example(comparison: Comparison) -> str:
+    """Return a margin as an example: 5 points for shares, 5 % for ratios."""
+    return '"5 %"' if comparison.ratio is not None else "0.05"
+
+
+def _find_comparison(analysis: Analysis, subject: str) -> Comparison | None:
+    return next((item for item in analysis.comparisons if item.contrast.subject(item.candidate) == subject), None)
+
+
+def _short(nodeid: str) -> str:
+    return nodeid.rpartition("::")[2]

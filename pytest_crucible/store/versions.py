@@ -1,0 +1,140 @@
+"""Reads and writes the versions of the model registry, and appends to its log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.registry import LogEntry, Version
+from pytest_crucible.records.serialize import canonical, from_plain
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.registry_log import Head, LogRow, append_rows, read_log, require_intact
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.version_states import RegistryState, registry_state
+
+
+@dataclass(frozen=True)
+class StoredRegistry:
+    """The log as it was read at one moment. A transition is made against it."""
+
+    rows: Sequence[LogRow]
+    head: Head
+
+    @cached_property
+    def entries(self) -> tuple[LogEntry, ...]:
+        return tuple(from_plain(LogEntry, json.loads(row.body)) for row in self.rows)
+
+    @cached_property
+    def state(self) -> RegistryState:
+        return registry_state(self.entries)
+
+
+def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
+    """Return the registry. Raises StoreError for a log that was changed, unless `check` is False."""
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows, head = read_log(connection)
+    if check:
+        require_intact(rows, head)
+    return StoredRegistry(rows, head)
+
+
+def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry]) -> bool:
+    """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
+    with explain_errors(store.location), store.engine.begin() as connection:
+        return append_rows(connection, registry.head, [canonical(entry) for entry in entries])
+
+
+def add_version(store: RunStore, registry: StoredRegistry, version: Version, entry: LogEntry) -> bool:
+    """Enter a version with its first log entry in one transaction; return False where the registry has changed since."""
+    body, key = canonical(version), version_key(version.identity, version.adapter.parameters)
+    row = {"model": version.model, "number": version.number, "key": key, "body": body}
+    bodies = [canonical(replace(entry, digest=_digest(body)))]
+    try:
+        with explain_errors(store.location), store.engine.begin() as connection:
+            if not append_rows(connection, registry.head, bodies):
+                return False
+            connection.execute(insert(schema.model_versions), row)
+    except IntegrityError:
+        return False
+    return True
+
+
+def version_key(identity: str, parameters: Mapping[str, Any]) -> str:
+    """Return what tells versions of one model apart: the SHA-256 of an adapter's identity and parameters."""
+    return _digest(canonical([identity, dict(parameters)]))
+
+
+def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> None:
+    """Raise StoreError where a version is not what the log registered."""
+    digests = (entry.digest for entry in registry.entries if entry.digest and entry.version == version.name)
+    if next(digests, "") != _digest(_body(store, version.model, version.number) or ""):
+        raise StoreError(f"{version.name} is not what the registry log registered: restore the store from a backup")
+
+
+def find_number(store: RunStore, model: str, key: str) -> int | None:
+    """Return the number of the version with this key; None where it is not registered."""
+    table = schema.model_versions
+    with explain_errors(store.location), store.engine.connect() as connection:
+        number = connection.execute(select(table.c.number).where(table.c.model == model, table.c.key == key)).scalar()
+    return None if number is None else int(number)
+
+
+def next_number(store: RunStore, model: str) -> int:
+    """Return the number of a model's next version."""
+    table = schema.model_versions
+    with explain_errors(store.location), store.engine.connect() as connection:
+        last = connection.execute(select(func.max(table.c.number)).where(table.c.model == model)).scalar()
+    return (last or 0) + 1
+
+
+def load_version(store: RunStore, model: str, number: int) -> Version | None:
+    """Return a version; None where there is none of this number."""
+    body = _body(store, model, number)
+    return None if body is None else from_plain(Version, json.loads(body))
+
+
+def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Version]:
+    """Return all versions, or those with one of these keys, by model and number."""
+    table = schema.model_versions
+    query = select(table.c.body).order_by(table.c.model, table.c.number)
+    if keys is not None:
+        query = query.where(table.c.key.in_(list(keys)))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [from_plain(Version, json.loads(body)) for body in connection.execute(query).scalars()]
+
+
+def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
+    """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
+    table = schema.model_versions
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows = connection.execute(select(table.c.model, table.c.number, table.c.body)).all()
+    stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
+    logged = {entry.version: entry.digest for entry in registry.entries if entry.action == "register"}
+    return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
+
+
+def runs_in_log(connection: Connection) -> set[str]:
+    """Return the runs that the log names as proof, which must be kept."""
+    bodies = connection.execute(select(schema.registry_log.c.body)).scalars()
+    return {run for body in bodies if (run := json.loads(body).get("run"))}
+
+
+def _body(store: RunStore, model: str, number: int) -> str | None:
+    table = schema.model_versions
+    query = select(table.c.body).where(table.c.model == model, table.c.number == number)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        body: str | None = connection.execute(query).scalar()
+    return body
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,116 @@
+"""From an adapter to production and back: register, measure, promote with the run as proof, roll back, retire."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from pytest_crucible.cli import main
+
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.20")
+    @pytest.mark.ab_compare("exact_match", margin=0.30)
+    async def test_sums(sample, sampler):
+        return await sampler.generate(sample.input)
+"""
+LENIENT = "[registry]\nclean_commit = false\n"
+
+
+@pytest.fixture
+def crucible(suite, monkeypatch, capsys):
+    """The command in the suite's directory: exit status, and what it prints."""
+    monkeypatch.chdir(suite.path)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        printed = capsys.readouterr()
+        return status, printed.out + printed.err
+
+    return run
+
+
+def prepare(suite: Any) -> None:
+    """v1 is claims@1 and in production; v2 is claims@2, a draft, and was compared with production."""
+    suite.test(TEST)
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write(LENIENT)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
+    for arguments in (
+        ("register", "v1", "--model", "claims"),
+        ("promote", "latest", "--to", "production"),
+        ("register", "v2", "--model", "claims"),
+    ):
+        assert main(arguments) == 0
+    suite.run("--crucible-adapter=claims@2", "--compare=production").assert_outcomes(passed=3)
+
+
+@pytest.fixture
+def registry(suite, monkeypatch) -> Any:
+    monkeypatch.chdir(suite.path)
+    suite.prepare_once(prepare)
+    return suite
+
+
+def states(crucible, *arguments: str) -> dict[str, str]:
+    status, out = crucible("models", "--json", *arguments)
+    assert status == 0
+    return {row["version"]: row["state"] for row in json.loads(out)}
+
+
+def test_a_version_reaches_production_and_is_rolled_back(registry, crucible):
+    assert crucible("promote", "latest", "--to", "production") == (
+        0,
+        "claims@1 is retired, was in production\nclaims@2 is in production, was draft\n",
+    )
+    assert states(crucible) == {"claims@1": "retired", "claims@2": "production"}
+    status, said = crucible("promote", "latest", "--to", "staged")
+    assert (status, said) == (
+        4,
+        "crucible promote: claims@2 is in production already: `crucible models claims` shows why\n",
+    )
+    assert crucible("rollback", "claims", "--why", "too slow")[0] == 0
+    assert states(crucible) == {"claims@1": "production", "claims@2": "rolled-back"}
+    status, said = crucible("promote", "latest", "--to", "candidate")
+    assert status == 4
+    assert "claims@2 was rolled back on" in said
+    assert crucible("rollback", "claims", "--why", "again") == (
+        4,
+        "crucible rollback: claims has no earlier production version to restore\n",
+    )
+    _, log = crucible("models", "--log")
+    assert "production -> rolled-back  -             too slow" in log
+    assert "registry: 2 versions, 7 log rows that match their hashes" in crucible("doctor")[1]
+
+
+def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
+    names = {"claims@production": "claims@1", "production": "claims@1", "claims@1": "claims@1", "claims@2": "claims@2"}
+    baseline = registry.json("--crucible-adapter=v3", "--compare=claims@production")["experiments"][0]["arms"][1]
+
+    assert baseline["name"] == "claims@1"
+    assert baseline["adapter"] == "recorded:claims@1"
+    for name, number in names.items():
+        arm = registry.json(f"--crucible-adapter={name}")["experiments"][0]["arms"][0]
+        assert arm["name"] == number
+    registry.refuses(
+        registry.run("--crucible-adapter=v2", "--compare=claims@staged"),
+        "claims has no version staged: promote one with `crucible promote RUN --to staged`",
+    )
+    registry.refuses(
+        registry.run("--crucible-adapter=v2", "--compare=claims@7"), "claims has no version 7: it has 1 to 2"
+    )
+    registry.refuses(
+        registry.run("--crucible-adapter=v2", "--compare=claim@1"), "*did you mean 'claims'? the models are claims"
+    )
+    registry.refuses(
+        registry.run("--crucible-adapter=v2", "--compare=claims@2"), "*v2* and *claims@2* are the same checkpoint*"
+    )
+    shutil.rmtree(registry.path / ".crucible" / "registry")
+    registry.refuses(registry.run("--crucible-adapter=claims@2"), "weights of claims@2 are not here: *")
+    assert crucible("promote", "latest", "--to", "candidate")[0] == 4
