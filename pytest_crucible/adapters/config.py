@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,25 @@ from pytest_crucible.adapters.kinds import kind_of_members, kind_of_uri, uri_sch
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.sweeps.grid import SWEEP, member_table, read_family
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
+SEEDS = "seeds"
+"""Setting of adapters that a recipe trains several times, as one arm."""
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 
 def read_adapters(root: Path) -> dict[str, Adapter]:
-    """Return all configured adapters by name. `root` is the directory of pytest's configuration. Raises SpecError."""
+    """Return all configured adapters by name, each family before its members.
+
+    `root` is the directory of pytest's configuration. Raises SpecError.
+    """
     return {
-        name: _adapter(name, table, source)
+        adapter.name: adapter
         for source, tables in _tables(root, "adapters")
         for name, table in tables.items()
+        for adapter in _with_members(name, table, source)
     }
 
 
@@ -67,7 +74,10 @@ def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
             "there is no adapter in this folder: run pytest in the folder of the suite, or add a table [adapters.NAME] to "
             "crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
         )
-    return suggest(name, adapters, always=f"known adapters are {', '.join(sorted(adapters))}")
+    # A family may have many members, whose names follow from its own.
+    families = [family for family, adapter in adapters.items() if SWEEP in adapter.options]
+    named = sorted(other for other in adapters if not other.startswith(tuple(f"{family}[" for family in families)))
+    return suggest(name, adapters, always=f"known adapters are {', '.join(named)}")
 
 
 def read_table(root: Path, name: str) -> Mapping[str, Any]:
@@ -98,6 +108,21 @@ def _table(inside: Mapping[str, Any], name: str, source: Path) -> Mapping[str, A
         expected = "one table an adapter, as in [adapters.v2]" if name == "adapters" else f"a table, as in [{name}]"
         raise SpecError(f"{source} has {name} = {value!r}: write {expected}")
     return value
+
+
+def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
+    """Yield the adapter and, where its table has a sweep, the members of its family."""
+    adapter = _adapter(name, table, source)
+    yield adapter
+    if SWEEP in adapter.options:
+        family = read_family(name, adapter.options[SWEEP])
+        if SEEDS in adapter.options or SEEDS in family.settings:
+            raise SpecError(
+                f"adapter {name!r} in {source} has seeds and a sweep: sweep seed = [1, 2], so that each training competes, or "
+                "remove the sweep"
+            )
+        for member, point in family.members().items():
+            yield _adapter(member, member_table(table, point), source)
 
 
 def _adapter(name: str, table: Any, source: Path) -> Adapter:

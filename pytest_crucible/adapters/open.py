@@ -37,8 +37,15 @@ def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     if problems:
         # Two arms may have one problem, such as an unknown member of two ensembles.
         raise SpecError("\n".join(dict.fromkeys(problems)))
-    check_arms([arm.arm for arm in opened])
+    _check_distinct(opened)
     return tuple(opened)
+
+
+def _check_distinct(opened: Sequence[OpenedArm]) -> None:
+    """Raise SpecError for an arm that would be compared with itself, also as a member of a family."""
+    candidate, *baselines = opened
+    for competitor in candidate.competitors or (candidate,):
+        check_arms([competitor.arm, *(arm.arm for arm in baselines)])
 
 
 def _open_all(opener: Opener, roles: Sequence[tuple[str, Role]]) -> tuple[list[OpenedArm], list[str]]:
@@ -59,5 +66,5 @@ def train_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str
     """
     opener.train(untrained_recipes([arm for arm in opened if arm.arm.name in names]))
     trained = tuple(opener.open(arm.arm.name, arm.arm.role) if untrained_recipes([arm]) else arm for arm in opened)
-    check_arms([arm.arm for arm in trained])
+    _check_distinct(trained)
     return trained

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_crucible.backends import Backend
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
+from pytest_crucible.sweeps.grid import Family
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,15 @@ class OpenedArm:
     """The adapters that answer together, where the arm is an ensemble."""
     trainings: tuple[OpenedArm, ...] = ()
     """The trainings of one recipe that answer in turn, where the adapter has `seeds`; `backend` is then that of the first."""
+    competitors: tuple[OpenedArm, ...] = ()
+    """The members of a family, of which the winner takes the arm's place; `backend` is then that of the first."""
+    family: Family | None = None
+    """How they compete."""
 
     @property
     def parts(self) -> tuple[OpenedArm, ...]:
-        """The members of an ensemble, or the trainings of a recipe."""
-        return (*self.members, *self.trainings)
+        """The members of an ensemble, the trainings of a recipe, or the members of a family."""
+        return (*self.members, *self.trainings, *self.competitors)
 
 
 def collect_backends(opened: Iterable[OpenedArm]) -> tuple[Backend, ...]:

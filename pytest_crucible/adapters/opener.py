@@ -7,18 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.families import open_family
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
-from pytest_crucible.adapters.seeds import SEEDS, adapters_of_seeds, describe_trainings
+from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.untrained import Untrained, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.sweeps.grid import SWEEP
 
 if TYPE_CHECKING:
     from pytest_crucible.training import Recipe, TrainedAdapter
@@ -67,6 +69,8 @@ class Opener:
             self._opened[adapter.name] = self._open_new(adapter, role, parents)
         # One backend may stand in both roles, as the candidate and as a member of a baseline.
         opened = self._opened[adapter.name]
+        if opened.competitors and role != "candidate":
+            raise SpecError(f"adapter {adapter.name!r} is a family, so it can only be the candidate: name one of its members")
         return replace(opened, arm=replace(opened.arm, role=role))
 
     def _open_version(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
@@ -81,6 +85,8 @@ class Opener:
         return opened
 
     def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        if SWEEP in adapter.options:
+            return open_family(adapter, role, lambda name: self._open_configured(self._configured[name], role, ()))
         if SEEDS in adapter.options:
             trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
             return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
@@ -110,6 +116,11 @@ class Opener:
         if name not in self._configured:
             return self._open_single(adapter, role)
         opened = self._open_configured(adapter, role, parents)
+        if opened.competitors:
+            raise SpecError(
+                f"ensemble {parents[-1]!r}: adapter {name!r} is a family, and a member is one model: name one of its "
+                f"members, such as {opened.competitors[0].arm.name!r}"
+            )
         if opened.trainings:
             raise SpecError(
                 f"ensemble {parents[-1]!r}: adapter {name!r} has seeds, and a member is one model: name one of its "

@@ -8,11 +8,20 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 
 
+class UnknownOption(SpecError):
+    """An option that this kind of adapter does not have."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.name = name
+
+
 def check_options(adapter: Adapter, names: Sequence[str]) -> None:
     """Raise SpecError for an option that this kind of adapter does not have."""
     unknown = sorted(set(adapter.options) - set(names))
     if unknown:
-        raise SpecError(
+        raise UnknownOption(
+            unknown[0],
             f"adapter {adapter.name!r} has {unknown[0]!r}, which backend {adapter.backend!r} does not know: "
             f"it takes {', '.join(names)}, and parameters"
         )

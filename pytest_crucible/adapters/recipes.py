@@ -16,6 +16,10 @@ from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.events import emit_checkpoint, emit_steps
 
 
+MADE_WITH = ("recipe", "lora", "seed", "hyperparameters")
+"""Options that only a training uses."""
+
+
 def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
     """Return the recipe that an adapter names. Raises SpecError for an invalid one."""
     return find_recipe(
@@ -24,6 +28,7 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         kind_of(adapter).open_base(adapter, context),
         lora=adapter.options.get("lora"),
         seed=adapter.options.get("seed", 0),
+        hyperparameters=adapter.options.get("hyperparameters", {}),
     )
 
 
@@ -40,7 +45,7 @@ def find_damaged_adapter(recipe: Recipe, context: AdapterContext) -> Path | None
 def with_checkpoint(adapter: Adapter, trained: TrainedAdapter) -> Adapter:
     """Return the adapter with the checkpoint that its recipe has made in the place of the recipe."""
     # The recipe's options have no effect any more: the checkpoint was made with them.
-    options = {name: value for name, value in adapter.options.items() if name not in ("recipe", "lora", "seed")}
+    options = {name: value for name, value in adapter.options.items() if name not in MADE_WITH}
     checkpoint = trained.lineage.checkpoint
     located = {"model_path": checkpoint} if checkpoint else {"checkpoint": str(trained.path)}
     return replace(adapter, options={**options, **located})

@@ -7,13 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pytest_crucible.adapters.config import SEEDS
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.factors import FEWEST_LEVELS
-
-SEEDS = "seeds"
 
 
 def adapters_of_seeds(adapter: Adapter) -> tuple[Adapter, ...]:

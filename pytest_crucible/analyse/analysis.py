@@ -124,7 +124,7 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
     return ScoreTable(
         facts=facts,
         scores={
-            name: tuple(_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+            name: tuple(arm_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
         },
         attributes=SampleAttributes(
             clusters_of(given.groups), given.expected, given.metadata, random_factors=plan.random_factors
@@ -132,7 +132,8 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
     )
 
 
-def _scores(facts: MetricFacts, given: AnalysisInputs, arm: int) -> Scores:
+def arm_scores(facts: MetricFacts, given: AnalysisInputs, arm: int) -> Scores:
+    """Return one metric of one arm."""
     samples, draws = len(given.groups), given.plan.draws(arm)
     # Of one reply a sample the means say everything.
     if given.plan.random_factors or draws.size > 1:

@@ -66,7 +66,7 @@ def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as
     """Print the sample's conversations in every experiment of the run that has it. Raises SpecError where none has."""
     lines: list[str] = []
     documents: list[dict[str, Any]] = []
-    for key, plan, _ in store.experiments(run):
+    for key, plan, _ in store.all_experiments(run):
         position = find_position(store, plan.dataset_sha256, sample)
         if position is not None and store.has_arms(key):
             stored = load_sample(store, plan.dataset_sha256, position)
@@ -97,7 +97,7 @@ def _document(stored: Any) -> dict[str, Any]:
 
 def _hint(store: RunStore, run: str, sample: str) -> str:
     sample_ids = [
-        sample_id for _, plan, _ in store.experiments(run) for sample_id in all_sample_ids(store, plan.dataset_sha256)
+        sample_id for _, plan, _ in store.all_experiments(run) for sample_id in all_sample_ids(store, plan.dataset_sha256)
     ]
     if not sample_ids:
         return "none of its experiments began"

@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import Proportion as Proportion
     from pytest_crucible.records.statistics import Ratio as Ratio
     from pytest_crucible.records.statistics import TargetResult as TargetResult
+    from pytest_crucible.records.sweeps import Sweep as Sweep
+    from pytest_crucible.records.sweeps import SweepMember as SweepMember
     from pytest_crucible.records.tables import ColumnKind as ColumnKind
     from pytest_crucible.records.tables import ExportTable as ExportTable
     from pytest_crucible.records.training import TRAINING_NUMBERS as TRAINING_NUMBERS
@@ -133,6 +135,7 @@ _NAMES = {
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion TargetResult",
+    "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",

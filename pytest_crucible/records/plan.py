@@ -10,6 +10,7 @@ from typing import Any
 from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
+from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
 
@@ -279,6 +280,11 @@ class Plan:
 
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
+
+    sweep: Sweep | None = None
+    """The sweep whose winner is the candidate."""
+    chooses: bool = False
+    """True for the choosing half of a sweep: its arms are the members, and it gives no verdict."""
 
     @property
     def candidate(self) -> Arm:

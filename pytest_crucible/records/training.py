@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -55,6 +55,8 @@ class Lineage:
     seconds: float
     stopped: str | None = None
     """Why training ended before its recipe did; such an adapter is used only where its path is named."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The adapter's `hyperparameters`: the keywords with which the recipe was called."""
     adapter: str = ""
     """The adapter's name in the configuration when it was trained."""
     checkpoint: str = ""

@@ -8,7 +8,7 @@ import unittest
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.outcomes import OutcomeException
@@ -47,6 +47,10 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.store.history import add_tag, check_tag
 
+if TYPE_CHECKING:
+    from pytest_crucible.session.sweep_choice import SweepChoice
+    from pytest_crucible.session.sweep_plans import PlannedSweep
+
 
 class ExperimentCollection:
     """Remembers all items, plans the selected ones, and gathers the errors of all of them."""
@@ -64,6 +68,7 @@ class ExperimentCollection:
         self._judges: list[Judge] = []
         self._functions: dict[str, Callable[..., Any]] = {}
         self._joined_ids: dict[str, list[str]] = {}
+        self.sweep: PlannedSweep | None = None
 
     def remember_items(self, items: Sequence[pytest.Item]) -> None:
         """Remember all marked items before -k, -m and --lf remove any."""
@@ -123,6 +128,8 @@ class ExperimentCollection:
         for nodeid, group in joined.items():
             with self._gather_errors(nodeid):
                 self._plan_joined(nodeid, group, planner)
+        if self.opened_arms[0].family is not None:
+            self._plan_sweep()
         if self._settings.stop:
             self._plan_looks()
         self._announce()
@@ -147,10 +154,19 @@ class ExperimentCollection:
         self._begin_run(run)
         for plan in self.plans():
             store.enter_plan(run, plan)
+        if self.sweep is not None:
+            self.choice(run).begin(resume=self._settings.resume)
         for joined in self.joined.values():
             samples = [Sample(id=name, input=name) for name in joined.positions]
             key = store.add_experiment(run, joined.plan, samples)
             joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+
+    def choice(self, run: str) -> SweepChoice:
+        """Return the choice of the session's sweep."""
+        from pytest_crucible.session.sweep_choice import SweepChoice
+
+        assert self.sweep is not None
+        return SweepChoice(self.sweep, run, self._resources.store)
 
     def _begin_run(self, run: str) -> None:
         store, settings = self._resources.store, self._settings
@@ -217,6 +233,34 @@ class ExperimentCollection:
             self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=asking)
         for joined in self.joined.values():
             joined.plan = _with_arms(joined.plan, arms)
+        if self.sweep is not None:
+            from pytest_crucible.session.sweep_plans import with_sweep, with_trained
+
+            self.sweep = with_trained(self.sweep, self.opened_arms[0])
+            self.experiments = {
+                nodeid: with_sweep(experiment, self.sweep.record) for nodeid, experiment in self.experiments.items()
+            }
+
+    def _plan_sweep(self) -> None:
+        """Plan the sweep, and let the experiments rest on the samples that do not choose."""
+        from pytest_crucible.session.sweep_plans import plan_sweep
+
+        family = self.opened_arms[0].arm.name
+        if self.joined or self._settings.sample is not None:
+            what = "a joined test sends" if self.joined else "--crucible-sample sends"
+            raise SpecError(
+                f"{what} single samples, and {family!r} is a family, of which an experiment chooses the winner: name a "
+                f"member, such as --crucible-adapter='{self.opened_arms[0].competitors[0].arm.name}'"
+            )
+        if self.experiments:
+            self.sweep, changed = plan_sweep(self.opened_arms[0], self.experiments)
+            self.experiments |= changed
+
+    def put_first(self, items: list[pytest.Item]) -> None:
+        """Move the test that chooses the winner of a sweep before all others, which wait for it."""
+        if self.sweep is not None:
+            test = self.sweep.record.test
+            items.sort(key=lambda item: item.nodeid != test)
 
     def _plan_looks(self) -> None:
         """Give each plan the error rate of its claims: all claims of the session share alpha."""

@@ -33,7 +33,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.looks import Looks
+    from pytest_crucible.session.looks import LookRule, Looks
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
@@ -58,8 +58,14 @@ class ExperimentRunner:
     check_interrupt: Callable[[], None] = lambda: None
     """Raises KeyboardInterrupt when sampling has to stop."""
 
-    def __call__(self, item: pytest.Function, experiment: Experiment, show: Callable[[Progress | None], None]) -> None:
-        """Request every reply that is not stored yet.
+    def __call__(
+        self,
+        item: pytest.Function,
+        experiment: Experiment,
+        show: Callable[[Progress | None], None],
+        rule: LookRule | None = None,
+    ) -> None:
+        """Request every reply that is not stored yet, of the arms that `rule` lets go on at its looks.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
@@ -74,7 +80,7 @@ class ExperimentRunner:
             on_unit_done = self._begin_spending(experiment, done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
             with experiment_span(self.emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, key, arms, done, show)
+                progress = self._ask(call, key, arms, done, show, rule)
         finally:
             threads.shutdown()
             self.writer.flush()
@@ -149,9 +155,10 @@ class ExperimentRunner:
         arms: list[list[int]],
         done: list[set[tuple[int, int]]],
         show: Callable[[Progress | None], None],
+        rule: LookRule | None,
     ) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
-        looks = self._begin_looks(experiment, key)
+        looks = self._begin_looks(experiment, key, rule)
         open_units = OpenUnits(plan, done, self.settings.seed, order=None if looks is None else looks.order)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
         samples = experiment.dataset.samples
@@ -184,17 +191,17 @@ class ExperimentRunner:
         show(None)
         return progress
 
-    def _begin_looks(self, experiment: Experiment, key: int) -> Looks | None:
+    def _begin_looks(self, experiment: Experiment, key: int, rule: LookRule | None) -> Looks | None:
         """Return the looks at the experiment, with the replies that are stored already; None for a run without looks."""
         plan = experiment.plan
-        if plan.look_alpha is None:
+        if rule is None and plan.look_alpha is None:
             return None
         # Its analysis is loaded only where a run looks before its end.
         from pytest_crucible.session.early_stop import StopWhenSettled
         from pytest_crucible.session.looks import Looks
 
         stored = load_experiment(self.store, key)
-        rule = StopWhenSettled(plan.look_alpha)
+        rule = rule or StopWhenSettled(plan.look_alpha or self.settings.alpha)
         return Looks(rule, plan, experiment.dataset.samples, stored.arms, stored.known_kinds)
 
     def _outcome_writer(

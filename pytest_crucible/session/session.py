@@ -19,6 +19,7 @@ from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Progress
 from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
 from pytest_crucible.session.collect import ExperimentCollection
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.not_sent import UnsentRequest
     from pytest_crucible.session.estimating import Estimator
 
+Show = Callable[[Progress | None], None]
 SESSION = pytest.StashKey["CrucibleSession"]()
 
 
@@ -136,6 +138,7 @@ class CrucibleSession:
         with collecting_seldom():
             self._collection.plan_items(session.items)
             self._messages.begun = self._collection.store_plans(self.run)
+        self._collection.put_first(session.items)
         self._messages.expected_verdicts = self._count_verdicts()
         problems = self._messages.problems
         if self._messages.begun and not problems:
@@ -175,7 +178,7 @@ class CrucibleSession:
             shared = self._resources.shared
             show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
             with self.interruptions.defer_signals():
-                self._runner()(pyfuncitem, experiment, show)
+                self._run_experiment(pyfuncitem, experiment, show)
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
@@ -184,6 +187,19 @@ class CrucibleSession:
             emit_budgets(self._publisher.emit, self._resources.shared.spending, pyfuncitem.nodeid)
             self._messages.lines += scorer_reports()
         return True
+
+    def _run_experiment(self, item: pytest.Function, experiment: Experiment, show: Show) -> None:
+        runner, sweep = self._runner(), self._collection.sweep
+        if sweep is not None:
+            choice = self._collection.choice(self.run)
+            if item.nodeid == sweep.record.test:
+                winner = choice.choose(lambda planned, rule: runner(item, planned, show, rule), self._resources.writer.flush)
+            else:
+                winner = choice.winner()
+            if winner is None:
+                pytest.skip(f"not run: the sweep of {sweep.record.family!r} has no winner")
+            experiment = self._collection.experiments[item.nodeid] = choice.apply(experiment, winner)
+        runner(item, experiment, show)
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""

@@ -34,3 +34,14 @@ def load_decisions(store: RunStore, run: str, subject: str) -> dict[int, dict[st
     query = select(table.number, table.body).where(table.run == run, table.subject == subject).order_by(table.number)
     with explain_errors(store.location), store.engine.connect() as connection:
         return {row.number: row.body for row in connection.execute(query)}
+
+
+def copy_decisions(store: RunStore, source: str, run: str, subject: str) -> None:
+    """Copy the decisions of another run on a subject, unless this run has made them. Raises StoreError."""
+    rows = [
+        {"run": run, "subject": subject, "number": number, "body": body}
+        for number, body in load_decisions(store, source, subject).items()
+    ]
+    if rows:
+        with explain_errors(store.location), store.engine.begin() as connection:
+            connection.execute(insert_or_ignore(store.engine.dialect, decisions), rows)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.sweeps import CHOOSING
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
 from pytest_crucible.store.find_run import newest_first
@@ -85,7 +86,8 @@ def _run_summary(
 
 def _tests(connection: Connection) -> Mapping[str, list[str]]:
     table = schema.experiments
-    return _group_values(connection, select(table.c.run, table.c.nodeid).order_by(table.c.id))
+    entered = select(table.c.run, table.c.nodeid).where(~table.c.nodeid.contains(CHOOSING, autoescape=True))
+    return _group_values(connection, entered.order_by(table.c.id))
 
 
 def _arms(connection: Connection) -> Mapping[str, list[str]]:

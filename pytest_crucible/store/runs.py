@@ -85,6 +85,12 @@ class RunStore:
         row = {"run": run, "nodeid": plan.nodeid, "plan": redact(to_plain(plan), self.hide), "finished": False}
         self._insert_once(schema.experiments, row)
 
+    def replace_plan(self, run: str, plan: Plan) -> None:
+        """Store an experiment's plan again: the winner of its sweep is known now."""
+        table = schema.experiments
+        of = (table.c.run == run, table.c.nodeid == plan.nodeid)
+        self._execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide)))
+
     def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample]) -> int:
         """Enter an experiment and its samples, and return its key. Safe to call again, from any process."""
         self.enter_plan(run, plan)
@@ -142,7 +148,14 @@ class RunStore:
         self._execute(update(table).where(table.c.id == experiment).values(finished=True))
 
     def experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
-        """Return (key, plan, whether every sample was run) of each experiment of a run, as they were entered."""
+        """Return (key, plan, whether every sample was run) of each experiment of a run, as they were entered.
+
+        The choosing half of a sweep is not among them: it belongs to the experiments that it chooses for.
+        """
+        return [entry for entry in self.all_experiments(run) if not entry[1].chooses]
+
+    def all_experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
+        """Return the same with the choosing halves of sweeps."""
         table = schema.experiments
         query = select(table.c.id, table.c.plan, table.c.finished).where(table.c.run == run).order_by(table.c.id)
         with explain_errors(self.location), self.engine.connect() as connection:

@@ -109,7 +109,7 @@ def repeats(store: RunStore, run: str) -> ExportTable:
     """Return what each number of a repeat stands for, arm by arm: its prompt, training, round and number in the round."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        for _, plan, _ in store.experiments(run):
+        for _, plan, _ in store.all_experiments(run):
             for number, arm in enumerate(plan.arms):
                 for repeat in range(plan.draws(number).size):
                     levels = plan.draws(number).levels(repeat)
@@ -157,7 +157,7 @@ class _Arm(NamedTuple):
 
 def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Arm]]:
     """Yield (run, experiment, arm) and the arm. An experiment that never began has no arms."""
-    for key, plan, _ in store.experiments(run):
+    for key, plan, _ in store.all_experiments(run):
         for number, arm in enumerate(plan.arms):
             with explain_errors(store.location), store.engine.connect() as connection:
                 keys = variant_keys(connection, key, number)

@@ -149,7 +149,7 @@ def _run_recipe(recipe: Recipe, trainer: RecipeTrainer) -> tuple[set[Path], Trai
     stopped: TrainingStopped | None = None
     with track_reads() as read_files:
         try:
-            recipe.function(trainer)
+            recipe.function(trainer, **recipe.hyperparameters)
         except TrainingStopped as error:
             stopped = error
         except CrucibleError as error:
@@ -226,6 +226,7 @@ def _lineage(
         lora=asdict(trainer.spec),
         seed=trainer.seed,
         hyperparameters={name: sorted(values) for name, values in sorted(log.settings.items())},
+        arguments=dict(recipe.hyperparameters),
         git=git,
         parent=trainer.parent,
         result=summarise_training(log.losses, log.gradient_norms, finite=log.finite),

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.training.base import Base
+from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 KEY_LENGTH = 16
 FORMAT = 1
@@ -33,6 +34,8 @@ class Recipe:
     function: Callable[..., object]
     base: Base
     spec: LoraSpec
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    """The function's keywords after the trainer."""
 
     @cached_property
     def sha256(self) -> str:
@@ -43,6 +46,8 @@ class Recipe:
     def key(self) -> str:
         """The key under which trained adapters are stored."""
         parts = [FORMAT, self.base.identity, self.sha256, asdict(self.spec)]
+        # Adapters that were trained without them keep their keys.
+        parts += [sorted(self.hyperparameters.items())] if self.hyperparameters else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:KEY_LENGTH]
 
     @property
@@ -56,12 +61,33 @@ def hash_function(function: Callable[..., object]) -> str:
     return hashlib.sha256("\n".join(sources(function)).encode()).hexdigest()
 
 
-def find_recipe(adapter: str, name: Any, base: Base, *, lora: Any = None, seed: Any = 0) -> Recipe:
+def find_recipe(
+    adapter: str, name: Any, base: Base, *, lora: Any = None, seed: Any = 0, hyperparameters: Any = None
+) -> Recipe:
     """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
 
-    Raises SpecError for a function that cannot be imported, and for invalid settings.
+    `hyperparameters` are the function's keywords. Raises SpecError for a function that cannot be imported, and for invalid
+    settings.
     """
-    return Recipe(adapter, str(name), find_function(adapter, name), base, _spec(adapter, lora or {}, seed))
+    function, keywords = find_function(adapter, name), {} if hyperparameters is None else hyperparameters
+    _check_keywords(adapter, name, function, keywords)
+    return Recipe(adapter, str(name), function, base, _spec(adapter, lora or {}, seed), keywords)
+
+
+def _check_keywords(adapter: str, name: Any, function: Callable[..., object], keywords: Any) -> None:
+    """Raise SpecError unless the function takes each of the hyperparameters."""
+    if not isinstance(keywords, Mapping):
+        raise SpecError(f"adapter {adapter!r} has hyperparameters = {keywords!r}: write {{ steps = 90 }}")
+    # The first argument is the trainer.
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    names = [parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY]
+    unknown = next((keyword for keyword in keywords if keyword not in names), None)
+    if unknown is not None:
+        raise UnknownHyperparameter(
+            f"adapter {adapter!r} has 'hyperparameters.{unknown}'", str(name), unknown, names
+        )
 
 
 def find_function(adapter: str, name: Any) -> Callable[..., object]:

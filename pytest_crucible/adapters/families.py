@@ -1,0 +1,72 @@
+"""Adapters with a table `sweep`: a family, whose members compete as candidates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.options import UnknownOption
+from pytest_crucible.records import Adapter, Arm, Role
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.sweeps.grid import SWEEP, Family, read_family
+from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
+
+
+def open_family(adapter: Adapter, role: Role, open_member: Callable[[str], OpenedArm]) -> OpenedArm:
+    """Return the arm of a family. Its record stands for the winner until the winner is known.
+
+    Raises SpecError for a family that is not the candidate, for a key that the adapter or its recipe does not have, and for
+    two members that are one checkpoint.
+    """
+    family = read_family(adapter.name, adapter.options[SWEEP])
+    if role != "candidate":
+        example = next(iter(family.members()))
+        raise SpecError(
+            f"adapter {adapter.name!r} is a family, of which a winner is chosen, so it can only be the candidate: name one "
+            f"of its members, such as {example!r}"
+        )
+    try:
+        members = tuple(open_member(name) for name in family.members())
+    except UnknownHyperparameter as error:
+        key = f"hyperparameters.{error.name}"
+        if key not in family.settings:
+            raise
+        raise UnknownHyperparameter(
+            f"adapter {adapter.name!r} sweeps {key!r}", error.recipe, error.name, error.names
+        ) from None
+    except UnknownOption as error:
+        if error.name not in {key.split(".")[0] for key in family.settings}:
+            raise
+        rest = str(error).partition(f" has {error.name!r}")[2]
+        raise SpecError(f"adapter {adapter.name!r} sweeps {error.name!r}{rest}") from None
+    check_members(family, members)
+    return OpenedArm(_describe(adapter, members), members[0].backend, competitors=members, family=family)
+
+
+def check_members(family: Family, members: Sequence[OpenedArm]) -> None:
+    """Raise SpecError for two members that are one checkpoint: the sweep would compare it with itself."""
+    points = list(family.points())
+    first: dict[str, int] = {}
+    for number, member in enumerate(members):
+        key = json.dumps([member.arm.identity, dict(member.arm.parameters)], sort_keys=True, default=repr)
+        other = first.setdefault(key, number)
+        if other != number:
+            changed = [name for name in points[number] if points[number][name] != points[other][name]]
+            raise SpecError(
+                f"{members[other].arm.name} and {member.arm.name} are the same checkpoint: "
+                f"remove {' and '.join(changed)} from the sweep"
+            )
+
+
+def _describe(adapter: Adapter, members: Sequence[OpenedArm]) -> Arm:
+    identities = json.dumps([member.arm.identity for member in members])
+    return Arm(
+        name=adapter.name,
+        role="candidate",
+        adapter=f"{adapter.backend}:{adapter.name}",
+        identity=hashlib.sha256(identities.encode()).hexdigest(),
+        parameters=adapter.parameters,
+        simulated=any(member.arm.simulated for member in members),
+    )

@@ -1,0 +1,144 @@
+"""Chooses the winner of a sweep, in the test that chooses; the other experiments of the session wait for it.
+
+Every decision is stored before it takes effect: which members go on after a look, and who has won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.analyse.analysis import AnalysisInputs
+from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.records import Plan, Sweep
+from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.sweep_looks import SweepLooks
+from pytest_crucible.session.sweep_plans import PlannedSweep, with_winner
+from pytest_crucible.store.decisions import add_decision, copy_decisions, load_decisions
+from pytest_crucible.store.experiments import StoredExperiment
+from pytest_crucible.store.past_sweeps import latest_plan, load_choosing_half
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.sweeps.choose import choose_winner
+
+RunChoosing = Callable[[Experiment, SweepLooks], None]
+
+
+@dataclass(frozen=True)
+class SweepChoice:
+    """The choice of one sweep in one run."""
+
+    sweep: PlannedSweep
+    run: str
+    store: RunStore
+
+    @property
+    def record(self) -> Sweep:
+        return self.sweep.record
+
+    def begin(self, *, resume: bool) -> None:
+        """Enter the sweep into the run; with `resume`, with the decisions of the latest earlier run.
+
+        Raises SpecError where that run swept something else.
+        """
+        earlier = latest_plan(self.store, self.record.nodeid, before=self.run) if resume else None
+        if earlier is not None and earlier[1].sweep is not None:
+            check_same_sweep(earlier[0], earlier[1].sweep, self.record)
+        self.store.enter_plan(self.run, self.sweep.choosing.plan)
+        if earlier is not None:
+            for subject in (self.record.looks_subject, self.record.winner_subject):
+                copy_decisions(self.store, earlier[0], self.run, subject)
+
+    def choose(self, run_choosing: RunChoosing, flush: Callable[[], None]) -> OpenedArm:
+        """Let the members compete, and return the winner. Raises CrucibleError where there is none."""
+
+        def decide(look: int, kept: list[str]) -> list[str]:
+            # A decision must not outlive the replies that it rests on.
+            flush()
+            body = {"samples": self.record.looks[look], "kept": kept}
+            stored = add_decision(self.store, self.run, self.record.looks_subject, look, body)
+            return list(stored["kept"])
+
+        run_choosing(self.sweep.choosing, SweepLooks(self.record, decide))
+        stored = load_choosing_half(self.store, self.run, self.record.nodeid)
+        if stored is None or not stored.finished:
+            raise CrucibleError(
+                f"the sweep of {self.record.family!r} was cut short before it had a winner: --crucible-resume continues it"
+            )
+        body = self._pick(stored)
+        return self._opened(add_decision(self.store, self.run, self.record.winner_subject, 0, body)["winner"])
+
+    def winner(self) -> OpenedArm | None:
+        """Return the winner; None while there is none."""
+        stored = load_decisions(self.store, self.run, self.record.winner_subject)
+        return self._opened(stored[0]["winner"]) if stored else None
+
+    def apply(self, experiment: Experiment, winner: OpenedArm) -> Experiment:
+        """Return the experiment with the winner in the family's place, in the run store, too."""
+        changed = with_winner(experiment, winner)
+        self.store.replace_plan(self.run, changed.plan)
+        return changed
+
+    def _pick(self, stored: StoredExperiment) -> dict[str, Any]:
+        """Return the decision: the best of the members that no look has dropped."""
+        looks = load_decisions(self.store, self.run, self.record.looks_subject)
+        names = [member.name for member in self.record.members]
+        live = looks[max(looks)]["kept"] if looks else names
+        compared = member_values(
+            choosing_inputs(stored), self.record.by, map(names.index, live), range(len(stored.groups))
+        )
+        if compared is None:
+            raise SpecError(_unscored(self.record, stored.plan, stored))
+        chosen = choose_winner(compared.scores)
+        if chosen is None:
+            raise CrucibleError(
+                f"the sweep of {self.record.family!r} has no winner: no sample was scored by {self.record.by!r} in all of "
+                f"{len(live)} members"
+            )
+        return {"winner": live[chosen], "members": live}
+
+    def _opened(self, name: str) -> OpenedArm:
+        return next(opened for opened in self.sweep.family.competitors if opened.arm.name == name)
+
+
+def choosing_inputs(stored: StoredExperiment) -> AnalysisInputs:
+    """Return the replies of a choosing half for the analysis."""
+    return AnalysisInputs(
+        plan=stored.plan,
+        answers=stored.arms,
+        groups=stored.groups,
+        finished=stored.finished,
+        known_kinds=stored.known_kinds,
+    )
+
+
+def check_same_sweep(run: str, before: Sweep, now: Sweep) -> None:
+    """Raise SpecError where a run swept something else than what would resume it."""
+    advice = "run without --crucible-resume"
+    for key in dict.fromkeys((*before.grid, *now.grid)):
+        then, here = (list(sweep.grid[key]) if key in sweep.grid else None for sweep in (before, now))
+        if then != here:
+            name = key.rpartition(".")[2]
+            swept, swept_now = (f"{name} = {values}" if values else f"no {name}" for values in (then, here))
+            swept_now = f"it is {here}" if then and here else f"{swept_now} is swept"
+            raise SpecError(f"run {run[:4]} swept {swept}; now {swept_now}: restore the grid, or {advice}")
+    for word, then, here in (
+        ("by", before.by, now.by),
+        ("confirm", before.confirm, now.confirm),
+        ("drop", before.drop, now.drop),
+    ):
+        if then != here:
+            raise SpecError(f"run {run[:4]} swept with {word} = {then}; now it is {here}: restore it, or {advice}")
+    if before.choosing_sha256 != now.choosing_sha256:
+        raise SpecError(f"run {run[:4]} chose on other samples: restore the dataset, or {advice}")
+    for then, here in zip(before.members, now.members, strict=True):
+        if then.identity != here.identity:
+            raise SpecError(f"{here.name} is another model than in run {run[:4]}: restore it, or {advice}")
+
+
+def _unscored(sweep: Sweep, plan: Plan, stored: StoredExperiment) -> str:
+    names = sorted({name for arm in stored.arms for name in arm.scores})
+    use = f'set by = "{names[0]}"' if names else "name a metric that is scored"
+    return f"the sweep of {sweep.family!r} chooses by {sweep.by!r}, which no selected test scores: {use}"

@@ -1,0 +1,20 @@
+"""The winner among the members that are left. Pure: values in, a member out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.sweeps.drops import best_member
+
+
+def choose_winner(values: npt.NDArray[np.float64]) -> int | None:
+    """Return the column of samples x members values with the best mean; higher is better, NaN is a lost value.
+
+    Of equal means the first wins. Members are compared on the samples that all of them have; None where there is none.
+
+    >>> choose_winner(np.array([[1.0, 0.0, 1.0], [np.nan, 1.0, 1.0]]))
+    0
+    """
+    complete = ~np.isnan(values).any(axis=1)
+    return best_member(values[complete].mean(axis=0)) if complete.any() else None

@@ -1,0 +1,149 @@
+"""The table `sweep` of an adapter: its settings and the members of its family, in the order of the grid.
+
+[adapters.tuned.sweep]
+"lora.rank" = [8, 32]
+seed = [1, 2]
+by = "citation"
+
+makes the members `tuned[rank=8,seed=1]`, `tuned[rank=8,seed=2]`, `tuned[rank=32,seed=1]` and `tuned[rank=32,seed=2]`.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.records.errors import SpecError
+
+SWEEP = "sweep"
+DROPS = ("proven", "half", "none")
+OPTIONS = ("by", "confirm", "drop")
+"""Keys of the table that are no setting of the adapter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The settings that an adapter sweeps, and how its members compete."""
+
+    name: str
+    settings: Mapping[str, tuple[Any, ...]]
+    """Dotted key of the adapter -> its values."""
+    by: str
+    """The metric that chooses, or `test_name::metric`; empty where the only metric does."""
+    confirm: float
+    """The share of samples that is kept for the verdicts."""
+    drop: str
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Yield the settings of each member; the last key varies fastest."""
+        for values in itertools.product(*self.settings.values()):
+            yield dict(zip(self.settings, values, strict=True))
+
+    def members(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of each member by its name. Raises SpecError for two members of one name."""
+        named = {member_name(self, point): point for point in self.points()}
+        size = len(list(self.points()))
+        if len(named) < size:
+            raise SpecError(f"the sweep of {self.name!r} names a value twice: write each value once")
+        if size < 2:
+            raise SpecError(f"the sweep of {self.name!r} has one member: give a key several values, or remove the sweep")
+        return named
+
+
+def read_family(name: str, table: Any) -> Family:
+    """Return the family of an adapter from its table `sweep`. Raises SpecError."""
+    if not isinstance(table, Mapping):
+        raise SpecError(f"adapter {name!r} has sweep = {table!r}: write a table, as in [adapters.{name}.sweep]")
+    options = {key: table[key] for key in OPTIONS if key in table}
+    return Family(
+        name=name,
+        settings=_read_settings(name, {key: value for key, value in table.items() if key not in OPTIONS}),
+        by=_read_by(name, options.get("by", "")),
+        confirm=_read_confirm(name, options.get("confirm", 0.5)),
+        drop=_read_drop(name, options.get("drop", "proven")),
+    )
+
+
+def member_name(family: Family, point: Mapping[str, Any]) -> str:
+    """Return the name of the member with these settings, such as `tuned[steps=30,rank=8]`.
+
+    The last part of a key names it where that is unambiguous.
+    """
+    last = [key.rpartition(".")[2] for key in family.settings]
+    parts = [
+        f"{short if last.count(short) == 1 else key}={_value_text(point[key])}"
+        for key, short in zip(family.settings, last, strict=True)
+    ]
+    return f"{family.name}[{','.join(parts)}]"
+
+
+def member_table(table: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the adapter's table without its sweep, and with a member's settings.
+
+    >>> member_table({"backend": "local", "lora": {"rank": 8}, "sweep": {}}, {"lora.rank": 32, "seed": 1})
+    {'backend': 'local', 'lora': {'rank': 32}, 'seed': 1}
+    """
+    changed = copy.deepcopy({key: value for key, value in table.items() if key != SWEEP})
+    for key, value in point.items():
+        *parents, last = key.split(".")
+        inner = changed
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+            if not isinstance(inner, dict):
+                raise SpecError(f"it sweeps {key!r}, but {parent} is {inner!r} and no table: write another key")
+        inner[last] = value
+    return changed
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def _read_settings(name: str, table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    settings = dict(_flatten(table))
+    for key, values in settings.items():
+        if key.split(".")[0] == "search":
+            raise SpecError(
+                f"the sweep of {name!r} has search, which is not built yet: list the values of each key instead"
+            )
+        if not isinstance(values, list) or not values:
+            raise SpecError(f"the sweep of {name!r} has {key} = {values!r}: write a list of values, such as {key} = [1, 2]")
+    if not settings:
+        raise SpecError(f'the sweep of {name!r} names no key of the adapter: write for example "lora.rank" = [8, 32]')
+    return {key: tuple(values) for key, values in settings.items()}
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    # TOML reads lora.rank = [8, 32] without quotes as a table in a table.
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _read_by(name: str, by: Any) -> str:
+    if not isinstance(by, str):
+        raise SpecError(f'the sweep of {name!r} has by = {by!r}: write the name of the metric that chooses, by = "accuracy"')
+    return by
+
+
+def _read_confirm(name: str, confirm: Any) -> float:
+    if isinstance(confirm, bool) or not isinstance(confirm, int | float) or not 0 <= confirm < 1:
+        raise SpecError(
+            f"the sweep of {name!r} has confirm = {confirm!r}: write the share of samples that is kept for the verdicts, "
+            "from 0 to below 1, such as confirm = 0.5"
+        )
+    return float(confirm)
+
+
+def _read_drop(name: str, drop: Any) -> str:
+    if drop not in DROPS:
+        raise SpecError(f"the sweep of {name!r} has drop = {drop!r}: write {', '.join(map(repr, DROPS[:-1]))} or 'none'")
+    return str(drop)
