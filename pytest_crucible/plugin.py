@@ -117,10 +117,12 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Under xdist: take the errors of a worker that could not store its last rows."""
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """Under xdist: take the errors of a worker that could not store its last rows, and tell the others of one that has died."""
     opened = _current_session(node.config)
     if opened is not None:
+        if error:
+            opened.report_lost_worker(node.gateway.id)
         opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 

@@ -70,7 +70,9 @@ class Opener:
         # One backend may stand in both roles, as the candidate and as a member of a baseline.
         opened = self._opened[adapter.name]
         if opened.competitors and role != "candidate":
-            raise SpecError(f"adapter {adapter.name!r} is a family, so it can only be the candidate: name one of its members")
+            raise SpecError(
+                f"adapter {adapter.name!r} is a family, so it can only be the candidate: name one of its members"
+            )
         return replace(opened, arm=replace(opened.arm, role=role))
 
     def _open_version(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:

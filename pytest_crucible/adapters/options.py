@@ -23,7 +23,7 @@ def check_options(adapter: Adapter, names: Sequence[str]) -> None:
         raise UnknownOption(
             unknown[0],
             f"adapter {adapter.name!r} has {unknown[0]!r}, which backend {adapter.backend!r} does not know: "
-            f"it takes {', '.join(names)}, and parameters"
+            f"it takes {', '.join(names)}, and parameters",
         )
 
 

@@ -15,7 +15,6 @@ from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_t
 from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.events import emit_checkpoint, emit_steps
 
-
 MADE_WITH = ("recipe", "lora", "seed", "hyperparameters")
 """Options that only a training uses."""
 

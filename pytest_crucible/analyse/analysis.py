@@ -124,7 +124,8 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
     return ScoreTable(
         facts=facts,
         scores={
-            name: tuple(arm_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+            name: tuple(arm_scores(entry, given, number) for number in range(len(arms)))
+            for name, entry in numeric.items()
         },
         attributes=SampleAttributes(
             clusters_of(given.groups), given.expected, given.metadata, random_factors=plan.random_factors

@@ -1,4 +1,4 @@
-"""The values by which the members of a sweep compete: one metric, samples x members, higher is better."""
+"""The choosing half of a sweep for the analysis: the values by which its members compete, and their estimates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, arm_scores, clusters_of, metric_facts
 from pytest_crucible.analyse.scores import Floats
-from pytest_crucible.analyse.statistics import Clusters
-from pytest_crucible.records import MetricFacts
+from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of
+from pytest_crucible.analyse.stopping import keep_samples
+from pytest_crucible.analyse.targets import estimate
+from pytest_crucible.records import ChoosingHalf, Estimate, MetricFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,4 +43,45 @@ def member_values(
     clusters = clusters_of(inputs.groups)
     return MemberValues(
         facts=facts, values=np.column_stack(columns), clusters=None if clusters is None else clusters[chosen]
+    )
+
+
+def choosing_inputs(half: ChoosingHalf, order: Sequence[int]) -> AnalysisInputs:
+    """Return the replies of a choosing half, each member's up to the look that dropped it. `order` is the look order.
+
+    Replies to later samples were in flight then: fast ones are among them.
+    """
+    return AnalysisInputs(
+        plan=half.plan,
+        answers=tuple(
+            keep_samples(
+                answers,
+                order[: half.looked_at(arm.name)],
+                samples=len(half.groups),
+                repeats=half.plan.draws(number).size,
+            )
+            for number, (arm, answers) in enumerate(zip(half.plan.arms, half.answers, strict=True))
+        ),
+        groups=half.groups,
+        finished=True,
+        known_kinds=half.known_kinds,
+    )
+
+
+def estimate_members(half: ChoosingHalf, order: Sequence[int], metric: str, *, level: float) -> tuple[Estimate, ...]:
+    """Return each member's estimate of a metric; empty where no member has a value."""
+    inputs = choosing_inputs(half, order)
+    facts = metric_facts(inputs).get(metric)
+    if facts is None or facts.kind == "text":
+        return ()
+    attributes = SampleAttributes(clusters_of(half.groups), random_factors=half.plan.random_factors)
+    return tuple(
+        estimate(
+            mean_of(facts),
+            [ScoredMetric(facts, arm_scores(facts, inputs, number))],
+            arm.name,
+            attributes,
+            level=level,
+        )
+        for number, arm in enumerate(half.plan.arms)
     )

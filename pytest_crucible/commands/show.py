@@ -97,7 +97,9 @@ def _document(stored: Any) -> dict[str, Any]:
 
 def _hint(store: RunStore, run: str, sample: str) -> str:
     sample_ids = [
-        sample_id for _, plan, _ in store.all_experiments(run) for sample_id in all_sample_ids(store, plan.dataset_sha256)
+        sample_id
+        for _, plan, _ in store.all_experiments(run)
+        for sample_id in all_sample_ids(store, plan.dataset_sha256)
     ]
     if not sample_ids:
         return "none of its experiments began"

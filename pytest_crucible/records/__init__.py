@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_crucible.records.choosing import ChoosingHalf as ChoosingHalf
+    from pytest_crucible.records.choosing import SweepLook as SweepLook
     from pytest_crucible.records.conversations import Conversation as Conversation
     from pytest_crucible.records.conversations import StoredCall as StoredCall
     from pytest_crucible.records.events import Emit as Emit
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.views import experiment_name as experiment_name
 
 _NAMES = {
+    "choosing": "ChoosingHalf SweepLook",
     "conversations": "Conversation StoredCall",
     "events": "Emit Event",
     "factors": "FACTORS FEWEST_LEVELS Draws",

@@ -71,6 +71,10 @@ class Refused(BackendError):
     """A backend that would refuse every request: an invalid key, an unknown model."""
 
 
+class UnscoredMetric(SpecError):
+    """No test scores a metric that a sweep or a run with looks decides by, as its first scores have shown."""
+
+
 class StoreError(CrucibleError):
     """The run store cannot be opened, read or written."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BUILT_IN: Mapping[str, str] = {
     "many_arms": "pytest_crucible.sections.many_arms",
     "losses": "pytest_crucible.sections.losses",
+    "sweep": "pytest_crucible.sections.sweep",
     "stopping": "pytest_crucible.sections.stopping",
     "cache": "pytest_crucible.sections.cache",
     "reruns": "pytest_crucible.sections.reruns",

@@ -13,6 +13,7 @@ from pytest_crucible.records import (
     ArmEvents,
     ArmOutcomes,
     CachedReplies,
+    ChoosingHalf,
     Contrast,
     Look,
     MetricFacts,
@@ -56,6 +57,9 @@ class StoredDetails(Protocol):
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
 
+    def choosing_half(self) -> ChoosingHalf | None:
+        """Return the choosing half of the sweep that the experiment belongs to; None without one."""
+
 
 class NoStoredDetails:
     """Details of an experiment that was put together from several runs, as `crucible compare` does: there are none."""
@@ -89,6 +93,9 @@ class NoStoredDetails:
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
+
+    def choosing_half(self) -> ChoosingHalf | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

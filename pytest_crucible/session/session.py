@@ -16,7 +16,7 @@ from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.options import read_settings
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import CrucibleError, StoreError
+from pytest_crucible.records.errors import CrucibleError, StoreError, UnscoredMetric
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress
@@ -42,6 +42,7 @@ from pytest_crucible.session.worker_reports import WorkerReports
 if TYPE_CHECKING:
     from pytest_crucible.backends.not_sent import UnsentRequest
     from pytest_crucible.session.estimating import Estimator
+    from pytest_crucible.session.sweep_items import SweepItems
 
 Show = Callable[[Progress | None], None]
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -98,6 +99,7 @@ class CrucibleSession:
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
         self._tests_and_verdicts = -1
+        self._sweep_items: SweepItems | None = None
         self.workers = WorkerReports(config, self._messages)
         self.conclusion = Conclusion(
             config,
@@ -139,13 +141,16 @@ class CrucibleSession:
             self._collection.plan_items(session.items)
             self._messages.begun = self._collection.store_plans(self.run)
         self._collection.put_first(session.items)
+        self._sweep_items = self._open_sweep()
         self._messages.expected_verdicts = self._count_verdicts()
         problems = self._messages.problems
         if self._messages.begun and not problems:
             self._publisher.recorder.open(self._resources.writer)
         if self.is_worker:
             verdicts = self._messages.expected_verdicts
-            announce_experiments(self.config, {"run": self.run, "begun": self._messages.begun, "verdicts": verdicts})
+            family = "" if self._sweep_items is None else self._sweep_items.family
+            message = {"run": self.run, "begun": self._messages.begun, "verdicts": verdicts, "family": family}
+            announce_experiments(self.config, message)
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
@@ -182,6 +187,9 @@ class CrucibleSession:
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
+            # Known only from the first scores, but an error of the suite like those before the first request.
+            if isinstance(error, UnscoredMetric):
+                self._messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             emit_budgets(self._publisher.emit, self._resources.shared.spending, pyfuncitem.nodeid)
@@ -189,17 +197,34 @@ class CrucibleSession:
         return True
 
     def _run_experiment(self, item: pytest.Function, experiment: Experiment, show: Show) -> None:
-        runner, sweep = self._runner(), self._collection.sweep
-        if sweep is not None:
-            choice = self._collection.choice(self.run)
-            if item.nodeid == sweep.record.test:
-                winner = choice.choose(lambda planned, rule: runner(item, planned, show, rule), self._resources.writer.flush)
-            else:
-                winner = choice.winner()
-            if winner is None:
-                pytest.skip(f"not run: the sweep of {sweep.record.family!r} has no winner")
-            experiment = self._collection.experiments[item.nodeid] = choice.apply(experiment, winner)
+        runner = self._runner()
+        if self._sweep_items is not None:
+            experiment = self._collection.experiments[item.nodeid] = self._sweep_items.with_winner(
+                item,
+                experiment,
+                lambda choosing, rule: runner(item, choosing, show, rule),
+                self._resources.writer.flush,
+            )
         runner(item, experiment, show)
+
+    def _open_sweep(self) -> SweepItems | None:
+        """Return the tests of the session's sweep, if it has one and will run it."""
+        if self._collection.sweep is None or not self._messages.begun or self._messages.problems:
+            return None
+        from pytest_crucible.session.sweep_items import SweepItems
+
+        worker = getattr(self.config, "workerinput", {}).get("workerid")
+        choice = self._collection.choice(self.run)
+        items = SweepItems(choice, worker=worker, check_interrupt=self.interruptions.check)
+        self.config.pluginmanager.register(items, "crucible-sweep")
+        return items
+
+    def report_lost_worker(self, worker: str) -> None:
+        """Tell the other workers that one has died: they may wait for a winner that it was to choose."""
+        from pytest_crucible.session.sweep_waiting import report_lost_worker
+
+        for family in self.workers.families:
+            report_lost_worker(self._resources.store, self.run, family, worker)
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""

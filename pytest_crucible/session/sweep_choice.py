@@ -5,21 +5,21 @@ Every decision is stored before it takes effect: which members go on after a loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.member_values import member_values
-from pytest_crucible.records import Plan, Sweep
-from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records import Sweep
+from pytest_crucible.records.errors import CrucibleError, SpecError, UnscoredMetric
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.sweep_looks import SweepLooks
+from pytest_crucible.session.sweep_looks import SweepLooks, unscored_text
 from pytest_crucible.session.sweep_plans import PlannedSweep, with_winner
 from pytest_crucible.store.decisions import add_decision, copy_decisions, load_decisions
-from pytest_crucible.store.experiments import StoredExperiment
-from pytest_crucible.store.past_sweeps import latest_plan, load_choosing_half
+from pytest_crucible.store.experiments import StoredExperiment, find_experiment
+from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.sweeps.choose import choose_winner
 
@@ -62,7 +62,7 @@ class SweepChoice:
             return list(stored["kept"])
 
         run_choosing(self.sweep.choosing, SweepLooks(self.record, decide))
-        stored = load_choosing_half(self.store, self.run, self.record.nodeid)
+        stored = find_experiment(self.store, self.run, self.record.nodeid)
         if stored is None or not stored.finished:
             raise CrucibleError(
                 f"the sweep of {self.record.family!r} was cut short before it had a winner: --crucible-resume continues it"
@@ -86,11 +86,9 @@ class SweepChoice:
         looks = load_decisions(self.store, self.run, self.record.looks_subject)
         names = [member.name for member in self.record.members]
         live = looks[max(looks)]["kept"] if looks else names
-        compared = member_values(
-            choosing_inputs(stored), self.record.by, map(names.index, live), range(len(stored.groups))
-        )
+        compared = member_values(_inputs(stored), self.record.by, map(names.index, live), range(len(stored.groups)))
         if compared is None:
-            raise SpecError(_unscored(self.record, stored.plan, stored))
+            raise UnscoredMetric(unscored_text(self.record, stored.arms))
         chosen = choose_winner(compared.scores)
         if chosen is None:
             raise CrucibleError(
@@ -103,8 +101,7 @@ class SweepChoice:
         return next(opened for opened in self.sweep.family.competitors if opened.arm.name == name)
 
 
-def choosing_inputs(stored: StoredExperiment) -> AnalysisInputs:
-    """Return the replies of a choosing half for the analysis."""
+def _inputs(stored: StoredExperiment) -> AnalysisInputs:
     return AnalysisInputs(
         plan=stored.plan,
         answers=stored.arms,
@@ -116,29 +113,30 @@ def choosing_inputs(stored: StoredExperiment) -> AnalysisInputs:
 
 def check_same_sweep(run: str, before: Sweep, now: Sweep) -> None:
     """Raise SpecError where a run swept something else than what would resume it."""
-    advice = "run without --crucible-resume"
+    change = next(_changes(before, now), None)
+    if change is not None:
+        raise SpecError(f"run {run[:4]} {change}, or run without --crucible-resume")
+
+
+def _changes(before: Sweep, now: Sweep) -> Iterator[str]:
     for key in dict.fromkeys((*before.grid, *now.grid)):
-        then, here = (list(sweep.grid[key]) if key in sweep.grid else None for sweep in (before, now))
+        then, here = before.grid.get(key), now.grid.get(key)
+        if then is None or here is None or list(then) != list(here):
+            yield f"{_swept(key, then, 'swept')}; now {_swept(key, here, 'it sweeps', 'it is')}: restore the grid"
+    for name in ("by", "confirm", "drop"):
+        then, here = getattr(before, name), getattr(now, name)
         if then != here:
-            name = key.rpartition(".")[2]
-            swept, swept_now = (f"{name} = {values}" if values else f"no {name}" for values in (then, here))
-            swept_now = f"it is {here}" if then and here else f"{swept_now} is swept"
-            raise SpecError(f"run {run[:4]} swept {swept}; now {swept_now}: restore the grid, or {advice}")
-    for word, then, here in (
-        ("by", before.by, now.by),
-        ("confirm", before.confirm, now.confirm),
-        ("drop", before.drop, now.drop),
-    ):
-        if then != here:
-            raise SpecError(f"run {run[:4]} swept with {word} = {then}; now it is {here}: restore it, or {advice}")
+            yield f"swept with {name} = {then!r}; now it is {here!r}: restore it"
     if before.choosing_sha256 != now.choosing_sha256:
-        raise SpecError(f"run {run[:4]} chose on other samples: restore the dataset, or {advice}")
-    for then, here in zip(before.members, now.members, strict=True):
-        if then.identity != here.identity:
-            raise SpecError(f"{here.name} is another model than in run {run[:4]}: restore it, or {advice}")
+        yield f"chose on other samples than {now.test} has now: restore the dataset"
+    for member, other in zip(before.members, now.members, strict=False):
+        if member.identity != other.identity:
+            yield f"had another model as {other.name}: restore it"
 
 
-def _unscored(sweep: Sweep, plan: Plan, stored: StoredExperiment) -> str:
-    names = sorted({name for arm in stored.arms for name in arm.scores})
-    use = f'set by = "{names[0]}"' if names else "name a metric that is scored"
-    return f"the sweep of {sweep.family!r} chooses by {sweep.by!r}, which no selected test scores: {use}"
+def _swept(key: str, values: Sequence[Any] | None, verb: str, known: str = "") -> str:
+    """Return `swept steps = [9, 30]`, `it is [9, 30]`, or `swept no steps`."""
+    name = key.rpartition(".")[2]
+    if values is None:
+        return f"{verb} no {name}"
+    return f"{known} {list(values)}" if known else f"{verb} {name} = {list(values)}"

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.member_values import member_values
-from pytest_crucible.records import Sweep
+from pytest_crucible.records import ArmOutcomes, Sweep
+from pytest_crucible.records.errors import UnscoredMetric
+from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.sweeps.drops import members_that_go_on
 
 
@@ -21,10 +23,16 @@ class SweepLooks:
     _looks: int = field(default=0)
 
     def next_look(self, looked: int, complete: int) -> int | None:
+        # The first sample shows whether the metric that chooses is scored at all.
+        if not looked and complete:
+            return 1
         return next((length for length in self.sweep.looks if looked < length <= complete), None)
 
     def arms_that_go_on(self, inputs: AnalysisInputs, looked_at: Sequence[int], live: frozenset[int]) -> frozenset[int]:
-        """Return the members that go on. Raises StoreError where the decision cannot be stored."""
+        """Return the members that go on. Raises StoreError where the decision cannot be stored, and UnscoredMetric."""
+        if len(looked_at) == 1:
+            self._check_scored(inputs.answers)
+            return live
         arms, names = sorted(live), [member.name for member in self.sweep.members]
         compared = member_values(inputs, self.sweep.by, arms, looked_at)
         kept = arms
@@ -36,3 +44,15 @@ class SweepLooks:
         stored = self.decide(self._looks, [names[arm] for arm in kept])
         self._looks += 1
         return frozenset(names.index(name) for name in stored)
+
+    def _check_scored(self, answers: Sequence[ArmOutcomes]) -> None:
+        scored = {name for arm in answers for name in (*arm.scores, *arm.labels)}
+        if scored and self.sweep.by not in {name for arm in answers for name in arm.scores}:
+            raise UnscoredMetric(unscored_text(self.sweep, answers))
+
+
+def unscored_text(sweep: Sweep, answers: Sequence[ArmOutcomes]) -> str:
+    """Return the sentence for a metric that no reply was scored by."""
+    names = sorted({name for arm in answers for name in arm.scores})
+    use = f'set by = "{closest_name(sweep.by, names, cutoff=0.0)}"' if names else "name a metric that is scored"
+    return f"the sweep of {sweep.family!r} chooses by {sweep.by!r}, which no selected test scores: {use}"

@@ -18,12 +18,16 @@ class WorkerReports:
         self._config = config
         self._messages = messages
         self._links: list[WorkerLink] = []
+        self.families: dict[str, None] = {}
+        """The families that sweeps of this run choose from."""
 
     def add_worker(self, link: WorkerLink) -> None:
         """Record a worker's announcement. From now on, signals are passed on to it."""
         announced = link.announced or {}
         self._links.append(link)
         self._messages.begun |= announced["begun"]
+        if announced.get("family"):
+            self.families[announced["family"]] = None
         # Every worker plans all experiments, so each announces the same number.
         self._messages.expected_verdicts = announced["verdicts"]
 

@@ -9,9 +9,20 @@ from typing import Any
 
 from sqlalchemy import select
 
-from pytest_crucible.records import ArmEvents, ArmOutcomes, CachedReplies, Contrast, PastComparison, Plan, ReusedReplies
+from pytest_crucible.records import (
+    ArmEvents,
+    ArmOutcomes,
+    CachedReplies,
+    ChoosingHalf,
+    Contrast,
+    PastComparison,
+    Plan,
+    ReusedReplies,
+    SweepLook,
+)
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, schema
+from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.events import Place, load_events
 from pytest_crucible.store.past_comparisons import has_new_replies, past_comparisons, sessions_with_same_replies
@@ -88,6 +99,24 @@ class StoredExperiment:
         """Return each sample's id, in the dataset's order."""
         return outcomes.all_sample_ids(self.store, self.plan.dataset_sha256)
 
+    def choosing_half(self) -> ChoosingHalf | None:
+        """Return the choosing half of the sweep that this experiment belongs to; None without one that has begun."""
+        sweep = self.plan.sweep
+        half = None if sweep is None else find_experiment(self.store, self.run, sweep.nodeid)
+        if sweep is None or half is None:
+            return None
+        looks = load_decisions(self.store, self.run, sweep.looks_subject).values()
+        winner = load_decisions(self.store, self.run, sweep.winner_subject)
+        return ChoosingHalf(
+            plan=half.plan,
+            answers=half.arms,
+            groups=half.groups,
+            sample_ids=half.all_sample_ids(),
+            known_kinds=half.known_kinds,
+            looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
+            winner=winner[0]["winner"] if winner else "",
+        )
+
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
         return outcomes.reply_texts(self.store, self.key, arm, positions)
@@ -100,6 +129,15 @@ def load_experiment(store: RunStore, key: int) -> StoredExperiment:
     with explain_errors(store.location), store.engine.connect() as connection:
         run, plan, finished = connection.execute(query).one()
     return _load(store, run, key, from_plain(Plan, plan), finished, partial(load_events, store, run))
+
+
+def find_experiment(store: RunStore, run: str, nodeid: str) -> StoredExperiment | None:
+    """Return a run's experiment of that name, be it the choosing half of a sweep; None where it has not begun."""
+    table = schema.experiments
+    query = select(table.c.id).where(table.c.run == run, table.c.nodeid == nodeid)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        key = connection.execute(query).scalar()
+    return load_experiment(store, key) if key is not None and store.has_arms(key) else None
 
 
 def load_experiments(store: RunStore, run: str) -> Iterator[StoredExperiment]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Engine, Table, case, func, select, update
+from sqlalchemy import Column, ColumnElement, Engine, Table, case, delete, func, select, update
 
 from pytest_crucible.records import Draws, Plan, Sample, Verdict
 from pytest_crucible.records.errors import SpecError
@@ -87,9 +87,17 @@ class RunStore:
 
     def replace_plan(self, run: str, plan: Plan) -> None:
         """Store an experiment's plan again: the winner of its sweep is known now."""
-        table = schema.experiments
+        table, arms = schema.experiments, schema.arms
         of = (table.c.run == run, table.c.nodeid == plan.nodeid)
         self._execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide)))
+        key = select(table.c.id).where(*of).scalar_subquery()
+        self._execute(delete(arms).where(arms.c.experiment == key, arms.c.fingerprint == ""))
+
+    def enter_unanswered(self, run: str, plan: Plan, samples: Sequence[Sample]) -> None:
+        """Enter an experiment with arms that no request is sent for, so that its verdicts are undecided."""
+        key = self.add_experiment(run, plan, samples)
+        for number, arm in enumerate(plan.arms):
+            self.add_arm(key, number, arm.name, "")
 
     def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample]) -> int:
         """Enter an experiment and its samples, and return its key. Safe to call again, from any process."""

@@ -50,7 +50,9 @@ class Family:
         if len(named) < size:
             raise SpecError(f"the sweep of {self.name!r} names a value twice: write each value once")
         if size < 2:
-            raise SpecError(f"the sweep of {self.name!r} has one member: give a key several values, or remove the sweep")
+            raise SpecError(
+                f"the sweep of {self.name!r} has one member: give a key several values, or remove the sweep"
+            )
         return named
 
 
@@ -113,7 +115,9 @@ def _read_settings(name: str, table: Mapping[str, Any]) -> dict[str, tuple[Any, 
                 f"the sweep of {name!r} has search, which is not built yet: list the values of each key instead"
             )
         if not isinstance(values, list) or not values:
-            raise SpecError(f"the sweep of {name!r} has {key} = {values!r}: write a list of values, such as {key} = [1, 2]")
+            raise SpecError(
+                f"the sweep of {name!r} has {key} = {values!r}: write a list of values, such as {key} = [1, 2]"
+            )
     if not settings:
         raise SpecError(f'the sweep of {name!r} names no key of the adapter: write for example "lora.rank" = [8, 32]')
     return {key: tuple(values) for key, values in settings.items()}
@@ -130,7 +134,9 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def _read_by(name: str, by: Any) -> str:
     if not isinstance(by, str):
-        raise SpecError(f'the sweep of {name!r} has by = {by!r}: write the name of the metric that chooses, by = "accuracy"')
+        raise SpecError(
+            f'the sweep of {name!r} has by = {by!r}: write the name of the metric that chooses, by = "accuracy"'
+        )
     return by
 
 
@@ -145,5 +151,7 @@ def _read_confirm(name: str, confirm: Any) -> float:
 
 def _read_drop(name: str, drop: Any) -> str:
     if drop not in DROPS:
-        raise SpecError(f"the sweep of {name!r} has drop = {drop!r}: write {', '.join(map(repr, DROPS[:-1]))} or 'none'")
+        raise SpecError(
+            f"the sweep of {name!r} has drop = {drop!r}: write {', '.join(map(repr, DROPS[:-1]))} or 'none'"
+        )
     return str(drop)

@@ -51,7 +51,7 @@ def look_lengths(order: Sequence[int], groups: Sequence[str | None], shares: Seq
     (2, 4, 8)
     """
     lengths = [_whole_groups(order, groups, round(len(order) * share)) for share in shares]
-    return tuple(sorted({length for length in lengths if 0 < length < len(order)}))
+    return tuple(sorted({length for length in lengths if 1 < length < len(order)}))
 
 
 def _whole_groups(order: Sequence[int], groups: Sequence[str | None], length: int) -> int:

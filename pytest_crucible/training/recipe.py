@@ -85,9 +85,7 @@ def _check_keywords(adapter: str, name: Any, function: Callable[..., object], ke
     names = [parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY]
     unknown = next((keyword for keyword in keywords if keyword not in names), None)
     if unknown is not None:
-        raise UnknownHyperparameter(
-            f"adapter {adapter!r} has 'hyperparameters.{unknown}'", str(name), unknown, names
-        )
+        raise UnknownHyperparameter(f"adapter {adapter!r} has 'hyperparameters.{unknown}'", str(name), unknown, names)
 
 
 def find_function(adapter: str, name: Any) -> Callable[..., object]:

@@ -1,0 +1,38 @@
+"""The choosing half of a sweep after its run: the members' replies, and which members the looks dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_crucible.records.outcomes import ArmOutcomes
+from pytest_crucible.records.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepLook:
+    """One look of a sweep."""
+
+    samples: int
+    """The number of samples, from the beginning of the look order, that it rests on."""
+    kept: tuple[str, ...]
+    """The members that went on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoosingHalf:
+    """The replies of a family's members, and what was decided on them."""
+
+    plan: Plan
+    """Its arms are the members, in grid order."""
+    answers: tuple[ArmOutcomes, ...]
+    groups: Sequence[str | None]
+    sample_ids: Sequence[str]
+    known_kinds: Mapping[str, str]
+    looks: tuple[SweepLook, ...]
+    winner: str
+    """Empty while there is none."""
+
+    def looked_at(self, member: str) -> int:
+        """Return the number of samples, in look order, that decided about a member."""
+        return next((look.samples for look in self.looks if member not in look.kept), len(self.groups))
