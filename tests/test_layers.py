@@ -19,11 +19,7 @@ LAYERS = {
     "adapters": "adapters",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-<<<<<<< HEAD
-    "libraries": "backends datasets metrics importers exports telemetry training training_sets",
-=======
-    "libraries": "backends datasets metrics importers exports sweeps telemetry training",
->>>>>>> 3ac5351 (Sweep an adapter: members compete on the choosing half, and the winner is the candidate (first path))
+    "libraries": "backends datasets metrics importers exports sweeps telemetry training training_sets",
     "engines": "local_model sandbox",
     "stats": "stats",
     "records": "records",

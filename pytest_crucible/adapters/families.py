@@ -48,16 +48,18 @@ def open_family(adapter: Adapter, role: Role, open_member: Callable[[str], Opene
 def check_members(family: Family, members: Sequence[OpenedArm]) -> None:
     """Raise SpecError for two members that are one checkpoint: the sweep would compare it with itself."""
     points = list(family.points())
-    first: dict[str, int] = {}
     for number, member in enumerate(members):
-        key = json.dumps([member.arm.identity, dict(member.arm.parameters)], sort_keys=True, default=repr)
-        other = first.setdefault(key, number)
-        if other != number:
-            changed = [name for name in points[number] if points[number][name] != points[other][name]]
-            raise SpecError(
-                f"{members[other].arm.name} and {member.arm.name} are the same checkpoint: "
-                f"remove {' and '.join(changed)} from the sweep"
-            )
+        for other in range(number):
+            if _is_same(member.arm, members[other].arm):
+                changed = [name for name in points[number] if points[number][name] != points[other][name]]
+                raise SpecError(
+                    f"{members[other].arm.name} and {member.arm.name} are the same checkpoint: "
+                    f"remove {' and '.join(changed or points[number])} from the sweep"
+                )
+
+
+def _is_same(arm: Arm, other: Arm) -> bool:
+    return arm.identity == other.identity and dict(arm.parameters) == dict(other.parameters)
 
 
 def _describe(adapter: Adapter, members: Sequence[OpenedArm]) -> Arm:

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
 from pytest_crucible.records.number_format import points, quantity
+from pytest_crucible.records.views import experiment_name
 
 # Fewer groups give no interval, so a comparison could decide nothing.
 FEWEST_GROUPS = 5
@@ -30,6 +31,7 @@ def announcement(
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     lines += _metric_lines(first, plan.groups or plan.selected, plan.groups)
     lines += _factor_lines(plan)
+    lines += _sweep_lines(plan)
     if plan.look_alpha is not None:
         lines.append("  looks after every sample, and stops when all verdicts are settled (--crucible-stop)")
     if not_queried:
@@ -37,6 +39,20 @@ def announcement(
     if replayed:
         lines.append("  no model is called: replies come from the reply cache")
     return "\n".join(map(_wrap_line, lines))
+
+
+def _sweep_lines(plan: Plan) -> Iterator[str]:
+    sweep = plan.sweep
+    if sweep is None:
+        return
+    if sweep.test != plan.nodeid:
+        yield f"  {sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
+        return
+    replies = sweep.choosing * len(sweep.members) * plan.draws(0).size
+    yield (
+        f"  {sweep.family}: first {len(sweep.members)} members compete by {sweep.by} on {sweep.choosing:,} other samples, "
+        f"with at most {replies:,} replies"
+    )
 
 
 def _wrap_line(line: str) -> str:

@@ -14,6 +14,7 @@ from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.runs.provenance import environment_facts, installed_packages, machine_facts
+from pytest_crucible.sweeps.changes import sweep_changes
 
 # A new environment changes hundreds of packages: the first few are named, the others counted.
 MOST_PACKAGES = 5
@@ -110,13 +111,24 @@ def _check_experiments(
 def _plan_detail(plan: Plan, now: Plan | None) -> str:
     if now is None:
         return "is not there any more"
-    return ", ".join(_changes(plan, now)) or f"the same {quantity(now.selected, 'sample')}, test, metrics and adapters"
+    same = f"the same {quantity(now.selected, 'sample')}, test, metrics and adapters"
+    swept = "" if plan.sweep is None else f" (sweep of {plan.sweep.family}, {plan.sweep.sha256[:12]})"
+    return ", ".join(_changes(plan, now)) or f"{same}{swept}"
+
+
+def _sweep_changes(then: Plan, now: Plan) -> list[str]:
+    if then.sweep is None or now.sweep is None:
+        of = then.sweep or now.sweep
+        return [] if of is None else [f"{of.family} was {'not ' if then.sweep is None else ''}swept"]
+    return [f"this run {change}" for change in sweep_changes(then.sweep, now.sweep)]
 
 
 def _changes(then: Plan, now: Plan) -> list[str]:
     changed = [f"{part} changed" for part in differences(then.fingerprint, now.fingerprint)]
+    changed += _sweep_changes(then, now)
     arms = {arm.name: arm for arm in now.arms}
-    for arm in then.arms:
+    # The winner of a sweep is one of the members, which are compared above.
+    for arm in then.arms[1:] if then.sweep is not None else then.arms:
         other = arms.get(arm.name)
         if other is None:
             changed.append(f"{arm.name} is not queried")

@@ -59,13 +59,12 @@ def claims(result: SweepResult) -> Sequence[Claim]:
 def view(result: SweepResult, claims: Sequence[Claim]) -> View:
     """Return a table of the members, and who has won."""
     sweep = result.sweep
+    won = f"{result.winner or 'no member'} has won"
     if not result.members:
         where = experiment_name(sweep.test)
         return View(
             title="Sweep",
-            notes=(
-                Note(text=f"{result.winner} is the winner of the sweep of {sweep.family} by {sweep.by} in {where}"),
-            ),
+            notes=(Note(text=f"{won} the sweep of {sweep.family} by {sweep.by} in {where}"),),
             document=_document(result),
         )
     return View(
@@ -73,7 +72,7 @@ def view(result: SweepResult, claims: Sequence[Claim]) -> View:
         tables=(_table(result),),
         notes=(
             Note(
-                text=f"{result.winner or 'no member'} has won the sweep of {sweep.family} by {sweep.by} "
+                text=f"{won} the sweep of {sweep.family} by {sweep.by} "
                 f"on {quantity(sweep.choosing, 'sample')}; verdicts rest on {sweep.confirming:,} others"
             ),
         ),

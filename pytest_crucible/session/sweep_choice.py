@@ -5,7 +5,7 @@ Every decision is stored before it takes effect: which members go on after a loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from pytest_crucible.store.decisions import add_decision, copy_decisions, load_d
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
 from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.sweeps.changes import sweep_changes
 from pytest_crucible.sweeps.choose import choose_winner
 
 RunChoosing = Callable[[Experiment, SweepLooks], None]
@@ -113,30 +114,6 @@ def _inputs(stored: StoredExperiment) -> AnalysisInputs:
 
 def check_same_sweep(run: str, before: Sweep, now: Sweep) -> None:
     """Raise SpecError where a run swept something else than what would resume it."""
-    change = next(_changes(before, now), None)
+    change = next(sweep_changes(before, now), None)
     if change is not None:
         raise SpecError(f"run {run[:4]} {change}, or run without --crucible-resume")
-
-
-def _changes(before: Sweep, now: Sweep) -> Iterator[str]:
-    for key in dict.fromkeys((*before.grid, *now.grid)):
-        then, here = before.grid.get(key), now.grid.get(key)
-        if then is None or here is None or list(then) != list(here):
-            yield f"{_swept(key, then, 'swept')}; now {_swept(key, here, 'it sweeps', 'it is')}: restore the grid"
-    for name in ("by", "confirm", "drop"):
-        then, here = getattr(before, name), getattr(now, name)
-        if then != here:
-            yield f"swept with {name} = {then!r}; now it is {here!r}: restore it"
-    if before.choosing_sha256 != now.choosing_sha256:
-        yield f"chose on other samples than {now.test} has now: restore the dataset"
-    for member, other in zip(before.members, now.members, strict=False):
-        if member.identity != other.identity:
-            yield f"had another model as {other.name}: restore it"
-
-
-def _swept(key: str, values: Sequence[Any] | None, verb: str, known: str = "") -> str:
-    """Return `swept steps = [9, 30]`, `it is [9, 30]`, or `swept no steps`."""
-    name = key.rpartition(".")[2]
-    if values is None:
-        return f"{verb} no {name}"
-    return f"{known} {list(values)}" if known else f"{verb} {name} = {list(values)}"

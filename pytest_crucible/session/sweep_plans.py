@@ -46,6 +46,11 @@ def plan_sweep(
     assert family is not None
     test, metric = _find_chooser(family, [experiment.plan for experiment in experiments.values()])
     chooser = experiments[test]
+    if not family.confirm:
+        raise SpecError(
+            f"the sweep of {family.name!r} has confirm = 0, which is not built yet: keep a share of the samples for the "
+            "verdicts, such as confirm = 0.5"
+        )
     halves, looks = _split(chooser, family.confirm)
     samples = chooser.dataset.samples
     chosen_by = [samples[position] for position in halves.choosing]

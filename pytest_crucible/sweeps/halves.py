@@ -27,8 +27,8 @@ def split_halves(order: Sequence[int], groups: Sequence[str | None], confirm: fl
     With `confirm` 0 all samples are in both. `order` depends on the ids alone, so that every sweep of the same samples has
     the same halves. Raises SpecError for a half with too few samples or groups.
 
-    >>> split_halves(range(40), [None] * 40, 0.25).confirming[0]
-    30
+    >>> split_halves(range(80), [None] * 80, 0.25).confirming[0]
+    60
     """
     if confirm == 0:
         return Halves(tuple(sorted(order)), tuple(sorted(order)))

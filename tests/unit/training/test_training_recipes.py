@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,11 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ({"lora": {"rank": "4"}}, "has rank = '4': write rank and seed as whole numbers"),
         ({"lora": {"rank": 0}}, "cannot be trained: the rank must be at least 1, not 0"),
         ({"seed": -1}, "cannot be trained: the seed must be 0 or more, not -1"),
+        ({"hyperparameters": 4}, "has hyperparameters = 4: write { steps = 90 }"),
+        (
+            {"name": "textwrap:indent", "hyperparameters": {"prefx": 4}},
+            "has 'hyperparameters.prefx', but recipe 'textwrap:indent' has no argument 'prefx': use prefix or predicate",
+        ),
         ({"seed": True}, "has seed = True: write rank and seed as whole numbers"),
     ],
 )
@@ -255,6 +261,19 @@ def test_its_lineage_says_where_it_comes_from(engine, tmp_path):
     assert lineage.result.loss_reduction == pytest.approx(1 - lineage.result.final_loss / lineage.losses[0])
     assert lineage.seconds > 0
     assert from_plain(Lineage, json.loads(json.dumps(to_plain(lineage)))) == lineage
+
+
+def test_hyperparameters_are_keywords_of_the_recipe_and_part_of_key_and_lineage(engine, tmp_path):
+    def recipe(trainer, count=1, rate=1e-2):
+        steps(trainer, count, rate)
+
+    plain, longer = made(engine, recipe), replace(made(engine, recipe), hyperparameters={"count": 3, "rate": 3e-3})
+    lineage = trained(longer, tmp_path)[0].lineage
+
+    assert (len(lineage.losses), set(lineage.learning_rates)) == (3, {3e-3})
+    assert lineage.arguments == {"count": 3, "rate": 3e-3}
+    assert plain.key != longer.key
+    assert find_trained(plain, tmp_path) is None
 
 
 def test_a_parent_is_part_of_the_lineage(engine, tmp_path):

@@ -1,0 +1,239 @@
+"""A sweep: members compete on one half of the samples, and the winner is the candidate on the other."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+
+import pytest
+
+SCRIPTS = """
+    import os
+    import random
+    import time
+
+    def right(request, share):
+        with open("calls.txt", "a") as file:
+            file.write(f"{request.arm} {request.sample}" + chr(10))
+        {before}
+        lucky = random.Random(f"{request.arm} {request.sample}").random() < share
+        return "right" if lucky else "wrong"
+
+    def answer(request):
+        return right(request, request.parameters.get("quality", 5) / 10)
+
+    def base(request):
+        return right(request, 0.6)
+"""
+TESTS = """
+    import pytest
+
+    SAMPLES = [{{"id": f"s{{k}}", "input": f"q{{k}}"}} for k in range({n})]
+    OTHERS = [{{"id": f"t{{k}}", "input": f"q{{k}}"}} for k in range(30)]
+
+    @pytest.mark.crucible(dataset=OTHERS)
+    @pytest.mark.quality_target("well >= 0.5")
+    async def test_other(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(well=reply.text == "right")
+
+    @pytest.mark.crucible(dataset=SAMPLES)
+    @pytest.mark.quality_target("ok >= 0.75")
+    @pytest.mark.ab_compare("ok")
+    async def test_sums(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(ok=reply.text == "right")
+
+    @pytest.mark.crucible(dataset=SAMPLES[:{n} // 2])
+    @pytest.mark.quality_target("fine >= 0.5")
+    async def test_same(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(fine=reply.text == "right")
+"""
+SWEEP = """
+[adapters.tuned]
+backend = "scripted"
+script = "scripts:answer"
+
+[adapters.tuned.sweep]
+"parameters.quality" = [2, 9, 4]
+by = "ok"
+"""
+BOTH = ("--crucible-adapter=tuned", "--compare=base")
+GOOD, *POOR = "tuned[quality=9]", "tuned[quality=2]", "tuned[quality=4]"
+
+
+def write_suite(suite, *, n=160, sweep=SWEEP, before="", tests=TESTS):
+    suite.script(SCRIPTS.replace("{before}", before))
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write(sweep)
+    suite.test(tests.format(n=n))
+    return suite
+
+
+def experiments(suite):
+    document = json.loads((suite.path / "r.json").read_text())
+    return {experiment["nodeid"].partition("::")[2]: experiment for experiment in document["experiments"]}
+
+
+def decisions(suite):
+    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as store:
+        rows = store.execute(
+            "select run, subject, number, body from decisions join runs on runs.id = run order by started"
+        ).fetchall()
+    runs = {}
+    for run, subject, number, body in rows:
+        if not subject.startswith("choice"):
+            runs.setdefault(run, {})[subject, number] = json.loads(body)
+    return list(runs.values())
+
+
+def test_the_winner_is_the_candidate_on_the_confirming_half(suite):
+    result = write_suite(suite).run(*BOTH, "--crucible-json=r.json")
+
+    assert result.ret == 0
+    calls, found = [line.split() for line in suite.calls()], experiments(suite)
+    asked = {name: {sample for arm, sample in calls if arm == name} for name in (GOOD, *POOR, "base")}
+    # Members that are proven worse get no more requests, apart from those in flight, and never a confirming sample.
+    document = found["test_sums"]["sections"]["sweep"]
+    choosing = asked[GOOD] - asked["base"] - {f"t{k}" for k in range(30)}
+    assert len(asked["base"]) == document["confirming"] == 80
+    for poor in POOR:
+        assert asked[poor] <= choosing
+        assert len(asked[poor]) < 80
+    # Another experiment on the same samples leaves out those that have chosen; other samples are used whole.
+    assert found["test_same"]["dataset"]["n"] == len(asked["base"] & {f"s{k}" for k in range(80)})
+    assert found["test_other"]["dataset"]["n"] == 30
+    assert {found[name]["arms"][0]["name"] for name in found} == {GOOD}
+    assert found["test_sums"]["verdicts"][0]["state"] == "met"
+    assert {found[name]["sections"]["sweep"]["winner"] for name in found} == {GOOD}
+    members = {member["name"]: member for member in document["members"]}
+    assert [members[name]["n"] for name in (GOOD, *POOR)] == [80, *(members[name]["dropped_after"] for name in POOR)]
+    assert document["grid"] == {"parameters.quality": [2, 9, 4]}
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: test_sums: tuned vs base, 80 samples x 2 arms = 160 replies",
+            "  tuned: first 3 members compete by ok on 80 other samples, with at most 240*",
+            "tuned[[]quality=9[]] * 80  winner",
+            "test_sums: tuned[[]quality=9[]] has won the sweep of tuned by ok on 80 samples; verdicts rest on 80 others",
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_resumed_with_the_same_drops_and_winner(suite):
+    # Past the look that drops the poor members, and before the winner is known; the last rows are committed meanwhile.
+    dies = (
+        'if os.path.exists("die") and sum(1 for _ in open("calls.txt")) > 45: time.sleep(0.7), os.kill(os.getpid(), 9)'
+    )
+    write_suite(suite, n=80, before=dies)
+    (suite.path / "die").touch()
+    suite.run_apart(*BOTH, "--crucible-concurrency=2")
+    (suite.path / "die").unlink()
+    (before,) = decisions(suite)
+    sent = Counter(suite.calls())
+    result = suite.run(*BOTH, "--crucible-resume", "--crucible-json=r.json")
+
+    assert result.ret == 0
+    first, second = decisions(suite)
+    assert first == before
+    assert {key: second[key] for key in first} == first
+    assert second["winner of tuned", 0]["winner"] == GOOD
+    # Apart from those in flight.
+    repeated = [call for call, count in Counter(suite.calls()).items() if count > 1 and " s" in call]
+    assert len([call for call in repeated if sent[call]]) <= 3
+
+
+def test_a_resumed_sweep_repeats_its_decisions_and_no_request(suite):
+    write_suite(suite, n=80).run(*BOTH)
+    suite.forget_calls()
+    result = suite.run(*BOTH, "--crucible-resume")
+
+    assert result.ret == 0
+    assert suite.calls() == []
+    first, second = decisions(suite)
+    assert first == second
+
+    file = suite.path / "crucible.toml"
+    file.write_text(file.read_text().replace("[2, 9, 4]", "[2, 9, 5]"))
+    suite.refuses(
+        suite.run(*BOTH, "--crucible-resume"),
+        "run ???? swept quality = [[]2, 9, 4]; now it is [[]2, 9, 5]: restore the grid, or run without --crucible-resume",
+    )
+
+
+@pytest.mark.slow
+def test_workers_wait_for_the_winner(suite):
+    result = write_suite(suite).run_n2(*BOTH, "--crucible-json=r.json")
+
+    assert result.ret == 0
+    assert {experiment["arms"][0]["name"] for experiment in experiments(suite).values()} == {GOOD}
+    assert decisions(suite)[0]["winner of tuned", 0]["winner"] == GOOD
+
+
+@pytest.mark.slow
+def test_when_the_worker_that_chooses_dies_nothing_hangs_and_all_is_undecided(suite):
+    dies = 'if "tuned" in request.arm and sum(1 for _ in open("calls.txt")) > 40: os.kill(os.getpid(), 9)'
+    result = write_suite(suite, before=dies).run_n2(*BOTH, "--crucible-json=r.json", "-rs")
+
+    assert result.ret == 1
+    verdicts = [verdict for experiment in experiments(suite).values() for verdict in experiment["verdicts"]]
+    assert [verdict["state"] for verdict in verdicts] == ["undecided"] * 4
+    result.stdout.fnmatch_lines(["*not run: the sweep of 'tuned' has no winner: worker gw?, which chose it, has ended"])
+
+
+@pytest.mark.parametrize("drop", ["half", "none"])
+def test_other_rules_for_drops(suite, drop):
+    write_suite(suite, n=80, sweep=SWEEP + f'drop = "{drop}"\n').run(*BOTH, "--crucible-json=r.json")
+
+    found = experiments(suite)["test_sums"]["sections"]["sweep"]
+    assert found["winner"] == GOOD
+    assert [len(look["kept"]) for look in found["looks"]] == ([2, 1, 1] if drop == "half" else [])
+
+
+def test_fast_answers_decide_nothing(suite):
+    # The poor member answers at once, and a wrong answer sooner than a right one.
+    slow = 'time.sleep(0.0 if "quality=2" in request.arm else 0.004 * random.Random(request.sample).random())'
+    decided = []
+    for before in ("pass", slow):
+        write_suite(suite, n=80, before=before).run(*BOTH, "--crucible-concurrency=8")
+        decided.append(decisions(suite)[-1])
+
+    assert decided[0] == decided[1]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "n", "options", "sentence"),
+    [
+        (SWEEP.replace('"ok"', '"citation"'), 80, (), None),
+        (
+            SWEEP,
+            12,
+            (),
+            "12 samples are too few for confirm = 0.5, which needs 20 (and 5 groups) in each half: add samples",
+        ),
+        (SWEEP, 80, ("--crucible-sample=s1",), "--crucible-sample sends single samples, and 'tuned' is a family"),
+        (SWEEP.replace('"ok"', '"passed"'), 80, (), None),
+    ],
+    ids=["unknown", "few", "sample", "several"],
+)
+def test_what_is_refused_before_a_request(suite, sweep, n, options, sentence):
+    if sentence is None:
+        sentence = (
+            "the sweep of 'tuned' chooses by 'citation', which test_other and test_sums and test_same score: "
+            'set by = "test_other::citation"'
+        ).replace("citation", "citation" if "citation" in sweep else "passed")
+    result = write_suite(suite, n=n, sweep=sweep).run(*BOTH, *options)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{sentence}*"])
+    assert suite.calls() == []
+
+
+def test_a_metric_that_no_score_has_is_refused_after_the_first_sample(suite):
+    sweep = SWEEP.replace('"ok"', '"test_sums::citation"')
+    result = write_suite(suite, sweep=sweep).run(*BOTH, "--crucible-concurrency=1")
+
+    suite.refuses(result, "the sweep of 'tuned' chooses by 'citation', which no selected test scores: set by = \"ok\"*")
+    assert len(suite.calls()) <= 4

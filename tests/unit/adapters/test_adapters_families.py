@@ -1,0 +1,83 @@
+"""Adapters with a sweep: a family and its members, opened by name."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from adapter_contexts import context_in, default_settings
+
+from pytest_crucible.adapters.open import open_arms
+from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
+from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.records.errors import SpecError
+
+ADAPTERS = """
+[adapters]
+v1 = "recorded:v1.jsonl"
+both = { ensemble = ["v1", "tuned"] }
+
+[adapters.tuned]
+backend = "recorded"
+
+[adapters.tuned.sweep]
+path = ["v2.jsonl", "v3.jsonl"]
+by = "ok"
+"""
+MEMBERS = ["tuned[path=v2.jsonl]", "tuned[path=v3.jsonl]"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "crucible.toml").write_text(ADAPTERS)
+    for name in ("v1", "v2", "v3"):
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"sample_id": "a", "text": "{name}"}}\n')
+    return tmp_path
+
+
+def opened(project, candidate, *baselines):
+    return open_arms(
+        Opener(context_in(project)), dataclasses.replace(default_settings(), adapter=candidate, compare=baselines)
+    )
+
+
+def refusal(project, candidate, *baselines):
+    with pytest.raises(SpecError) as caught:
+        opened(project, candidate, *baselines)
+    return str(caught.value)
+
+
+def test_a_family_is_opened_with_its_members(project):
+    family, baseline = opened(project, "tuned", "v1")
+
+    assert collect_names([family]) == ["tuned", *MEMBERS]
+    assert len(collect_backends([family, baseline])) == 3
+    assert (family.arm.name, family.arm.role) == ("tuned", "candidate")
+    assert family.arm.identity not in {member.arm.identity for member in family.competitors}
+
+
+def test_a_member_is_an_adapter(project):
+    member, baseline = opened(project, MEMBERS[0], MEMBERS[1])
+
+    assert (member.arm.name, baseline.arm.role) == (MEMBERS[0], "baseline")
+    assert not member.competitors
+
+
+@pytest.mark.parametrize(
+    ("arms", "old", "new", "sentence"),
+    [
+        (("v1", "tuned"), "", "", "adapter 'tuned' is a family, of which a winner is chosen, so it can only be the candidate: "),
+        (("both",), "", "", "ensemble 'both': adapter 'tuned' is a family, and a member is one model: name one of its"),
+        (("tuned[path=v9.jsonl]",), "", "", "adapter 'tuned[path=v9.jsonl]' is not configured: did you mean 'tuned[path"),
+        (("v9",), "", "", "adapter 'v9' is not configured: known adapters are both, tuned, v1"),
+        (("tuned",), "path =", "paths =", "adapter 'tuned' sweeps 'paths', which backend 'recorded' does not know: it takes p"),
+        (("tuned", "v1"), "v3", "v1", "adapters 'tuned[path=v1.jsonl]' and 'v1' are the same checkpoint"),
+        (("tuned",), "v3", "./v2", f"{MEMBERS[0]} and tuned[path=./v2.jsonl] are the same checkpoint: remove path from the s"),
+        (("tuned",), 'by = "ok"', "seeds = [1]", "adapter 'tuned' in "),
+    ],
+)  # fmt: skip
+def test_what_is_refused(project, arms, old, new, sentence):
+    file = project / "crucible.toml"
+    file.write_text(file.read_text().replace(old, new, 1) if old else file.read_text())
+
+    assert refusal(project, *arms).startswith(sentence)
