@@ -123,7 +123,8 @@ def _methods(sweep: Sweep) -> list[Statement]:
         f"of {sweep.family} compete by the mean of {sweep.by}, and only the winner and the baselines answer the other "
         f"{sweep.confirming:,}, on which the verdicts rest."
     )
-    return [Statement(text=halves), Statement(text=drops[sweep.drop])]
+    cites = ("romano2005",) if sweep.drop == "proven" else ()
+    return [Statement(text=halves), Statement(text=drops[sweep.drop], cites=cites)]
 
 
 def _document(result: SweepResult) -> dict[str, Any]:
