@@ -2,7 +2,7 @@
 
     python -m benchmarks.calibration [--replicates 800] [--seed 0]
 
-Prints thirteen tables in markdown, from the evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`,
+Prints fourteen tables in markdown, from the evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`,
 the prompts and rounds of `tests/truth/factor_evals.py`, the sessions of `tests/truth/families.py`, the series of sessions of
 `tests/truth/rerun_evals.py`, the arms of `tests/truth/sweep_evals.py`, the grids of `tests/truth/setting_evals.py`, the plans of
 `tests/truth/printed_power.py` and the relevant differences of `tests/truth/relevance.py`.
@@ -26,7 +26,7 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.factors import ALARM_HEADS, alarm_rows
-from benchmarks.many_arms import RANK_HEADS, SETTING_HEADS, rank_rows, setting_rows
+from benchmarks.many_arms import CHOSEN_HEADS, RANK_HEADS, SETTING_HEADS, chosen_rows, rank_rows, setting_rows
 from benchmarks.shares import Share
 from pytest_crucible import stats
 from tests.truth import exact_rates
@@ -380,6 +380,9 @@ def main() -> int:
             rank_rows(asked.replicates // 2, asked.seed), headers=RANK_HEADS, tablefmt="github", disable_numparse=True
         )
     )
+    print("\n### The winner on the samples that chose it\n")
+    rows = chosen_rows(asked.replicates // 2, asked.seed)
+    print(tabulate(rows, headers=CHOSEN_HEADS, tablefmt="github", disable_numparse=True))
     print("\n### Settings\n")
     rows = setting_rows(asked.replicates // 2, asked.seed)
     print(tabulate(rows, headers=SETTING_HEADS, tablefmt="github", disable_numparse=True))

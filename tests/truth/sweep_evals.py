@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from pytest_crucible.stats import pairwise_intervals, rank_arms
+from pytest_crucible.stats import bound_chosen_arm, compare_chosen_arm, pairwise_intervals, rank_arms
 
 Array = npt.NDArray[np.float64]
 PASSAGE = 5
@@ -101,3 +101,44 @@ def _check(known: SweepEval, values: np.ndarray, draws: int) -> tuple[bool, bool
         set(np.flatnonzero(truths == 1).tolist()) <= set(result.not_proven_worse),
         bool(((low <= differences) & (differences <= high)).all()),
     )
+
+
+CHOSEN = {
+    f"{members} members, {name}": SweepEval(n, equal(members + 1, rate), kind, clustered=clustered)
+    for members in (2, 8, 32)
+    for name, n, rate, kind, clustered in (
+        ("yes or no", 50, 0.6, "yes or no", False),
+        ("yes or no near 1", 50, 0.9, "yes or no", False),
+        ("scores", 100, 0.6, "scores", False),
+        ("passages", 200, 0.6, "yes or no", True),
+        ("passages near 1", 200, 0.9, "yes or no", True),
+    )
+}
+
+
+class FalseClaims(NamedTuple):
+    """Runs with a false claim about the member that the same samples chose; all members equal the baseline."""
+
+    differences: int
+    """The winner differs from the baseline."""
+    proofs: int
+    """The winner's lower bound is above its true mean."""
+
+
+def count_false(known: SweepEval, runs: int, seed: int) -> FalseClaims:
+    """Return the runs with a false claim. The first arm is the baseline."""
+    return FalseClaims(*np.sum([_claim(known, values) for values in known.draw(runs, seed)], axis=0).tolist())
+
+
+def _claim(known: SweepEval, values: Array) -> tuple[bool, bool]:
+    baseline, *arms = values.T
+    winner = max(arms, key=np.mean)
+    is_binary = known.kind == "yes or no"
+    how = {
+        "arms": len(arms),
+        "kind": "binary" if is_binary else "bounded",
+        "bounds": (0.0, 1.0) if is_binary else (-1.0, 2.0),
+    }
+    p_value = compare_chosen_arm(winner, baseline, clusters=known.clusters, **how).p_value
+    bound = bound_chosen_arm(winner, clusters=known.clusters, **how).value
+    return p_value is not None and p_value <= 0.05, bound is not None and bound > known.means[0] + 1e-9

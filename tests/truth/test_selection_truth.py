@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from run_sizes import choose_runs
 from simulation import at_least, at_most
-from sweep_evals import RANKED, SweepEval, count_right, equal, lift, spread
+from sweep_evals import CHOSEN, RANKED, SweepEval, count_false, count_right, equal, lift, spread
 
-from pytest_crucible.stats import WinnerResult, compare, holm, rank_arms, winner_from_values
+from pytest_crucible.stats import (
+    WinnerResult,
+    compare,
+    holm,
+    rank_arms,
+    winner_from_values,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +102,10 @@ def test_holm_makes_any_claim_against_one_baseline_rare(name):
         claims += any(p is not None and p <= 0.05 for p in holm(p_values))
 
     assert at_most(claims, runs, 0.05)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_claims_about_a_member_that_the_same_samples_chose_are_rarely_false(name):
+    runs = RUNS // 4
+
+    assert all(at_most(false, runs, 0.05) for false in count_false(CHOSEN[name], runs, seed=8))
