@@ -83,16 +83,14 @@ CLOSED_FORMS: dict[str, Call] = {
     "student_t": lambda x: stats.student_t(*x.scores),
     "one_sample_t": lambda x: stats.one_sample_t(x.scores[0]),
     "augmented_t_bound": lambda x: stats.augmented_t_bound(x.scores[0], bounds=UNIT, alpha=0.05, side="lower"),
-    "augmented_welch_bound": lambda x: stats.augmented_welch_bound(*x.scores, bounds=UNIT, alpha=0.05, side="lower"),
+    "gaffke_bound": lambda x: stats.gaffke_bound(x.scores[0], end=0.0, alpha=0.05, side="lower"),
+    "melded_bound": lambda x: stats.melded_bound(*x.scores, bounds=UNIT, alpha=0.05, side="lower"),
     "yuen_welch": lambda x: stats.yuen_welch(*x.scores),
     "paired_trimmed_t": lambda x: stats.paired_trimmed_t(*x.scores),
     "clustered_paired_t": lambda x: stats.clustered_paired_t(*x.scores, x.passages),
     "clustered_arms": lambda x: stats.clustered_arms(*x.scores, x.passages, x.passages + x.n),
-    "augmented_clustered_bound": lambda x: stats.augmented_clustered_bound(
-        x.scores[0], x.passages, bounds=UNIT, alpha=0.05, side="lower"
-    ),
-    "augmented_clustered_arms_bound": lambda x: stats.augmented_clustered_arms_bound(
-        *x.scores, x.passages, x.passages + x.n, bounds=UNIT, alpha=0.05, side="lower"
+    "gaffke_bound, clustered": lambda x: stats.gaffke_bound(
+        x.scores[0], end=0.0, alpha=0.05, side="lower", clusters=x.passages
     ),
     "cluster_effect": lambda x: stats.cluster_effect(x.scores[0], x.passages),
     "variance_components": lambda x: stats.variance_components(x.repeats),

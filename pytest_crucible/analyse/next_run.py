@@ -18,6 +18,7 @@ from pytest_crucible.stats.planning.next_sample import (
     samples_for_paired_change,
     samples_for_paired_margin,
     samples_to_clear,
+    share_power,
 )
 
 
@@ -59,9 +60,9 @@ def samples_to_decide(
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
         return needed if needed is None else max(needed, fewest_for_margin(contrast, alpha))
-    # Pseudo-observations come in whole groups.
-    size = difference.n / difference.clusters if difference.clusters else 1.0
-    pseudo = 2 * (size * difference.span) ** 2 if difference.bounds_method.startswith("augmented") else 0.0
+    if difference.samples_past_limit is not None:
+        return _samples_past_all(difference.samples_past_limit, value, margins, alpha)
+    pseudo = 2 * difference.span**2 if difference.bounds_method.startswith("augmented") else 0.0
     distances = tuple(abs(value - margin) for margin in margins)
     share = _dof(difference) / difference.n
     return samples_to_clear(distances, difference.deviation, dof_share=share, pseudo=pseudo, alpha=alpha)
@@ -89,9 +90,18 @@ def _samples_by_row(
 ) -> int | None:
     if contrast.limit is None:
         return samples(0.0, alpha / family_size / 2, 0.8)
-    limits = _margins_to_clear(value, contrast, contrast.limit)
-    # Each of two bounds may fail in half of the 20 % of runs that a power of 80 % allows.
-    by_limit = [samples(limit, alpha, 1 - 0.2 / len(limits)) for limit in limits]
+    return _samples_past_all(samples, value, _margins_to_clear(value, contrast, contrast.limit), alpha)
+
+
+def _samples_past_all(
+    samples: Callable[[float, float, float], int | None], value: float, limits: tuple[float, ...], alpha: float
+) -> int | None:
+    """Return the samples whose bounds exclude all of the limits with 80 % power, if the estimate is the truth."""
+    distances = [abs(value - limit) for limit in limits]
+    if min(distances) == 0:
+        return None
+    powers = share_power(distances, alpha=alpha)
+    by_limit = [samples(limit, alpha, power) for limit, power in zip(limits, powers, strict=True)]
     return None if None in by_limit else max(needed for needed in by_limit if needed is not None)
 
 

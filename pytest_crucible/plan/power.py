@@ -21,7 +21,6 @@ from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,
     samples_for_paired_change,
     samples_for_paired_margin,
-    samples_to_clear,
 )
 
 # Assumed proportion of samples on which two arms disagree about a yes-or-no metric. A choice, not a measurement: the middle of
@@ -35,6 +34,7 @@ DEVIATION = 0.25
 LOG_DEVIATION = 0.4
 # Quantiles of the normal distribution, which represent a sample of any size.
 _SCORES = 200
+_NORMAL: Array = np.asarray(ndtri((np.arange(_SCORES) + 0.5) / _SCORES))
 
 
 def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
@@ -112,7 +112,9 @@ def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, famil
     if facts.kind in (None, "binary"):
         unit = "points"
         detectable = (
-            _detectable_in_groups(n, level) if grouped else detectable_paired_change(n, DISCORDANCE, alpha=level)
+            _detectable_in_groups(contrast, n, level)
+            if grouped
+            else detectable_paired_change(n, DISCORDANCE, alpha=level)
         )
         prefix = "" if facts.kind == "binary" else "the metric is binary and "
         if contrast.relevant is not None and detectable is not None and detectable > DISCORDANCE:
@@ -124,7 +126,7 @@ def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, famil
     else:
         unit = ""
         assumption = _assumed_scores(facts)
-        detectable = stats.detectable_mean(n, deviation, alpha=level) if n > 1 else None
+        detectable = _detectable_score(contrast, n, deviation, span, level)
     if grouped:
         # The most careful assumption: a group then carries no more information than one sample.
         assumption += " and a group changes as one"
@@ -137,6 +139,17 @@ def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, famil
         assumption=assumption,
         needed=needed,
     )
+
+
+def _detectable_score(contrast: Contrast, n: int, deviation: float, span: float, level: float) -> float | None:
+    """Return the smallest difference of scores, or of groups, that is shown; with a margin, how far beyond it.
+
+    A test shows a difference, and a bound that it exceeds a margin.
+    """
+    if n < 2 or contrast.margin is None:
+        return stats.detectable_mean(n, deviation, alpha=level) if n > 1 else None
+    scores, end = assumed_differences(deviation, span), -span - contrast.margin
+    return stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / _SCORES)
 
 
 def _assumed_deviation(facts: MetricFacts) -> float:
@@ -158,10 +171,11 @@ def _changes(detectable: float | None) -> str:
     return f"{detectable * 100:.2g} % of samples, all in one direction"
 
 
-def _detectable_in_groups(groups: int, level: float) -> float | None:
-    """Return the smallest difference of proportions that a t test over groups shows, each of which changes as one."""
-    if groups < 2:
-        return None
+def _detectable_in_groups(contrast: Contrast, groups: int, level: float) -> float | None:
+    """Return the smallest difference of proportions that is shown over groups, each of which changes as one."""
+    if groups < 2 or contrast.margin is not None:
+        return _detectable_score(contrast, groups, math.sqrt(DISCORDANCE), 1.0, level)
+    # By a t test.
     # d = r sqrt(D - d^2), solved for d; beyond D all changes go one way, and D is d itself.
     ratio = stats.detectable_t(groups, alpha=level) ** 2
     difference = math.sqrt(ratio * DISCORDANCE / (1 + ratio))
@@ -200,16 +214,24 @@ def _needed_to_clear(
     if facts.kind in (None, "binary") and not grouped:
         needed = samples_for_paired_margin(margins, DISCORDANCE, alpha=alpha)
         return max(needed or 1, stats.samples_for_zero(min(max(map(abs, margins)), 0.999), alpha=alpha))
-    # The augmented t adds a difference at each end of the range, -span and +span; their squares enlarge the variance.
     span = 1.0 if facts.kind is None else facts.high - facts.low
-    distances = tuple(map(abs, margins))
-    return samples_to_clear(distances, deviation, dof_share=1.0, pseudo=2 * span**2, alpha=alpha)
+    # Two bounds are needed for equivalence: each may fail in half of the 20 % of runs that a power of 80 % allows.
+    power = 1 - 0.2 / len(margins)
+    nearest = min(map(abs, margins))
+    return stats.samples_by_gaffke(
+        assumed_differences(deviation, span), null=-nearest, end=-span, alpha=alpha, power=power
+    )
+
+
+def assumed_differences(deviation: float, span: float) -> Array:
+    """Return differences of bounded scores, or of groups, that represent a sample of any size: normal ones, cut at the ends."""
+    return np.clip(deviation * _NORMAL, -span, span)
 
 
 def _of_ratio(
     contrast: Contrast, facts: MetricFacts, n: int, *, alpha: float, level: float, grouped: bool
 ) -> DetectableEffect:
-    scores = LOG_DEVIATION * np.asarray(ndtri((np.arange(_SCORES) + 0.5) / _SCORES))
+    scores = LOG_DEVIATION * _NORMAL
     # These logarithms stay below the largest unseen ratio that the test allows for, so that ratio is the end of the range.
     end, limit, needed, detectable = -log_reach(scores, (facts.low, facts.high)), contrast.limit, None, None
     if limit is not None and contrast.relevant is not None:

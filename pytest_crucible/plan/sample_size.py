@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from pytest_crucible import stats
-from pytest_crucible.plan.power import DEVIATION, DISCORDANCE
+from pytest_crucible.plan.power import DEVIATION, DISCORDANCE, assumed_differences
 from pytest_crucible.records import PairVariability
 from pytest_crucible.stats.planning.next_sample import (
     samples_for_paired_change,
     samples_for_paired_margin,
-    samples_to_clear,
 )
 
 # Assumptions for an experiment that has not run yet.
@@ -19,7 +18,7 @@ ASSUMED = (
         nodeid="", metric="yes or no", baseline="", pairs=0, deviation=math.sqrt(DISCORDANCE), discordance=DISCORDANCE
     ),
     PairVariability(
-        nodeid="", metric="a score from 0 to 1", baseline="", pairs=0, deviation=DEVIATION, discordance=None
+        nodeid="", metric="a score from 0 to 1", baseline="", pairs=0, deviation=DEVIATION, discordance=None, span=1.0
     ),
 )
 
@@ -39,9 +38,18 @@ def samples_to_detect(difference: float, spread: PairVariability, *, alpha: floa
 
 
 def samples_to_prove(margin: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
-    """Return the samples that prove an equally good candidate no more than the margin worse; None where no number is enough."""
+    """Return the samples that prove an equally good candidate no more than the margin worse; None where no number is enough.
+
+    For a score without declared bounds no number is: nothing is proven about its mean.
+
+    >>> samples_to_prove(0.05, ASSUMED[1], alpha=0.05, power=0.8)
+    198
+    """
     if spread.discordance is None:
-        return samples_to_clear((margin,), spread.deviation, dof_share=1.0, alpha=alpha, power=power) or 2
+        if math.isinf(spread.span):
+            return None
+        differences = assumed_differences(spread.deviation, spread.span)
+        return stats.samples_by_gaffke(differences, null=-margin, end=-spread.span, alpha=alpha, power=power)
     needed = samples_for_paired_margin((-margin,), spread.discordance, alpha=alpha, power=power)
     floor = stats.samples_for_zero(min(margin, 0.999), alpha=alpha)
     return None if needed is None else max(needed, floor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -89,6 +90,8 @@ class PairVariability:
     """Standard deviation of the differences."""
     discordance: float | None
     """Share of samples on which the arms disagree, for a binary metric."""
+    span: float = math.inf
+    """High minus low end of the metric's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

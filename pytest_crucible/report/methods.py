@@ -34,15 +34,10 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("zou2008", "woodruff1952", "korn1998"),
     ),
     "clopper-pearson": ("the exact binomial bound of Clopper and Pearson", ("clopper1934",)),
-    "augmented t": ("Student's t after adding one observation at each bound", ("student1908", "agresti1998")),
-    "gaffke": ("Gaffke's bound for values with one end", ("gaffke2005",)),
+    "gaffke": ("Gaffke's bound: the values, or groups, and an end of their range, weighted at random", ("gaffke2005",)),
     "gaffke of logarithms": (
         "Gaffke's bounds for the mean logarithm of the pairs' ratios, which allow for an unseen ratio of 30",
         ("gaffke2005",),
-    ),
-    "augmented cr2": (
-        "cluster-robust variance (CR2) after adding a group at each bound",
-        ("bell2002", "pustejovsky2018", "agresti1998"),
     ),
     "augmented korn-graubard": (
         "the Clopper-Pearson bound at the effective sample size, after adding a group at each bound",

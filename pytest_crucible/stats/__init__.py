@@ -125,25 +125,21 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.groups.welch import welch_anova as welch_anova
     from pytest_crucible.stats.means.augmented import augmented_t_bound as augmented_t_bound
     from pytest_crucible.stats.means.augmented import augmented_t_interval as augmented_t_interval
-    from pytest_crucible.stats.means.augmented import augmented_welch_bound as augmented_welch_bound
-    from pytest_crucible.stats.means.augmented import augmented_welch_interval as augmented_welch_interval
     from pytest_crucible.stats.means.cluster_design import ClusterDesign as ClusterDesign
     from pytest_crucible.stats.means.cluster_design import cluster_effect as cluster_effect
     from pytest_crucible.stats.means.cluster_design import kish_design_effect as kish_design_effect
     from pytest_crucible.stats.means.clustered import ClusteredMean as ClusteredMean
-    from pytest_crucible.stats.means.clustered import augmented_clustered_bound as augmented_clustered_bound
     from pytest_crucible.stats.means.clustered import clustered_bound as clustered_bound
     from pytest_crucible.stats.means.clustered import clustered_interval as clustered_interval
     from pytest_crucible.stats.means.clustered import clustered_mean as clustered_mean
     from pytest_crucible.stats.means.clustered import clustered_p_value as clustered_p_value
-    from pytest_crucible.stats.means.clustered_arms import (
-        augmented_clustered_arms_bound as augmented_clustered_arms_bound,
-    )
     from pytest_crucible.stats.means.clustered_arms import clustered_arms as clustered_arms
     from pytest_crucible.stats.means.clustered_tests import clustered_paired_t as clustered_paired_t
     from pytest_crucible.stats.means.clustered_tests import clustered_t as clustered_t
     from pytest_crucible.stats.means.gaffke import gaffke_bound as gaffke_bound
     from pytest_crucible.stats.means.gaffke import gaffke_p_value as gaffke_p_value
+    from pytest_crucible.stats.means.melded import melded_bound as melded_bound
+    from pytest_crucible.stats.means.melded import melded_p_value as melded_p_value
     from pytest_crucible.stats.means.pairing import PairingGain as PairingGain
     from pytest_crucible.stats.means.pairing import pairing_gain as pairing_gain
     from pytest_crucible.stats.means.point_mass import point_mass_interval as point_mass_interval
@@ -444,13 +440,13 @@ _NAMES = {
     "agreement.krippendorff": "krippendorff_alpha",
     "agreement.position": "PositionBias position_bias",
     "agreement.prevalence": "CorrectedRate rogan_gladen",
-    "means.augmented": "augmented_t_bound augmented_t_interval augmented_welch_bound augmented_welch_interval",
+    "means.augmented": "augmented_t_bound augmented_t_interval",
     "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
-    "means.clustered": "ClusteredMean augmented_clustered_bound clustered_bound clustered_interval "
-    "clustered_mean clustered_p_value",
-    "means.clustered_arms": "augmented_clustered_arms_bound clustered_arms",
+    "means.clustered": "ClusteredMean clustered_bound clustered_interval clustered_mean clustered_p_value",
+    "means.clustered_arms": "clustered_arms",
     "means.clustered_tests": "clustered_paired_t clustered_t",
     "means.gaffke": "gaffke_bound gaffke_p_value",
+    "means.melded": "melded_bound melded_p_value",
     "means.pairing": "PairingGain pairing_gain",
     "means.point_mass": "point_mass_interval point_mass_p_value",
     "means.repeated_success": "RepeatedSuccess pass_at_k pass_hat_k",

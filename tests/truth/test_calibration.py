@@ -35,13 +35,19 @@ FEWEST_CLUSTERS = 5
 EVERY = EVALS | REWARDS | GATES
 COMPARED, BOUNDED = ("compare", "ratio"), ("bound", "margin", "guaranteed bound", "guaranteed margin")
 AMOUNTS = ("ratio claim", "ratio margin")
+MELDED_RUNS = choose_runs(800)  # such a bound takes 15 ms
+RUNS_OF_GROUPS = choose_runs(500)
+GROUP_SIZES = {
+    "equal": [5],
+    "1 to 9": [1, 3, 5, 7, 9],
+    "1 to 9, large ones more often": [1, 3, 5, 7, 9],
+    "1 to 20": [1, 1, 2, 3, 5, 8, 20],
+}
 UNEVEN = np.repeat(np.arange(20), [1, 3, 5, 7, 9] * 4)
 """Clusters of 1 to 9 samples."""
 
 SHOWN = {10: 0.88, 30: 0.89, 100: 0.91}
 """Least coverage by n of one arm's interval, by which nothing is decided. Worst: a mean of latencies without third moment."""
-MOST_BEYOND = {"bound": 0.055, "margin": 0.075, "guaranteed bound": 0.05, "guaranteed margin": 0.05}
-"""Most one-sided errors."""
 BESIDE_A_PERFECT_BASELINE = 0.077
 """Exactly, for two arms of 50 of which one is always right and the other in 95 %."""
 POWER = {
@@ -89,7 +95,9 @@ def drawn_for(row: Row, known: Eval, truth: str, n: int, runs: int = RUNS) -> Dr
 
 
 def too_few_clusters(row: Row, n: int) -> bool:
-    return row.clustered and n // PASSAGE * (2 if row.design == "two arms" else 1) < FEWEST_CLUSTERS
+    # A bound needs five in each arm, a test of a difference in both together.
+    together = 2 if row.design == "two arms" and row.question in COMPARED else 1
+    return row.clustered and n // PASSAGE * together < FEWEST_CLUSTERS
 
 
 def covered(answers, truth: float) -> int:
@@ -150,18 +158,19 @@ def test_the_interval_of_one_arm_covers_its_mean(row, name, n):
 def test_one_sided_bounds_are_rarely_beyond_the_truth(row, name, n):
     """At the margin, with rare and large losses; and the other side of it, which proves a regression."""
     known = EVERY[name]
-    drawn = drawn_for(row, known, "an effect", n)
+    runs = MELDED_RUNS if row.method == "melded gaffke" else RUNS
+    drawn = drawn_for(row, known, "an effect", n, runs)
     truth = known.candidates["an effect"].law.mean if row.design == "one arm" else drawn.truth
     low, high = (asked(row, known, drawn, ALPHA, side) for side in ("lower", "upper"))
     if too_few_clusters(row, n) or row.scale == "unbounded":  # without ends nothing bounds a mean
-        assert low == high == [None] * RUNS
+        assert low == high == [None] * runs
         return
-    limit = MOST_BEYOND[row.question]
+    limit = ALPHA
     if (row.design, name) == ("two arms", "1 in 20 becomes wrong"):
         limit = BESIDE_A_PERFECT_BASELINE
 
-    assert at_most(sum(bound > truth + 1e-9 for bound in low), RUNS, limit)
-    assert at_most(sum(bound < truth - 1e-9 for bound in high), RUNS, limit)
+    assert at_most(sum(bound > truth + 1e-9 for bound in low), runs, limit)
+    assert at_most(sum(bound < truth - 1e-9 for bound in high), runs, limit)
 
 
 @pytest.mark.parametrize(("row", "name", "n"), cases("estimate", *COMPARED, *BOUNDED, sizes=(30,)))
@@ -236,16 +245,16 @@ def test_arms_of_unequal_sizes_keep_size_and_coverage(name, sizes):
 @pytest.mark.parametrize("shared", [False, True], ids=["own clusters", "shared clusters"])
 @pytest.mark.parametrize("rate", [1.0, 0.9])
 def test_passages_that_one_of_two_arms_loses_whole_rarely_pass(rate, shared, lost, clusters):
-    """At the margin. Worst known cell .07: a perfect baseline, a fifth lost, from 20 clusters on."""
+    """At the margin. The augmented CR2 erred in up to .07."""
     rng, n = np.random.default_rng([3, clusters]), clusters * PASSAGE
     labels = np.repeat(np.arange(clusters), PASSAGE)
-    candidate = np.repeat(rng.random((RUNS, clusters)) < rate - lost, PASSAGE, axis=1).astype(float)
-    baseline = np.repeat(rng.random((RUNS, clusters)) < rate, PASSAGE, axis=1).astype(float)
+    candidate = np.repeat(rng.random((MELDED_RUNS, clusters)) < rate - lost, PASSAGE, axis=1).astype(float)
+    baseline = np.repeat(rng.random((MELDED_RUNS, clusters)) < rate, PASSAGE, axis=1).astype(float)
     known, row = GATES["passages of 5, 1 in 20 lost"], line("margin", "two arms", "binary", clustered=True)
     drawn = Drawn(baseline=baseline, candidate=candidate, truth=-lost, clusters=labels)
     bounds = asked(row, known, drawn, ALPHA, "lower", labels=(labels, labels if shared else labels + n))
 
-    assert at_most(sum(bound > -lost + 1e-9 for bound in bounds), RUNS, 0.07)
+    assert at_most(sum(bound > -lost + 1e-9 for bound in bounds), MELDED_RUNS, ALPHA)
 
 
 # -- worst cells that are known ------------------------------------------------------------------------------------
@@ -272,15 +281,37 @@ def _binomial(n: int, rate: float):
     return np.diff(bdtr(np.arange(n + 1), n, rate), prepend=0.0)
 
 
-@pytest.mark.parametrize(("question", "limit"), [("margin", 0.107), ("guaranteed margin", 0.06)])
-def test_losses_of_all_or_nothing_that_are_declared_as_scores_are_the_worst_for_a_margin(question, limit):
-    """2 % of 200: whoever declares them as yes or no, or asks for a guarantee, does not have this."""
+@pytest.mark.parametrize("question", ["margin", "guaranteed margin"])
+@pytest.mark.parametrize(("rate", "n"), [(0.02, 200), (0.0475, 80), (0.05, 100)])
+def test_losses_of_all_or_nothing_that_are_declared_as_scores_keep_the_level(rate, n, question):
+    """The augmented t erred in 9 to 10.7 %."""
     known = GATES["1 in 20 loses .6 to 1"]
-    losses = (np.random.default_rng(4).random((RUNS, 200)) < 0.02).astype(float)
-    drawn = Drawn(baseline=np.ones_like(losses), candidate=1 - losses, truth=-0.02, clusters=None)
+    losses = (np.random.default_rng([4, n]).random((RUNS, n)) < rate).astype(float)
+    drawn = Drawn(baseline=np.ones_like(losses), candidate=1 - losses, truth=-rate, clusters=None)
     bounds = asked(line(question, "pairs", "bounded"), known, drawn, ALPHA, "lower")
 
-    assert at_most(sum(bound > -0.02 + 1e-9 for bound in bounds), RUNS, limit)
+    assert at_most(sum(bound > -rate + 1e-9 for bound in bounds), RUNS, ALPHA)
+
+
+@pytest.mark.parametrize("clusters", [6, 12, 40, 100, 200])
+@pytest.mark.parametrize("lost", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("sizes", ["equal", "1 to 9", "1 to 9, large ones more often", "1 to 20"])
+def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clusters):
+    """Pairs; a group is lost at the same rate, or in proportion to its size."""
+    rng, known = np.random.default_rng([6, clusters]), GATES["passages of 5, 1 in 20 loses .6 to 1"]
+    row, choices = line("margin", "pairs", "bounded", clustered=True), GROUP_SIZES[sizes]
+    by_size = np.array(choices) / np.mean(choices) if "more often" in sizes else np.ones(len(choices))
+    truth = -lost * float(np.mean(by_size * choices) / np.mean(choices))
+    beyond = 0
+    for chosen in rng.integers(0, len(choices), (RUNS_OF_GROUPS, clusters)):
+        counts, gone = np.array(choices)[chosen], rng.random(clusters) < lost * by_size[chosen]
+        losses = np.repeat(gone.astype(float), counts)[None]
+        labels = np.repeat(np.arange(clusters), counts)
+        drawn = Drawn(baseline=np.ones_like(losses), candidate=1 - losses, truth=truth, clusters=labels)
+        (bound,) = asked(row, known, drawn, ALPHA, "lower", labels=labels)
+        beyond += bound > truth + 1e-9
+
+    assert at_most(beyond, RUNS_OF_GROUPS, ALPHA)
 
 
 # -- many arms, and the self-test ----------------------------------------------------------------------------------

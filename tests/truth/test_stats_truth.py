@@ -171,7 +171,7 @@ def test_korn_graubard_bounds_of_clustered_bits_never_err_too_often(sizes, rate,
 @pytest.mark.parametrize("correlation", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize("rate", [0.02, 0.05, 0.2])
 def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate):
-    """The margin gate of clustered pairs, at the margin. Worst known cell .07: all-or-nothing clusters, 20 of 5, .2."""
+    """The margin gate of clustered pairs, at the margin. The augmented CR2 erred in up to .07."""
     runs, clusters = choose_runs(4000), np.repeat(np.arange(len(sizes)), sizes)
     losses = clustered_bits(np.random.default_rng([8, len(sizes)]), runs, sizes, rate, correlation)
     bound = line("margin", "pairs", "binary", clustered=True).function
@@ -180,11 +180,11 @@ def test_disasters_that_hit_whole_clusters_rarely_pass(sizes, correlation, rate)
     pairs = (declare_pairs(1 - loss, right, **facts) for loss in losses)
     passes = sum(bound(arms, ALPHA, "lower") > -rate + 1e-9 for arms in pairs)
 
-    assert at_most(passes, runs, 0.07)
+    assert at_most(passes, runs, ALPHA)
 
 
 @pytest.mark.parametrize("n", [10, 50, 100])
-def test_augmented_t_bounds_of_scores_never_err_too_often(n):
+def test_bounds_of_scores_never_err_too_often(n):
     """A score with 8 % zeros: plain t errs in 31, 11 and 8 %."""
     runs, rng = choose_runs(6000), np.random.default_rng([9, n])
     scores = np.where(rng.random((runs, n)) < 0.08, 0.0, rng.beta(9, 1, (runs, n)))

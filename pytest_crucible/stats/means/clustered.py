@@ -28,9 +28,8 @@ from pytest_crucible.stats.arrays import (
     cluster_codes,
     cluster_totals,
     finite,
-    is_finite_range,
 )
-from pytest_crucible.stats.means.moments import check_inside, t_end
+from pytest_crucible.stats.means.moments import t_end
 from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
 from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
 from pytest_crucible.stats.tails import t_interval, t_p_value
@@ -125,31 +124,6 @@ def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, si
     check_side(side)
     mean = clustered_mean(values, clusters)
     return None if mean.se == 0 else t_end(mean.estimate, mean.se, mean.dof, alpha=alpha, side=side)
-
-
-def augmented_clustered_bound(
-    values: npt.ArrayLike, clusters: Labels, *, bounds: Range, alpha: float, side: Side
-) -> float:
-    """Return the one-sided CR2 bound for bounded clustered values with one pseudo-cluster at each bound.
-
-    It is the augmented t with whole clusters: unobserved values come in clusters, too, so each pseudo-cluster weighs as
-    much as the cluster of an average sample. (Single pseudo-observations err in up to 60 % at a nominal 5 % when failures
-    hit whole clusters.) With one value per cluster it is `augmented_t_bound`.
-
-    >>> round(augmented_clustered_bound([1.0] * 30, list(range(30)), bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
-    0.915765
-    """
-    check_share(alpha, "alpha")
-    check_side(side)
-    if not is_finite_range(bounds):
-        raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
-    array, codes, _ = check_clustered(values, clusters)
-    check_inside(array, bounds)
-    # Single pseudo-observations would count as two small clusters and hardly widen the bound.
-    totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), bounds)
-    mean = float(totals.sum() / sizes.sum())
-    se, dof = robust_error((totals - sizes * mean)[:, None], sizes[:, None], "cr2")
-    return t_end(mean, se, dof, alpha=alpha, side=side)
 
 
 def check_clustered(

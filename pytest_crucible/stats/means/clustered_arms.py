@@ -17,18 +17,14 @@ from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     Labels,
-    Range,
-    Side,
     check_alternative,
     check_share,
-    check_side,
     cluster_codes,
-    is_finite_range,
 )
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
-from pytest_crucible.stats.means.moments import check_inside, t_end, two_arms
+from pytest_crucible.stats.means.moments import two_arms
 from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance
-from pytest_crucible.stats.means.sandwich import Sandwich, robust_error, robust_terms, root_of_squares
+from pytest_crucible.stats.means.sandwich import Sandwich, robust_terms, root_of_squares
 from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
@@ -76,40 +72,6 @@ def clustered_arms(
     )
 
 
-def augmented_clustered_arms_bound(
-    candidate: npt.ArrayLike,
-    baseline: npt.ArrayLike,
-    candidate_clusters: Labels,
-    baseline_clusters: Labels,
-    *,
-    bounds: Range,
-    alpha: float,
-    side: Side,
-    fewest: int = FEWEST_CLUSTERS,
-) -> float:
-    """Return the one-sided CR2 bound for candidate - baseline with one pseudo-cluster at each bound of each arm.
-
-    As in `augmented_clustered_bound`, a pseudo-cluster weighs as much as the cluster of an average sample of its arm; the
-    arms share none. `bounds` are those of the scores; they must be finite and contain all scores.
-
-    >>> arms, labels = ([1.0] * 30, [1.0] * 30), (list(range(30)), list(range(30, 60)))
-    >>> round(augmented_clustered_arms_bound(*arms, *labels, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
-    -0.073796
-    """
-    check_share(alpha, "alpha")
-    check_side(side)
-    if not is_finite_range(bounds):
-        raise ValueError(f"the augmented bound needs finite bounds, not {bounds!r}")
-    for arm in two_arms(candidate, baseline):
-        check_inside(arm, bounds)
-    arms = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
-    totals, sizes = _with_pseudo_clusters(arms, bounds)
-    shifts = totals.sum(axis=0) / sizes.sum(axis=0)
-    se, dof = robust_error(totals - sizes * shifts, sizes, "cr2")
-    estimate = arms.means[0] - arms.means[1] + float(shifts[0] - shifts[1])
-    return t_end(estimate, se, dof, alpha=alpha, side=side)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clusters:
     """Two arms by cluster: residual totals and sizes are clusters x arms."""
@@ -141,15 +103,6 @@ def _by_cluster(
     means = float(arms[0].mean()), float(arms[1].mean())
     largest = max(float(np.abs(arm).max()) for arm in arms)
     return _Clusters(totals=np.stack(totals, axis=1), sizes=sizes, means=means, n=n, largest=largest)
-
-
-def _with_pseudo_clusters(arms: _Clusters, bounds: Range) -> tuple[Array, Array]:
-    """Return residual totals and sizes with two more clusters in each arm."""
-    # Kish's m: the size of the cluster that an average sample belongs to.
-    weights = np.square(arms.sizes).sum(axis=0) / arms.sizes.sum(axis=0)
-    sizes = np.repeat(np.diag(weights), 2, axis=0)
-    totals = sizes * (np.tile(np.array(bounds), 2)[:, None] - np.array(arms.means))
-    return np.vstack([arms.totals, totals]), np.vstack([arms.sizes, sizes])
 
 
 def _as_list(labels: Labels) -> list[object]:

@@ -4,7 +4,12 @@ The lower bound is the alpha-quantile of the mean of (end, x_1, ..., x_n) under 
 value that exists. Only that side needs an end. For 0 and 1 it is the bound of Clopper and Pearson, and no distribution is
 known on which it errs more often than alpha (Gaffke 2005, Mathematical Methods of Statistics 14:451; Learned-Miller & Thomas
 2019, arXiv:1905.06208). In the simulations of `tests/truth` it holds at .05, .01 and .005 where the t bound errs in up to 80 %
-and the augmented t in up to 9 %. Clusters get one weight each, and the end a cluster of average size.
+and the augmented t in up to 9 %.
+
+Clusters get one weight each, on the distance of their total from m. The end is that of a large cluster: sum s^3 / sum s^2 of
+their sizes s, the size of an average cluster if all are equal. With the end of an average cluster, or of the cluster of an
+average sample, sizes of 1 to 20 err in up to 19 and 9 % at a nominal 5 % where large clusters are lost whole, with this one in 5 to
+6 %. The end of the largest cluster errs less, and often proves nothing beside a single large one.
 
 The weights are exponential variables divided by their sum, so P(mean <= m) = P(sum_i E_i (x_i - m) <= 0), which is computed
 by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied Probability 12:475) with a relative error below
@@ -22,6 +27,7 @@ import numpy.typing as npt
 from pytest_crucible.stats.arrays import Array, Labels, Side, check_share, check_side, cluster_totals, finite
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import check_enough
+from pytest_crucible.stats.planning.roots import bracketed_root
 
 # Newton's steps end below this; further digits would be lost in the approximation.
 _EXACT = 1e-10
@@ -39,23 +45,20 @@ def gaffke_bound(
     alpha: float,
     side: Side,
     clusters: Labels | None = None,
-    times: float = 1,
 ) -> float:
     """Return the one-sided bound for the mean of values whose range ends at `end` on that side.
 
-    `times` counts each value that often, to plan larger samples of the same shape. Raises ValueError for values beyond the
-    end, NotEnoughData below two values or five clusters.
+    Raises ValueError for values beyond the end, NotEnoughData below two values or five clusters.
 
     >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
-    from scipy.optimize import brentq
     from scipy.special import ndtri
 
     check_share(alpha, "alpha")
     check_side(side)
     sign = 1.0 if side == "lower" else -1.0
-    units = _units(values, clusters, end, sign, times)
+    units = _units(values, clusters, end, sign, 1.0)
     low, high = units.end, float((units.totals / units.sizes).max())
     if high <= low:
         return end
@@ -67,9 +70,11 @@ def gaffke_bound(
         return float(ndtri(min(units.tail(mean), _LARGEST))) - goal
 
     near, far = units.bracket_bound(goal)
-    if not (low < near < far < high and excess(near) < 0 < excess(far)):
-        near, far = low, high
-    return sign * float(brentq(excess, near, far, xtol=_EXACT * (high - low)))
+    inside = low < near < far < high
+    at_near, at_far = (excess(near), excess(far)) if inside else (0.0, 0.0)
+    if not at_near < 0 < at_far:
+        near, far, at_near, at_far = low, high, excess(low), excess(high)
+    return sign * bracketed_root(excess, near, at_near, far, at_far, error=_EXACT * (high - low))
 
 
 def gaffke_p_value(
@@ -79,11 +84,12 @@ def gaffke_p_value(
     end: float,
     side: Side,
     clusters: Labels | None = None,
-    times: float = 1,
+    times: float | Array = 1.0,
 ) -> float:
     """Return the smallest alpha at which `gaffke_bound` excludes `null`: for "lower", evidence that the mean is above it.
 
-    Arguments and errors as in `gaffke_bound`. Of a difference of pairs of 0 and 1 it is the exact p-value of McNemar's test.
+    `times` counts each value that often, or each value or cluster its own number of times, to plan samples of another size.
+    Other arguments and errors as in `gaffke_bound`. Of a difference of pairs of 0 and 1 it is the exact p-value of McNemar's test.
 
     >>> differences = [1.0] * 9 + [-1.0] * 2 + [0.0] * 30
     >>> round(gaffke_p_value(differences, null=0.0, end=-1.0, side="lower"), 3)  # P(Binomial(11, 1/2) >= 9) = 0.0327
@@ -101,23 +107,27 @@ class _Units:
     totals: Array
     sizes: Array
     end: float
-    times: float
+    times: float | Array
 
     def bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two means that enclose the bound in most cases, from the normal approximation."""
         total = float(self.sizes.sum())
         mean = float((self.totals / total).sum())
-        pseudo = float(self.sizes.mean()) * (self.end - mean)
-        distances = np.append(self.totals - mean * self.sizes, pseudo / math.sqrt(self.times))
+        pseudo = self.distance_of_end(mean)
+        distances = np.append(self.totals - mean * self.sizes, pseudo)
         # Scaled, because squares of huge values would be infinite.
         scale = float(np.abs(distances).max())
-        error = scale * float(np.linalg.norm(distances / scale)) / math.sqrt(self.times) / total
-        middle = mean + pseudo / (total * self.times) + goal * error
+        error = scale * float(np.linalg.norm(distances / scale)) / total
+        middle = mean + pseudo / total + goal * error
         return middle - error, middle + error
+
+    def distance_of_end(self, mean: float) -> float:
+        """Return how far an unseen unit can lie below a mean: it may be a large one, with all its values at the end."""
+        return float((self.sizes**3).sum() / (self.sizes**2).sum()) * (self.end - mean)
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-        pseudo = float(self.sizes.mean()) * (self.end - mean)
+        pseudo = self.distance_of_end(mean)
         distances = self.totals - mean * self.sizes
         # Without a unit on one side of the mean all weighted means are on the other.
         if pseudo >= 0:
@@ -128,7 +138,7 @@ class _Units:
         return max(_probability_below(distances / scale, pseudo / scale, self.times), _SMALLEST)
 
 
-def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float) -> _Units:
+def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:
     if clusters is None:
         array = check_enough(finite(values))
         totals, sizes = array, np.ones(array.size)
@@ -141,32 +151,33 @@ def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: flo
     return _Units(totals=sign * totals, sizes=sizes, end=low, times=times)
 
 
-def _probability_below(distances: Array, pseudo: float, times: float) -> float:
+def _probability_below(distances: Array, pseudo: float, times: float | Array) -> float:
     """Return P(sum of E_i c_i <= 0) for exponential E_i; there are distances above 0, and the pseudo one is below."""
     from scipy.special import ndtr
 
     point = _saddlepoint(distances, pseudo, times)
     slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
-    exponent = -times * float(np.log1p(-distances * point).sum()) - math.log1p(-pseudo * point)
-    variance = times * float(slopes @ slopes) + slope**2
+    exponent = -float(np.sum(times * np.log1p(-distances * point))) - math.log1p(-pseudo * point)
+    variance = float(np.sum(times * slopes**2)) + slope**2
     root = math.copysign(math.sqrt(max(-2 * exponent, 0.0)), point)
     if abs(root) < _CENTRE:
-        third = 2 * (times * float((slopes**3).sum()) + slope**3)
+        third = 2 * (float(np.sum(times * slopes**3)) + slope**3)
         return 0.5 + third / (6 * math.sqrt(2 * math.pi * variance) * variance)
     density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
     correction = density * (1 / root - 1 / (point * math.sqrt(variance)))
     return min(1.0, float(ndtr(root)) + float(correction))
 
 
-def _saddlepoint(distances: Array, pseudo: float, times: float) -> float:
+def _saddlepoint(distances: Array, pseudo: float, times: float | Array) -> float:
     """Return the zero of the cumulant's derivative, which rises from minus to plus infinity between two poles."""
     low, high = 1 / min(float(distances.min()), pseudo), 1 / float(distances.max())
     point = 0.0
     for _ in range(_STEPS):
         slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
-        derivative = times * float(slopes.sum()) + slope
+        weighted = times * slopes
+        derivative = float(weighted.sum()) + slope
         low, high = (low, point) if derivative > 0 else (point, high)
-        step = derivative / (times * float(slopes @ slopes) + slope**2)
+        step = derivative / (float(weighted @ slopes) + slope**2)
         newton = point - step
         # A step beyond a pole is replaced by a bisection.
         following = newton if low < newton < high else (low + high) / 2

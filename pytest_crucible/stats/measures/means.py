@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from pytest_crucible.stats.measures.replies import (
 )
 from pytest_crucible.stats.measures.rounding import is_tiny_mean, without_rounding
 from pytest_crucible.stats.measures.row import (
+    Clusters,
     Difference,
     End,
     Floats,
@@ -155,9 +157,20 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         if _is_paired_binary(first, second)
         else None,
         span=span,
+        samples_past_limit=_plan_margin(*pair, shape, bounds.method),
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=size.interval) for size in effects),
         note=result.note,
     )
+
+
+def _plan_margin(
+    first: Floats, second: Floats, shape: dict[str, Any], method: str
+) -> Callable[[float, float, float], int | None] | None:
+    """Return what plans the samples of a margin from these pairs; None where another method than Gaffke's decides it."""
+    if method != "gaffke":
+        return None
+    low, high = shape["bounds"]
+    return partial(_samples_past_limit, first - second, (low - high, high - low), shape["clusters"])
 
 
 def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
@@ -175,6 +188,7 @@ def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Differenc
         # A total grows with the samples, so that no number of them shows a given one.
         deviation=None,
         discordance=None,
+        samples_past_limit=None,
         span=mean.span * n,
     )
 
@@ -207,8 +221,18 @@ def samples_to_prove_mean(prepared: Prepared, limit: float, alpha: float) -> int
         rate = float(values.mean())
         side: Literal["lower", "upper"] = "lower" if rate > limit else "upper"
         return stats.samples_to_prove_proportion(rate, limit, alpha=alpha, side=side)
-    mean, deviation = float(values.mean()), float(values.std(ddof=1))
-    return stats.samples_to_prove_mean(mean, deviation, limit, alpha=alpha, bounds=prepared.bounds)
+    return _samples_past_limit(values, joint_shape(prepared, prepared)["bounds"], None, limit, alpha, 0.8)
+
+
+def _samples_past_limit(
+    values: Floats, ends: Numbers, clusters: Clusters | None, limit: float, alpha: float, power: float
+) -> int | None:
+    """Return how many samples prove that the mean lies beyond the limit, on the side on which these values do."""
+    # Below the limit, the mirrored values have to be proven to lie above the mirrored limit.
+    sign, end = (1.0, ends[0]) if values.mean() > limit else (-1.0, -ends[1])
+    # Means of replies lie beyond their end by rounding.
+    inside = sign * np.clip(values, *ends)
+    return stats.samples_by_gaffke(inside, null=sign * limit, end=end, alpha=alpha, power=power, clusters=clusters)
 
 
 def no_proof(measure: Measure, facts: MetricFacts) -> str:

@@ -114,6 +114,8 @@ class Difference:
     """Return the smallest difference that as many samples show at a two-sided alpha. None: it follows from the deviation."""
     samples: Callable[[float, float, float], int | None] | None = None
     """Return the samples that prove the difference against a limit at a one-sided alpha. None: they follow from the deviation."""
+    samples_past_limit: Callable[[float, float, float], int | None] | None = None
+    """The same for a limit alone, where a test by the deviation shows a difference, and other bounds decide a margin."""
     effects: tuple[EffectSize, ...] = ()
     note: str = ""
 

@@ -7,12 +7,7 @@ import math
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.inputs import Observed
-from pytest_crucible.stats.means.augmented import augmented_t_bound
-from pytest_crucible.stats.means.clustered import (
-    augmented_clustered_bound,
-    clustered_interval,
-    clustered_mean,
-)
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.student import mean_interval
 from pytest_crucible.stats.proportions.clustered import korn_graubard_bound, korn_graubard_interval
@@ -42,14 +37,6 @@ def clopper_pearson_side(arm: Observed, alpha: float, side: Side) -> float:
 
 def korn_graubard_side(arm: Observed, alpha: float, side: Side) -> float:
     return korn_graubard_bound(arm.values, arm.labels, alpha=alpha, side=side)
-
-
-def augmented_t_side(arm: Observed, alpha: float, side: Side) -> float:
-    return augmented_t_bound(arm.values, bounds=arm.bounds, alpha=alpha, side=side)
-
-
-def augmented_cr2_side(arm: Observed, alpha: float, side: Side) -> float:
-    return augmented_clustered_bound(arm.values, arm.labels, bounds=arm.bounds, alpha=alpha, side=side)
 
 
 def gaffke_side(arm: Observed, alpha: float, side: Side) -> float | None:

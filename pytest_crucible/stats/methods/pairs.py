@@ -94,12 +94,8 @@ def exact_side(arms: Arms, alpha: float, side: Side) -> float:
     return paired_exact_bound(*_discordant(observed), observed.values.size, alpha=alpha, side=side)
 
 
-def augmented_t_side(arms: Arms, alpha: float, side: Side) -> float:
-    return one_arm.augmented_t_side(differences(arms), alpha, side)
-
-
-def augmented_cr2_side(arms: Arms, alpha: float, side: Side) -> float:
-    return one_arm.augmented_cr2_side(differences(arms), alpha, side)
+def gaffke_side(arms: Arms, alpha: float, side: Side) -> float | None:
+    return one_arm.gaffke_side(differences(arms), alpha, side)
 
 
 def no_side(arms: Arms, alpha: float, side: Side) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from pytest_crucible.stats.arrays import Alternative, Side
 from pytest_crucible.stats.inputs import Arms
-from pytest_crucible.stats.means.augmented import augmented_welch_bound
-from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
+from pytest_crucible.stats.means.clustered_arms import clustered_arms
+from pytest_crucible.stats.means.melded import melded_bound
 from pytest_crucible.stats.means.two_samples import welch_t
 from pytest_crucible.stats.proportions.two_exact import two_exact_bound, two_exact_test
 from pytest_crucible.stats.results import Significance
@@ -35,21 +35,11 @@ def exact_side(arms: Arms, alpha: float, side: Side) -> float | None:
     return two_exact_bound(*_counts(arms), alpha=alpha, side=side)
 
 
-def augmented_welch_side(arms: Arms, alpha: float, side: Side) -> float:
+def melded_side(arms: Arms, alpha: float, side: Side) -> float:
     candidate, baseline = arms.candidate, arms.baseline
-    return augmented_welch_bound(candidate.values, baseline.values, bounds=candidate.bounds, alpha=alpha, side=side)
-
-
-def augmented_cr2_side(arms: Arms, alpha: float, side: Side) -> float:
-    candidate, baseline = arms.candidate, arms.baseline
-    return augmented_clustered_arms_bound(
-        candidate.values,
-        baseline.values,
-        candidate.labels,
-        baseline.labels,
-        bounds=candidate.bounds,
-        alpha=alpha,
-        side=side,
+    clusters = (candidate.labels, baseline.labels) if arms.clustered else None
+    return melded_bound(
+        candidate.values, baseline.values, bounds=candidate.bounds, alpha=alpha, side=side, clusters=clusters
     )
 
 

@@ -18,6 +18,7 @@ from pytest_crucible.stats.means.moments import check_enough, two_arms
 from pytest_crucible.stats.means.student import bounds_of_difference, paired_differences
 from pytest_crucible.stats.planning.margins import (
     NO_VARIATION,
+    BoundedMean,
     LocatedMean,
     check_margins,
     locate_difference,
@@ -26,7 +27,7 @@ from pytest_crucible.stats.planning.margins import (
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_statistic
 from pytest_crucible.stats.proportions.score import score_interval, score_statistic
 from pytest_crucible.stats.results import Status
-from pytest_crucible.stats.tails import normal_p_value, t_p_value
+from pytest_crucible.stats.tails import normal_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ def tost_one_sample(
     """Test whether a mean lies between `low` and `high`.
 
     R: t.test(x, mu=low, alternative="greater") and t.test(x, mu=high, alternative="less"). Given the `bounds` of the
-    values it is the augmented t test, which allows for values that were not observed: use it for gates. Without bounds,
+    values it is Gaffke's bound on each side, which allows for values that were not observed: use it for gates. Without bounds,
     values that are all equal decide nothing. Raises ValueError unless low < high and 0 < alpha < 0.5, NotEnoughData
     below two values.
 
@@ -79,7 +80,7 @@ def tost_one_sample(
     >>> round(result.p_value, 4), result.equivalent
     (0.0037, True)
     """
-    return _by_t(locate_mean(check_enough(values), bounds, "one-sample t"), low, high, alpha)
+    return _by_mean(locate_mean(check_enough(values), bounds, "one-sample t"), low, high, alpha)
 
 
 def tost_paired(
@@ -93,7 +94,7 @@ def tost_paired(
 ) -> Equivalence:
     """Test whether the mean of candidate - baseline over pairs lies between `low` and `high`.
 
-    R: t.test(x, y, paired=TRUE, mu=low). `bounds` are those of the scores; with them it is the augmented t test. See
+    R: t.test(x, y, paired=TRUE, mu=low). `bounds` are those of the scores; with them it is Gaffke's bound on each side. See
     `tost_one_sample`.
 
     >>> result = tost_paired([0.9, 0.7, 0.8, 0.6], [0.8, 0.7, 0.9, 0.65], low=-0.2, high=0.2)
@@ -101,7 +102,7 @@ def tost_paired(
     (0.0109, -0.113, True)
     """
     differences = check_enough(paired_differences(candidate, baseline))
-    return _by_t(locate_mean(differences, bounds_of_difference(bounds), "paired t"), low, high, alpha)
+    return _by_mean(locate_mean(differences, bounds_of_difference(bounds), "paired t"), low, high, alpha)
 
 
 def tost_welch(
@@ -115,14 +116,14 @@ def tost_welch(
 ) -> Equivalence:
     """Test whether the difference of two independent means lies between `low` and `high`.
 
-    R: t.test(x, y, mu=low). `bounds` are those of the scores; with them it is the augmented Welch t test. See
+    R: t.test(x, y, mu=low). `bounds` are those of the scores; with them it is Gaffke's melded bound on each side. See
     `tost_one_sample`.
 
     >>> result = tost_welch([0.9, 0.7, 0.8, 0.6], [0.8, 0.7, 0.9, 0.65, 0.75], low=-0.3, high=0.3)
     >>> round(result.p_value, 4), result.equivalent
     (0.0057, True)
     """
-    return _by_t(locate_difference(*two_arms(candidate, baseline), bounds), low, high, alpha)
+    return _by_mean(locate_difference(*two_arms(candidate, baseline), bounds), low, high, alpha)
 
 
 def tost_paired_proportions(
@@ -166,11 +167,9 @@ def tost_proportions(
     return _by_score(f"tost, {interval.method}", statistics, estimate, interval, low, high, alpha, (n1, n2))
 
 
-def _by_t(located: LocatedMean, low: float, high: float, alpha: float) -> Equivalence:
+def _by_mean(located: LocatedMean | BoundedMean, low: float, high: float, alpha: float) -> Equivalence:
     check_margins(low, high, alpha)
-    at_low, at_high = located.statistic(low), located.statistic(high)
-    p_low = None if at_low is None else t_p_value(at_low, located.dof, "greater")
-    p_high = None if at_high is None else t_p_value(at_high, located.dof, "less")
+    p_low, p_high = located.p_value(low, "lower"), located.p_value(high, "upper")
     p_value = None if p_low is None or p_high is None else max(p_low, p_high)
     undecided = p_value is None
     return Equivalence(
@@ -178,12 +177,12 @@ def _by_t(located: LocatedMean, low: float, high: float, alpha: float) -> Equiva
         estimate=located.estimate,
         low=low,
         high=high,
-        statistic_low=at_low,
-        statistic_high=at_high,
+        statistic_low=located.statistic(low),
+        statistic_high=located.statistic(high),
         p_low=p_low,
         p_high=p_high,
         p_value=p_value,
-        dof=() if undecided else (located.dof,),
+        dof=() if undecided or located.dof is None else (located.dof,),
         interval=located.interval(alpha),
         equivalent=None if p_value is None else p_value < alpha,
         alpha=alpha,

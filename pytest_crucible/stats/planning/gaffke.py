@@ -1,24 +1,27 @@
 """Detectable means and sample sizes of Gaffke's bound, from how much a sample varies.
 
-The sample represents the population. It is shifted to a mean, lowered by the error that the mean stays within with the given
-power, and must still be proven. Larger samples count each of its values more often.
+The sample represents the population, and larger samples count each of its values more often. A power of 80 % is that of a sample
+whose mean is as low as one in five is.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from pytest_crucible.stats.arrays import Array, Labels, check_share, finite
+from pytest_crucible.stats.arrays import Array, Labels, check_share, cluster_codes, cluster_totals, finite
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.means.moments import standard_error
+from pytest_crucible.stats.planning.roots import rising_root
 
 MOST_SAMPLES = 10_000_000
 _ROUNDING = 1e-9
+# Weight of values that an unlucky sample hardly has. At 0 they would still count as possible.
+_RAREST = 1e-9
 
 
 def detectable_by_gaffke(
@@ -39,8 +42,9 @@ def detectable_by_gaffke(
     """
     check_share(alpha, "alpha")
     check_share(power, "power")
-    centred, error = _centre_values(values, clusters)
-    reserve = float(ndtri(power)) * error / math.sqrt(times)
+    array = finite(values)
+    centred = array - array.mean()
+    reserve = float(ndtri(power)) * _standard_error(array, clusters) / math.sqrt(times)
 
     def excess(mean: float) -> float:
         p_value = gaffke_p_value(centred + mean, null=0.0, end=end, side="lower", clusters=clusters, times=times)
@@ -50,7 +54,7 @@ def detectable_by_gaffke(
     low, high = max(0.0, (end - float(centred.min())) * (1 + _ROUNDING)), -end
     if high <= low or excess(high) > 0:
         return None
-    return reserve + (low if excess(low) <= 0 else float(brentq(excess, low, high)))
+    return reserve + rising_root(lambda mean: -excess(mean), low, most=high)
 
 
 def samples_by_gaffke(
@@ -69,19 +73,21 @@ def samples_by_gaffke(
     """
     check_share(alpha, "alpha")
     check_share(power, "power")
-    centred, error = _centre_values(values, clusters)
-    mean = float(finite(values).mean())
+    array = finite(values)
+    residuals = _residuals(array, clusters)
+    error = _standard_error(array, clusters)
+    # Weights of 1 + tilt * residual lower the mean by one standard error.
+    squares = float(residuals @ residuals)
+    tilt = -error * array.size / squares if squares else 0.0
 
     def proves(samples: float) -> bool:
-        times = samples / centred.size
-        lowered = centred + mean - float(ndtri(power)) * error / math.sqrt(times)
-        if lowered.min() < end:
-            return False
-        p_value = gaffke_p_value(lowered, null=null, end=end, side="lower", clusters=clusters, times=times)
-        return p_value <= alpha
+        times = samples / array.size
+        weights = 1 + float(ndtri(power)) / math.sqrt(times) * tilt * residuals
+        unlucky = times * np.maximum(weights, _RAREST)
+        return gaffke_p_value(array, null=null, end=end, side="lower", clusters=clusters, times=unlucky) <= alpha
 
     low, high = 1.0, float(MOST_SAMPLES)
-    if mean <= null or not proves(high):
+    if array.mean() <= null or not proves(high):
         return None
     while high > 1.001 * low + 0.5:
         middle = math.sqrt(low * high)
@@ -89,8 +95,11 @@ def samples_by_gaffke(
     return math.ceil(high)
 
 
-def _centre_values(values: npt.ArrayLike, clusters: Labels | None) -> tuple[Array, float]:
-    """Return the values less their mean, and the mean's standard error."""
-    array = finite(values)
-    error = standard_error(array) if clusters is None else clustered_mean(array, clusters).se
-    return array - array.mean(), error
+def _residuals(array: Array, clusters: Labels | None) -> Array:
+    """Return how far each value, or the total of each cluster, is from the mean."""
+    residuals = array - array.mean()
+    return residuals if clusters is None else cluster_totals(cluster_codes(clusters, array.size)[0], residuals)
+
+
+def _standard_error(array: Array, clusters: Labels | None) -> float:
+    return standard_error(array) if clusters is None else clustered_mean(array, clusters).se

@@ -7,6 +7,7 @@ have 70 %. Degrees of freedom are those of the error, such as Satterthwaite's fo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scipy.special import ndtr, ndtri, stdtrit
 
@@ -125,6 +126,25 @@ def samples_to_clear(
         return sum(chances) - (len(chances) - 1) >= power
 
     return smallest_integer(clears, 2)
+
+
+def share_power(distances: Sequence[float], *, alpha: float, power: float = 0.8) -> list[float]:
+    """Return the power that each bound needs, so that all of them clear their distances with this power.
+
+    The nearest limit is missed most often. By the normal approximation, with the errors that give all of them this power.
+
+    >>> [round(share, 3) for share in share_power((0.05, 0.05), alpha=0.05)]
+    [0.9, 0.9]
+    >>> [round(share, 3) for share in share_power((0.05, 0.08), alpha=0.05)]
+    [0.809, 0.991]
+    """
+    critical = -float(ndtri(alpha))
+
+    def excess(errors: float) -> float:
+        return 1 - power - sum(float(ndtr(critical - distance * errors)) for distance in distances)
+
+    errors = rising_root(excess, 0.0)
+    return [1 - float(ndtr(critical - distance * errors)) for distance in distances]
 
 
 def _chance_to_clear(shift: float, dof: float, alpha: float) -> float:

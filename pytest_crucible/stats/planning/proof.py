@@ -6,14 +6,20 @@ import math
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import bdtrc, bdtrik, ndtri, stdtrit
+from scipy.special import bdtrc, bdtrik, betaincinv
 
 from pytest_crucible.stats.arrays import Array, Range, Side, check_share, check_side, is_finite_range
+from pytest_crucible.stats.planning.gaffke import samples_by_gaffke
+from pytest_crucible.stats.planning.next_sample import samples_to_clear
 from pytest_crucible.stats.planning.paired_proportions import STEADY
 from pytest_crucible.stats.planning.roots import round_up, smallest_integer
 
 # Up to this size, each n is computed. Beyond it the sawtooth of the power is too small to matter.
 LONGEST_SCAN = 2000
+# Quantiles that represent a beta distribution; with more of them the answer moves by less than 1 %.
+_QUANTILES = 400
+# Below it, betaincinv is not exact, and hardly any value lies between the bounds.
+_FEWEST_BETWEEN = 1e-3
 
 
 def samples_to_prove_proportion(
@@ -69,38 +75,42 @@ def samples_to_prove_mean(
     power: float = 0.8,
     bounds: Range | None = None,
 ) -> int | None:
-    """Return about how many samples prove a target by the one-sided t bound with this power, if `mean` is the true mean.
+    """Return about how many samples prove a target by a one-sided bound with this power, if `mean` is the true mean.
 
-    The bound is on whichever side of the target the mean lies. With finite `bounds` it is the augmented t bound, with one
-    more observation at each of them. None when the mean equals the target, and when the deviation is 0.
+    The bound is on whichever side of the target the mean lies. With finite `bounds` it is Gaffke's, for values with a beta
+    distribution between them; of values that you have, `samples_by_gaffke` knows the shape. Without bounds it is the t
+    bound. None when the mean equals the target, and without bounds when the deviation is 0.
 
     >>> samples_to_prove_mean(0.82, 0.2, 0.8), samples_to_prove_mean(0.82, 0.2, 0.8, bounds=(0, 1))
-    (620, 689)
+    (620, 736)
     """
     check_share(alpha, "alpha")
     check_share(power, "power")
     if not deviation >= 0:
         raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
-    if mean == target or deviation == 0:
-        return None
-    ends = np.array(bounds if bounds is not None and is_finite_range(bounds) else (), dtype=np.float64)
-    # Measured towards the target, so that a mean on either side of it is proven in one way.
-    sign = 1.0 if mean > target else -1.0
-    away, apart = sign * (ends - mean), sign * (mean - target)
-    return smallest_integer(lambda n: _bound_clears(n, apart, deviation, away, alpha, float(ndtri(power))), 2)
+    if bounds is None or not is_finite_range(bounds):
+        return samples_to_clear((abs(mean - target),), deviation, dof_share=1.0, alpha=alpha, power=power)
+    sign, end = (1.0, bounds[0]) if mean > target else (-1.0, -bounds[1])
+    values = sign * _beta_values(mean, deviation, bounds)
+    return samples_by_gaffke(values, null=sign * target, end=end, alpha=alpha, power=power)
 
 
-def _bound_clears(n: int, apart: float, deviation: float, ends: Array, alpha: float, spare: float) -> bool:
-    """Return whether the mean bound lies beyond the target by `spare` standard deviations of itself.
-
-    `ends` are the pseudo-observations, and `apart` the target's distance, both from the true mean. Their mean moves the
-    bound, and their squares widen it.
-    """
-    whole = n + ends.size
-    shift = float(ends.sum()) / whole
-    variance = ((n - 1) * deviation**2 + float((ends**2).sum()) - whole * shift**2) / (whole - 1)
-    width = -float(stdtrit(whole - 1, alpha)) * math.sqrt(variance / whole)
-    return apart + shift - width >= spare * deviation * math.sqrt(n) / whole
+def _beta_values(mean: float, deviation: float, bounds: Range) -> Array:
+    """Return quantiles of the beta distribution between the bounds that has this mean and standard deviation."""
+    low, span = bounds[0], bounds[1] - bounds[0]
+    share, spread = (mean - low) / span, deviation / span
+    most = math.sqrt(max(share * (1 - share), 0.0))
+    if spread > most:
+        raise ValueError(
+            f"values between {low:g} and {bounds[1]:g} with a mean of {mean:g} have a standard deviation of at most "
+            f"{most * span:g}, not {deviation!r}"
+        )
+    if not spread:
+        return np.full(2, mean)
+    # At the largest deviation, all values lie at the bounds, and the distribution is no beta any more.
+    weight = max(share * (1 - share) / spread**2 - 1, _FEWEST_BETWEEN)
+    chances = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    return low + span * np.asarray(betaincinv(share * weight, (1 - share) * weight, chances))
 
 
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:

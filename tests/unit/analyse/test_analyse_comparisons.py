@@ -15,6 +15,7 @@ from scipy.stats import multinomial, norm, t
 from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.records import Contrast, MetricFacts
+from pytest_crucible.stats import gaffke_bound
 
 BINARY = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
@@ -154,9 +155,9 @@ GRADES = [0.2, 0.4, 0.9, 0.7, 0.6, 0.8]
     ("ours", "theirs", "facts", "clusters", "method"),
     [
         (*table(20, 6, 1, 3), BINARY, None, "exact unconditional"),
-        (GRADES, GRADES[::-1], SHARE, None, "augmented t"),
+        (GRADES, GRADES[::-1], SHARE, None, "gaffke"),
         (GRADES, GRADES[::-1], NUMBER, None, "none"),
-        (*table(20, 6, 1, 3), BINARY, np.arange(30) // 5, "augmented cr2"),
+        (*table(20, 6, 1, 3), BINARY, np.arange(30) // 5, "gaffke"),
         (GRADES, GRADES[::-1], NUMBER, [0, 0, 1, 1, 2, 2], "none"),
     ],
     ids=["bits", "shares", "numbers", "bits in groups", "numbers in groups"],
@@ -293,16 +294,20 @@ def test_the_n_that_would_decide_at_a_margin(alternative, distance):
 
 
 def test_between_two_margins_both_bounds_must_clear():
-    """With the difference in the middle, each bound needs a chance of 90 %, and pays for the pseudo-observations."""
+    """With the difference in the middle, each bound needs a chance of 90 %, and allows for differences at the ends."""
     contrast = Contrast(metric="m", baseline="v1", alternative="equivalent", margin=0.1)
     rng = np.random.default_rng(4)
     theirs = rng.random(400)
     ours = theirs + (shuffled := rng.standard_normal(400)) - shuffled.mean()
-    spread, z = (ours - theirs).std(ddof=1), norm.ppf(0.95) + norm.ppf(0.9)
+    span = WIDE.high - WIDE.low
 
     one = compared(ours.tolist(), theirs.tolist(), WIDE, contrast=contrast)
-    variance = spread**2 + 2 * (WIDE.high - WIDE.low) ** 2 / one.needed
-    assert one.needed == pytest.approx(z**2 * variance / 0.01, rel=0.01)
+    runs = rng.choice(ours - theirs, (200, one.needed))
+    lows, highs = (
+        [gaffke_bound(run, end=end, alpha=0.05, side=side) for run in runs]
+        for end, side in ((-span, "lower"), (span, "upper"))
+    )
+    assert 0.72 < np.mean([low > -0.1 and high < 0.1 for low, high in zip(lows, highs, strict=True)]) < 0.88
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta, binom, t
+from scipy.stats import beta, binom
 
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
@@ -17,7 +17,7 @@ from pytest_crucible.analyse.targets import estimate_mean, evaluate_target
 from pytest_crucible.gate import decide_target
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.stats import samples_to_prove_mean
+from pytest_crucible.stats import gaffke_bound
 
 ALPHA = 0.05
 BINARY = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
@@ -58,14 +58,14 @@ def test_a_mean_of_bits_has_a_wilson_interval_and_clopper_pearson_bounds():
     assert one.evidence.method == "clopper-pearson"
 
 
-def test_a_mean_of_a_bounded_score_is_bounded_by_t_with_two_more_values():
+def test_a_mean_of_a_bounded_score_is_bounded_by_random_weights_of_the_values_and_an_end():
     values = [0.2, 0.4, 0.9, 0.7, 0.6, 0.8]
     observed = result("m >= 0.5", values, SHARE).evidence.observed
 
-    longer = np.array([*values, 0.0, 1.0])
-    half = t.ppf(0.95, 7) * longer.std(ddof=1) / math.sqrt(8)
+    weights = np.random.default_rng(1).dirichlet(np.ones(7), 100_000)
+    low, high = np.quantile(weights @ [*values, 0.0], 0.05), np.quantile(weights @ [*values, 1.0], 0.95)
     assert observed.value == pytest.approx(np.mean(values))
-    assert (observed.lower, observed.upper) == pytest.approx((longer.mean() - half, longer.mean() + half))
+    assert (observed.lower, observed.upper) == pytest.approx((low, high), abs=0.005)
 
 
 def test_a_rate_counts_the_samples_that_satisfy_its_condition():
@@ -270,11 +270,14 @@ def test_the_n_that_proves_a_rate():
 
 @pytest.mark.parametrize("target", [2.0, 3.5])
 def test_the_n_that_proves_a_mean(target):
-    """With the augmented t of values from 1 to 5; of values without ends there is no such number."""
-    values = [1.0, 2.0, 3.0, 4.0, 5.0]
-    needed = samples_to_prove_mean(3.0, math.sqrt(2.5), target, alpha=ALPHA, bounds=(1.0, 5.0))
+    """In four of five runs, on the side of the target; of values without ends there is no such number."""
+    values = [1.0, 2.0, 3.0, 4.0, 5.0] * 40
+    needed = result(f"m >= {target}", values, RATING).needed
+    runs = np.random.default_rng(2).choice(values, (400, needed))
+    end, side = (1.0, "lower") if target < 3 else (5.0, "upper")
+    proven = [(gaffke_bound(run, end=end, alpha=ALPHA, side=side) > target) == (target < 3) for run in runs]
 
-    assert result(f"m >= {target}", values, RATING).needed == needed
+    assert 0.74 < np.mean(proven) < 0.86
     assert result(f"m >= {target}", values, NUMBER).needed is None
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scipy.stats import nct, t
 
 from pytest_crucible.plan.power import detectable_effects
 from pytest_crucible.records import Arm, Contrast, DetectableEffect, Fingerprint, MetricFacts, Plan
+from pytest_crucible.stats import gaffke_bound
 
 BINARY = MetricFacts(name="accuracy", kind="binary", low=0, high=1)
 GRADED = MetricFacts(name="quality", kind="bounded", low=0, high=10)
@@ -126,13 +128,22 @@ def test_a_margin_says_how_many_samples_it_needs():
     assert by_the_data < needed < 1.03 * by_the_data
 
 
-def test_a_margin_on_a_score_pays_for_the_two_pseudo_observations():
-    """n is where n samples with a variance of 2.5^2 + 2 * 10^2 / n decide."""
-    needed = only(plan(GRADED, n=50, margin=0.5)).needed
-    factor = ((Z_ONE_SIDED + POWER) / 0.5) ** 2
+@pytest.mark.parametrize("groups", [None, 60])
+def test_a_margin_on_a_score_has_the_planned_power(groups):
+    needed = only(plan(GRADED, n=60, groups=groups, margin=0.5)).needed
+    runs = np.random.default_rng(1).normal(0, 2.5, (400, needed)).clip(-10, 10)
+    proven = [gaffke_bound(run, end=-10.0, alpha=0.05, side="lower") > -0.5 for run in runs]
 
-    # Two more for the degrees of freedom.
-    assert needed - 3 < factor * (2.5**2 + 200 / needed) <= needed
+    assert 0.74 < np.mean(proven) < 0.86
+
+
+def test_a_score_that_is_superior_by_a_margin_needs_more_than_a_test_of_a_difference_by_it():
+    superior = only(plan(GRADED, n=200, margin=0.5, alternative="superior"))
+    runs = np.random.default_rng(1).normal(superior.detectable, 2.5, (400, 200)).clip(-10, 10)
+    proven = [gaffke_bound(run, end=-10.0, alpha=0.05, side="lower") > 0.5 for run in runs]
+
+    assert superior.needed is None
+    assert 0.74 < np.mean(proven) < 0.86
 
 
 def test_a_wide_margin_needs_what_its_bound_needs_at_least():

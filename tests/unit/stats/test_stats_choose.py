@@ -10,8 +10,6 @@ import pytest
 
 from pytest_crucible.stats import (
     TABLE,
-    augmented_clustered_bound,
-    augmented_t_bound,
     clopper_pearson_bound,
     clustered_mean,
     compare,
@@ -118,11 +116,11 @@ def test_bounds_by_kind():
     assert mean_bound(rights, kind="binary", bounds=UNIT, clusters=FIVES).value == korn_graubard_bound(
         rights, FIVES, alpha=0.05, side="lower"
     )
-    assert mean_bound(SCORES, kind="bounded", bounds=UNIT, side="upper").value == augmented_t_bound(
-        SCORES, bounds=UNIT, alpha=0.05, side="upper"
+    assert mean_bound(SCORES, kind="bounded", bounds=UNIT, side="upper").value == gaffke_bound(
+        SCORES, end=1.0, alpha=0.05, side="upper"
     )
-    assert mean_bound(SCORES, kind="bounded", bounds=UNIT, clusters=FIVES).value == augmented_clustered_bound(
-        SCORES, FIVES, bounds=UNIT, alpha=0.05, side="lower"
+    assert mean_bound(SCORES, kind="bounded", bounds=UNIT, clusters=FIVES).value == gaffke_bound(
+        SCORES, end=0.0, clusters=FIVES, alpha=0.05, side="lower"
     )
 
 
@@ -138,7 +136,7 @@ def test_margin_bounds_of_pairs():
     low, high = (paired_exact_bound(4, 0, 30, alpha=0.05, side=side) for side in ("lower", "upper"))
 
     assert (binary.low, binary.high, binary.method) == (low, high, "exact unconditional")
-    assert graded.low == augmented_t_bound(SCORES - OTHERS, bounds=(-1.0, 1.0), alpha=0.05, side="lower")
+    assert graded.low == gaffke_bound(SCORES - OTHERS, end=-1.0, alpha=0.05, side="lower")
 
 
 @pytest.mark.parametrize("kind", ["binary", "bounded", "unbounded"])

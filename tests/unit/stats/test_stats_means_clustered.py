@@ -10,10 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.means.augmented import augmented_welch_bound
 from pytest_crucible.stats.means.cluster_design import cluster_effect, kish_design_effect
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
-from pytest_crucible.stats.means.clustered_arms import augmented_clustered_arms_bound, clustered_arms
+from pytest_crucible.stats.means.clustered_arms import clustered_arms
 from pytest_crucible.stats.means.clustered_tests import clustered_paired_t, clustered_t
 from pytest_crucible.stats.means.point_mass import point_mass_interval
 from pytest_crucible.stats.means.student import one_sample_t, paired_t
@@ -166,44 +165,6 @@ def test_two_arms_whose_clusters_agree_have_the_permutation_p_over_clusters_or_n
 
     assert (apart.status, apart.p_value, apart.estimate) == ("degenerate", 2 / math.comb(7, 3), 0.5)
     assert (shared.p_value, equal.p_value, shared.se) == (None, 1.0, None)
-
-
-def test_single_values_in_equal_arms_have_the_augmented_welch_error():
-    """The degrees of freedom differ: Welch's know the two variances, CR2's suppose that they are equal."""
-    x, y = RNG.random(400), RNG.random(400)
-    for side in ("lower", "upper"):
-        bound = augmented_clustered_arms_bound(x, y, range(400), range(400, 800), bounds=(0, 1), alpha=0.05, side=side)
-
-        assert bound == pytest.approx(augmented_welch_bound(x, y, bounds=(0, 1), alpha=0.05, side=side), abs=1e-6)
-
-
-def test_pseudo_clusters_are_clusters_as_heavy_as_an_average_samples():
-    """Two arms of threes: adding three zeros and three ones to each arm by hand gives the same bound."""
-    x, y, labels = RNG.random(15), RNG.random(15), np.repeat(np.arange(5), 3)
-    by_hand = clustered_arms(
-        [*x, 0, 0, 0, 1, 1, 1],
-        [*y, 0, 0, 0, 1, 1, 1],
-        [*labels, *[10] * 3, *[11] * 3],
-        [*labels + 2, *[12] * 3, *[13] * 3],
-        level=0.9,
-    )
-    bounds = [
-        augmented_clustered_arms_bound(x, y, labels, labels + 2, bounds=(0, 1), alpha=0.05, side=side)
-        for side in ("lower", "upper")
-    ]
-
-    assert bounds == pytest.approx([by_hand.interval.low, by_hand.interval.high], rel=1e-12)
-
-
-def test_the_augmented_bound_needs_bounds_that_hold_the_values():
-    with pytest.raises(ValueError, match="finite bounds"):
-        augmented_clustered_arms_bound(
-            VALUES, VALUES, LABELS, LABELS, bounds=(0, math.inf), alpha=0.05, side="lower", fewest=2
-        )
-    with pytest.raises(ValueError, match="10 of 10 values lie outside"):
-        augmented_clustered_arms_bound(
-            VALUES, VALUES + 2, LABELS, LABELS, bounds=(0, 1), alpha=0.05, side="lower", fewest=2
-        )
 
 
 def test_too_few_clusters_are_refused():

@@ -98,9 +98,10 @@ def test_clusters_of_one_are_independent_values_and_whole_ones_weigh_as_one():
 
 def test_times_counts_every_value_that_often():
     values = np.random.default_rng(3).random(12)
-    once = gaffke_bound(np.tile(values, 7), end=-1.0, alpha=0.01, side="lower")
+    once = gaffke_p_value(np.tile(values, 7), null=0.1, end=-1.0, side="lower")
 
-    assert gaffke_bound(values, end=-1.0, alpha=0.01, side="lower", times=7.0) == pytest.approx(once)
+    for times in (7.0, np.full(12, 7.0)):
+        assert gaffke_p_value(values, null=0.1, end=-1.0, side="lower", times=times) == pytest.approx(once)
 
 
 def test_values_at_their_end_alone_show_nothing():

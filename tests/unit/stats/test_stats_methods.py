@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import (
-    augmented_clustered_bound,
     augmented_t_bound,
     augmented_t_interval,
     clopper_pearson_interval,
@@ -159,9 +158,6 @@ def test_singleton_clusters_are_the_ordinary_t(values):
     assert clustered_bound(values, singles, alpha=0.1, side="upper") == pytest.approx(
         t_bound(values, alpha=0.1, side="upper"), rel=1e-9, abs=1e-9
     )
-    assert augmented_clustered_bound(values, singles, bounds=(-101, 101), alpha=0.1, side="lower") == pytest.approx(
-        augmented_t_bound(values, bounds=(-101, 101), alpha=0.1, side="lower"), rel=1e-9
-    )
 
 
 @given(st.data())
@@ -191,7 +187,6 @@ def test_fewer_than_five_clusters_are_refused():
     for ask in (
         lambda: clustered_mean(values, labels),
         lambda: clustered_bound(values, labels, alpha=0.05, side="lower"),
-        lambda: augmented_clustered_bound(values, labels, bounds=(0, 1), alpha=0.05, side="lower"),
         lambda: korn_graubard_interval(values, labels),
         lambda: korn_graubard_bound(values, labels, alpha=0.05, side="lower"),
     ):

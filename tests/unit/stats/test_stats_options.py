@@ -66,6 +66,7 @@ OTHERS = {  # where the examples do not fit
     "korn_graubard_bound": {"values": BITS},
     "gaffke_bound": {"end": -9.0},
     "gaffke_p_value": {"end": -9.0, "null": 0.1},
+    "melded_p_value": {"null": 0.1},
     "ks_normal": {"mean": 0.5},
     "false_alarm_rate": {"values": REPEATS, "replicates": 20},
     "step_down_max_t": {"differences": REPEATS},
