@@ -1,6 +1,6 @@
 """Student's t for one mean, of values or of paired differences.
 
-Two independent arms are in `two_samples`, clustered values in `clustered`, bounds for gates in `augmented`.
+Two independent arms are in `two_samples`, clustered values in `clustered`, bounds for gates in `gaffke`.
 """
 
 from __future__ import annotations

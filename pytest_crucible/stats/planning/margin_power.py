@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import check_share
@@ -18,12 +16,11 @@ def samples_for_margin(
     difference: float = 0.0,
     alpha: float = 0.05,
     power: float = 0.8,
-    pseudo: float = 0.0,
 ) -> int | None:
     """Return the samples needed for a one-sided bound to clear -margin, given the true `difference`.
 
-    Normal approximation. `pseudo` is the sum of squares that an augmented bound adds by its pseudo-observations. None
-    when the true difference is at or beyond the margin: more samples only prove that.
+    Normal approximation, for yes or no; `samples_by_gaffke` plans margins of scores. None when the true difference is at
+    or beyond the margin: more samples only prove that.
 
     >>> samples_for_margin(0.05, 0.4)
     396
@@ -35,10 +32,7 @@ def samples_for_margin(
     # A true difference at or beyond the margin is never proven inferior-free: more samples only prove the opposite.
     if distance <= 0:
         return None
-    # n = scale * (variance + pseudo / n), a quadratic in n: its positive root.
-    scale = ((float(ndtri(power)) - float(ndtri(alpha))) / distance) ** 2
-    plain = scale * deviation**2
-    return round_up((plain + math.sqrt(plain**2 + 4 * scale * pseudo)) / 2)
+    return round_up(((float(ndtri(power)) - float(ndtri(alpha))) * deviation / distance) ** 2)
 
 
 def power_for_margin(n: int, margin: float, deviation: float, *, difference: float = 0.0, alpha: float = 0.05) -> float:
