@@ -34,5 +34,6 @@ class ChoosingHalf:
     """Empty while there is none."""
 
     def looked_at(self, member: str) -> int:
-        """Return the number of samples, in look order, that decided about a member."""
-        return next((look.samples for look in self.looks if member not in look.kept), len(self.groups))
+        """Return the number of samples, in look order, that decided about a member: it was dropped, or the last one."""
+        decided = (look.samples for look in self.looks if member not in look.kept or len(look.kept) == 1)
+        return next(decided, len(self.groups))

@@ -13,6 +13,9 @@ from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs
 
+CITES = ("gupta1965", "hsu1984")
+"""Of the drops that are proven."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
@@ -113,8 +116,8 @@ def _fate(result: SweepResult, member: str) -> str:
 def _methods(sweep: Sweep) -> list[Statement]:
     looks = f"after {', '.join(map(str, sweep.looks))} samples"
     drops = {
-        "proven": f"Members that another is proven better than {looks} get no more requests: all pairs are tested together "
-        "by step-down max-T, and the looks share an error rate of 0.05.",
+        "proven": f"Members that are proven not to be the best {looks} get no more requests: each is compared with all others "
+        "(subset selection), and the looks share an error rate of 0.05 for dropping the best member.",
         "half": f"The better half of the members goes on {looks}. This guarantees nothing about the best member.",
         "none": "No member is dropped.",
     }
@@ -123,8 +126,7 @@ def _methods(sweep: Sweep) -> list[Statement]:
         f"of {sweep.family} compete by the mean of {sweep.by}, and only the winner and the baselines answer the other "
         f"{sweep.confirming:,}, on which the verdicts rest."
     )
-    cites = ("romano2005",) if sweep.drop == "proven" else ()
-    return [Statement(text=halves), Statement(text=drops[sweep.drop], cites=cites)]
+    return [Statement(text=halves), Statement(text=drops[sweep.drop], cites=CITES if sweep.drop == "proven" else ())]
 
 
 def _document(result: SweepResult) -> dict[str, Any]:

@@ -43,7 +43,8 @@ class SweepLooks:
             kept = [arms[column] for column in columns]
         stored = self.decide(self._looks, [names[arm] for arm in kept])
         self._looks += 1
-        return frozenset(names.index(name) for name in stored)
+        # The last one has won: its further replies would decide nothing.
+        return frozenset(names.index(name) for name in stored) if len(stored) > 1 else frozenset()
 
     def _check_scored(self, answers: Sequence[ArmOutcomes]) -> None:
         scored = {name for arm in answers for name in (*arm.scores, *arm.labels)}

@@ -335,6 +335,7 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.results import Significance as Significance
     from pytest_crucible.stats.selection.arm_ranks import ArmRanks as ArmRanks
     from pytest_crucible.stats.selection.arm_ranks import rank_arms as rank_arms
+    from pytest_crucible.stats.selection.below_best import p_below_best as p_below_best
     from pytest_crucible.stats.selection.chosen_arm import bound_chosen_arm as bound_chosen_arm
     from pytest_crucible.stats.selection.chosen_arm import compare_chosen_arm as compare_chosen_arm
     from pytest_crucible.stats.selection.joint_means import JointMeans as JointMeans
@@ -510,6 +511,7 @@ _NAMES = {
     "resampling.sign_flips": "compute_sign_flip_distribution",
     "aa_calibration": "FalseAlarms false_alarm_rate",
     "selection.arm_ranks": "ArmRanks rank_arms",
+    "selection.below_best": "p_below_best",
     "selection.chosen_arm": "bound_chosen_arm compare_chosen_arm",
     "selection.joint_means": "JointMeans joint_means",
     "selection.lost_values": "LostValues compare_with_lost",

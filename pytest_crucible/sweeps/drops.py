@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats import compare_all_arms
+from pytest_crucible.stats import p_below_best
 from pytest_crucible.stats.arrays import Labels
 
 LOOKS = (1 / 8, 1 / 4, 1 / 2)
@@ -31,7 +31,7 @@ def members_that_go_on(values: Values, clusters: Labels | None, *, drop: str, lo
     if drop == "half":
         return better_half(values[complete].mean(axis=0))
     kept = None if clusters is None else np.asarray(clusters)[complete]
-    return _not_proven_worse(values[complete], kept, ALPHA / looks)
+    return _may_be_best(values[complete], kept, ALPHA / looks)
 
 
 def better_half(means: Sequence[float] | Values) -> list[int]:
@@ -55,10 +55,10 @@ def best_member(means: Sequence[float] | Values) -> int:
     return int(np.argmax(numbers >= numbers.max() - 1e-12 * max(1.0, abs(numbers.max()))))
 
 
-def _not_proven_worse(values: Values, clusters: Labels | None, alpha: float) -> list[int]:
-    """Return the columns that no other is proven better than, all pairs together (Romano & Wolf 2005)."""
+def _may_be_best(values: Values, clusters: Labels | None, alpha: float) -> list[int]:
+    """Return the columns that may be the best (Gupta 1965): the best one is not among them in at most alpha of sweeps."""
     try:
-        p_better = compare_all_arms(values, clusters=clusters).p_adjusted
+        p_values = p_below_best(values, clusters=clusters)
     except NotEnoughData:
         return list(range(values.shape[1]))
-    return [column for column in range(values.shape[1]) if p_better[:, column].min() > alpha]
+    return [column for column, p_value in enumerate(p_values) if p_value > alpha]
