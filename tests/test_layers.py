@@ -37,6 +37,7 @@ EXCEPTIONS = {
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
+    ("pytest_crucible.training.preferences", "pytest_crucible.training_sets.reading"),
     ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.training_sets.duplicates", "pytest_crucible.datasets.overlap"),
     ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),

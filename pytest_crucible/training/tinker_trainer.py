@@ -5,6 +5,7 @@ A step waits for its loss before it moves the adapter, which costs a round trip:
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import time
@@ -20,6 +21,7 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import Encoder
+from pytest_crucible.training.preferences import DPO, LOSS, Preference, read_beta, sides
 from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
 
 SAVE_S = 120.0
@@ -80,6 +82,28 @@ class TinkerTrainer(RecipeTrainer):
             raise NotFinite(f"the {loss} loss is {total}")
         outputs = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
         return GradientResult(total, outputs, dict(output.metrics), {})
+
+    def _pass_pairs(
+        self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
+    ) -> GradientResult:
+        """Return the loss of preferences through the SDK's `forward_backward_custom`, which needs PyTorch.
+
+        Without it, the two passes that the SDK would make are made here.
+        """
+        if forward_only or importlib.util.find_spec("torch") is None:
+            return super()._pass_pairs(pairs, config, forward_only=forward_only)
+        from pytest_crucible.training.torch_loss import make_loss
+
+        loss = make_loss(pairs, read_beta(config))
+        rows = [self._sdk_datum(datum) for datum in sides(pairs)]
+        output = self._call("run forward and backward", lambda: self.client.forward_backward_custom(rows, loss))
+        metrics = dict(output.metrics)
+        total = float(metrics[LOSS])
+        if not math.isfinite(total):
+            self._has_failed = True
+            raise NotFinite(f"the {DPO} loss is {total}")
+        outputs = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
+        return GradientResult(total, outputs, metrics, {})
 
     def _move(self, params: AdamParams) -> dict[str, float]:
         settings = {name: value for name, value in asdict(params).items() if name in _field_names(self._sdk.AdamParams)}

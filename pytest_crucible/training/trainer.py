@@ -16,6 +16,17 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.training.encoding import Encoder
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
+from pytest_crucible.training.preferences import (
+    DPO,
+    Preference,
+    dpo_loss,
+    encode_preferences,
+    read_beta,
+    reply_logprobs,
+    sides,
+    weigh_replies,
+    with_reference,
+)
 from pytest_crucible.training.rows import encode_rows
 
 GRADIENT_NORM = "grad_norm:mean"
@@ -53,6 +64,7 @@ class RecipeTrainer(ABC):
         """SHA-256 or path of the checkpoint that training started from."""
         self.files: set[Path] = set()
         self._encoder, self._context = encoder, context
+        self._has_reference = False
         self._folder = folder
         self._watch = watch
         self._sums = [0.0, 0.0]
@@ -69,27 +81,51 @@ class RecipeTrainer(ABC):
 
         A row has `prompt` and `completion`, or `messages`, the last of which is the completion. Raises DatasetError.
         """
-        if isinstance(rows, str | Path):
-            rows = self._folder / Path(rows).expanduser()
-            self.files.add(rows)
-        return encode_rows(rows, self._encoder, self._context)
+        return encode_rows(self._locate(rows), self._encoder, self._context)
+
+    def preferences(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Preference]:
+        """Encode preferences to train on with `loss="dpo"`: a JSONL file beside the recipe, or mappings.
+
+        A row has `prompt`, `chosen` and `rejected`, or another form of `crucible export --what dpo`. The model as it is now is the
+        reference. Raises DatasetError, and ValueError after the first step.
+        """
+        if self.log.losses or any(self._sums):
+            raise ValueError("training has begun, and the starting model is the reference: call preferences before")
+        pairs = encode_preferences(self._locate(rows), self._encoder, self._context)
+        data = sides(pairs)
+        self._has_reference = True
+        try:
+            output = self._pass(data, "cross_entropy", {}, forward_only=True)
+        except ValueError as error:
+            raise self._training_error(error) from None
+        return with_reference(pairs, reply_logprobs(data, output.outputs))
+
+    def _locate(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> Path | Iterable[Mapping[str, Any]]:
+        """Return the rows, or the path of their file, which becomes one of the training's files."""
+        if not isinstance(rows, str | Path):
+            return rows
+        path = self._folder / Path(rows).expanduser()
+        self.files.add(path)
+        return path
 
     def start_from(self, checkpoint: str | Path) -> None:
         """Start from an adapter that was trained before, which becomes the parent. Raises ValueError after the first step."""
         if self.log.losses or any(self._sums):
             raise ValueError("training has begun: call start_from before the first step")
+        if self._has_reference:
+            raise ValueError("the reference is the model before start_from: call start_from before preferences")
         self.parent = self._load(checkpoint)
 
     def step(
         self,
-        batch: Sequence[Datum],
+        batch: Sequence[Datum] | Sequence[Preference],
         loss: str = "cross_entropy",
         *,
         learning_rate: float = 1e-3,
         config: Mapping[str, float] | None = None,
         **adam: float,
     ) -> float:
-        """Make one step of Adam along the gradients of a batch. Returns the loss per counted token.
+        """Make one step of Adam along the gradients of a batch. Returns the loss per counted token, or per preference.
 
         `config` configures the loss; further keywords are those of `AdamParams`. Raises TypeError for others.
         """
@@ -101,21 +137,32 @@ class RecipeTrainer(ABC):
         return self.log.losses[-1]
 
     def forward_backward(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float] | None = None, *, forward_only: bool = False
+        self,
+        data: Sequence[Datum] | Sequence[Preference],
+        loss: str,
+        config: Mapping[str, float] | None = None,
+        *,
+        forward_only: bool = False,
     ) -> GradientResult:
         """Return loss and log-probabilities of a batch; its gradients are added to those since the last step."""
         if not forward_only:
             # Several batches may add up to one step, which began with the first of them.
             self._began = self._began or time.perf_counter()
         try:
-            output = self._pass(data, loss, config or {}, forward_only=forward_only)
+            pairs = _preferences_of(data, loss)
+            rows = sides(pairs) if pairs else _datums_of(data)
+            output = (
+                self._pass_pairs(pairs, config or {}, forward_only=forward_only)
+                if pairs
+                else self._pass(rows, loss, config or {}, forward_only=forward_only)
+            )
         except ValueError as error:
             raise self._training_error(error) from None
         if not forward_only:
             self._remember()
             self._sums[0] += float(output.loss)
-            self._sums[1] += _count_weights(data)
-            self._tokens += sum(len(datum.tokens) for datum in data)
+            self._sums[1] += len(pairs) or _count_weights(rows)
+            self._tokens += sum(len(datum.tokens) for datum in rows)
             for name, value in {"loss": loss, "rows": len(data), **(config or {})}.items():
                 self.log.note(name, value)
         return output
@@ -130,6 +177,23 @@ class RecipeTrainer(ABC):
         self._write_down(metrics.get(GRADIENT_NORM), used)
         self._watch(self.log)
         return metrics
+
+    def _pass_pairs(
+        self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
+    ) -> GradientResult:
+        """Return the loss of preferences, and add its gradients: a pass for the log-probabilities, and one with their weights.
+
+        Raises as `_pass` does.
+        """
+        beta, data = read_beta(config), sides(pairs)
+        forward = self._pass(data, "cross_entropy", {}, forward_only=True)
+        result = dpo_loss(reply_logprobs(data, forward.outputs), pairs, beta)
+        gradients: Mapping[str, Any] = {}
+        if not forward_only:
+            gradients = self._pass(
+                weigh_replies(pairs, result.slopes), "cross_entropy", {}, forward_only=False
+            ).gradients
+        return GradientResult(result.loss, forward.outputs, result.metrics, dict(gradients))
 
     # -- differs between bases ----------------------------------------------------------------------------------------
 
@@ -181,6 +245,20 @@ class RecipeTrainer(ABC):
         self.log.learning_rates.append(float(settings.pop("learning_rate")))
         for name, value in settings.items():
             self.log.note(name, value)
+
+
+def _preferences_of(data: Sequence[Any], loss: str) -> list[Preference]:
+    """Return the preferences of a batch; none for a batch of datums. Raises ValueError where the loss takes the other kind."""
+    pairs = [row for row in data if isinstance(row, Preference)]
+    if pairs and loss != DPO:
+        raise ValueError(f"loss {loss!r} takes rows of trainer.datums, and these are preferences: use loss={DPO!r}")
+    if loss == DPO and (not pairs or len(pairs) < len(data)):
+        raise ValueError(f"loss {DPO!r} takes at least one row, all of trainer.preferences(FILE)")
+    return pairs
+
+
+def _datums_of(data: Sequence[Any]) -> list[Datum]:
+    return [row for row in data if isinstance(row, Datum)]
 
 
 def _count_weights(data: Sequence[Datum]) -> float:
