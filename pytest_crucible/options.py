@@ -103,6 +103,13 @@ OPTIONS = (
     Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
     Option("stop", "look after every sample, and end each experiment when its verdicts are settled", False, flag=True),
     Option(
+        "stages",
+        "stages of all experiments on nested samples, for example 'smoke: 20, dev: 100, full'",
+        key="string",
+        command_line=False,
+    ),
+    Option("until", "end after this stage of crucible_stages", metavar="STAGE"),
+    Option(
         "estimate",
         "tell what the run would take, from its prompts and earlier runs, and send nothing",
         False,
@@ -213,6 +220,8 @@ def resolved_versions(config: pytest.Config) -> dict[str, Any] | None:
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
     values = {option.name: _value(config, option) for option in OPTIONS}
+    # `-o crucible_stages=` runs all samples at once.
+    values["stages"] = values["stages"] or None
     for wrong, sentence in _limits(values):
         if wrong:
             raise pytest.UsageError(sentence)
@@ -289,7 +298,37 @@ def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
             values["stop"] and values["memory"] == "pool",
             '--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one of them',
         ),
+        *_stage_limits(values),
         (timeout < 0, f"crucible_timeout is {timeout:g}: seconds, or 0 for no limit"),
+    )
+
+
+def _stage_limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
+    stages, until = values["stages"], values["until"]
+    if stages is None and until is None:
+        return ()
+    from pytest_crucible.plan.stages import parse_stages, stage_number
+    from pytest_crucible.records.errors import SpecError
+
+    problem = ""
+    try:
+        known = () if stages is None else parse_stages(stages)
+        if until is not None:
+            stage_number(known, until, f"--crucible-until={until}")
+    except SpecError as error:
+        problem = str(error)
+    return (
+        (bool(problem), problem),
+        (values["stop"], "--crucible-stop cannot be combined with crucible_stages: remove one of them"),
+        (
+            values["rounds"] > 1,
+            "crucible_stages ends the session between stages, and --crucible-rounds repeats experiments as a whole: "
+            "give one of them",
+        ),
+        (
+            values["memory"] == "pool",
+            'crucible_stages looks at one session, and crucible_memory = "pool" at all: give one of them',
+        ),
     )
 
 

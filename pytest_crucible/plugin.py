@@ -118,12 +118,13 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    """Under xdist: take the errors of a worker that could not store its last rows, and tell the others of one that has died."""
+    """Under xdist: take what a worker has left: errors of its last rows, and reports of later stages; tell the others of one that died."""
     opened = _current_session(node.config)
     if opened is not None:
         if error:
             opened.report_lost_worker(node.gateway.id)
         opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
+        opened.end_worker(node, node.config.pluginmanager.get_plugin("session"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -146,6 +147,8 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         opened.expect_verdicts(session)
     try:
         result = yield
+        if opened is not None:
+            opened.run_later_stages(session)
     except BaseException:
         _conclude(session, interrupted=True)
         raise

@@ -404,10 +404,10 @@ FREE = {
 """Mappings whose keys are the user's, or that are described as a whole."""
 ELSEWHERE = tuple(
     f"experiments[].sections.{name}"
-    for name in ("training", "worst_samples", "stored_baselines", "stopping", "sweep", "variance", "many_arms")
+    for name in ("training", "worst_samples", "stored_baselines", "stopping", "stages", "sweep", "variance", "many_arms")
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no factor random, no
-look, no sweep, two arms. They have tests."""
+look, no stages, no sweep, two arms. They have tests."""
 LOST = (*get_args(LostReason), "not_run", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from pytest_crucible.records import (
     Target,
     TargetResult,
 )
+from pytest_crucible.records.stages import StageProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,8 @@ class AnalysisInputs:
     """The replies of all sessions, for targets that must be proven."""
     looked_at: Sequence[int] | None = None
     """The samples until the run's last look, in the order of looks; None for a run without looks."""
+    stages: StageProgress | None = None
+    """How far the experiment came; None for a run without stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +86,21 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
     `family_size` is the number of claims that the whole session makes: they share alpha.
     """
     plan = inputs.plan
+    # All claims of a session with stages share alpha, those that bounds decide included.
+    bounds_alpha = alpha / max(family_size, 1) if inputs.stages else alpha
     return Analysis(
         plan=plan,
         estimates=_estimates(inputs, table, alpha),
-        targets=_targets(plan, table, alpha),
-        comparisons=_comparisons(plan, table, alpha, family_size),
+        targets=_targets(plan, table, alpha, bounds_alpha),
+        comparisons=_comparisons(plan, table, alpha, bounds_alpha, family_size),
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         finished=inputs.finished,
         unanswered=tuple(
             arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
         ),
         failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
+        ended=inputs.stages.ended if inputs.stages else "",
+        out_of_reach=inputs.stages.out_of_reach if inputs.stages else (),
     )
 
 
@@ -170,30 +177,41 @@ def _estimates(given: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[
     )
 
 
-def _targets(plan: Plan, table: ScoreTable, alpha: float) -> tuple[TargetResult, ...]:
-    results = (_target(target, plan, table, alpha) for target in plan.targets)
+def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> tuple[TargetResult, ...]:
+    results = (_target(target, plan, table, alpha, bounds_alpha) for target in plan.targets)
     return tuple(result for result in results if result is not None)
 
 
-def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float) -> TargetResult | None:
+def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> TargetResult | None:
     """A metric goes before a training's number of the same name. None for what is neither."""
     name = target.metric
-    if table.has(target):
-        return evaluate_target(target, table.arm(target, 0), plan.candidate.name, table.attributes, alpha=alpha)
-    return judge_training(target, plan.candidate) if name in TRAINING_NUMBERS and name not in table.facts else None
+    if not table.has(target):
+        return judge_training(target, plan.candidate) if name in TRAINING_NUMBERS and name not in table.facts else None
+
+    def evaluate(level_alpha: float) -> TargetResult:
+        metrics = table.arm(target, 0)
+        return evaluate_target(target, metrics, plan.candidate.name, table.attributes, alpha=level_alpha)
+
+    result = evaluate(alpha)
+    return result if bounds_alpha == alpha else replace(result, evidence=evaluate(bounds_alpha).evidence)
 
 
-def _comparisons(plan: Plan, table: ScoreTable, alpha: float, family_size: int) -> tuple[Comparison, ...]:
+def _comparisons(
+    plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float, family_size: int
+) -> tuple[Comparison, ...]:
     number = {arm.name: k for k, arm in enumerate(plan.arms)}
-    return tuple(
-        compare(
+
+    def compare_at(contrast: Contrast, level_alpha: float) -> Comparison:
+        return compare(
             contrast,
             plan.candidate.name,
             (table.arm(contrast, 0), table.arm(contrast, number[contrast.baseline])),
             table.attributes,
-            alpha=alpha,
+            alpha=level_alpha,
             family_size=max(family_size, 1),
         )
-        for contrast in plan.contrasts
-        if table.has(contrast)
-    )
+
+    results = [compare_at(contrast, alpha) for contrast in plan.contrasts if table.has(contrast)]
+    if bounds_alpha == alpha:
+        return tuple(results)
+    return tuple(replace(one, evidence=compare_at(one.contrast, bounds_alpha).evidence) for one in results)

@@ -62,8 +62,8 @@ def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) ->
     return None if latest == NEVER else int(latest)
 
 
-def in_order(table: ScoreTable, order: Sequence[int], alpha: float) -> ScoreTable:
-    """Return the table with some samples only, in this order, for intervals that hold at every look."""
+def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> ScoreTable:
+    """Return the table with some samples only, in this order. With an alpha, intervals hold at every look."""
     chosen = np.asarray(order, dtype=np.int64)
     attributes = table.attributes
     return replace(
@@ -81,15 +81,27 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float) -> ScoreTabl
 
 def keep_samples(answers: ArmOutcomes, positions: Sequence[int], *, samples: int, repeats: int) -> ArmOutcomes:
     """Return an arm's outcomes of some samples; the other samples are skipped, not lost."""
+    kept, chosen = keep_answers(answers, positions), set(positions)
+    others = [(position, repeat) for position in range(samples) if position not in chosen for repeat in range(repeats)]
+    return replace(
+        kept,
+        positions=[*kept.positions, *(position for position, _ in others)],
+        repeats=[*kept.repeats, *(repeat for _, repeat in others)],
+        failures=[*kept.failures, *[None] * len(others)],
+        skipped=[*kept.skipped, *[True] * len(others)],
+    )
+
+
+def keep_answers(answers: ArmOutcomes, positions: Sequence[int]) -> ArmOutcomes:
+    """Return an arm's outcomes of some samples; the other samples are unanswered."""
     kept = set(positions)
     rows = [k for k, position in enumerate(answers.positions) if position in kept]
-    others = [(position, repeat) for position in range(samples) if position not in kept for repeat in range(repeats)]
     return replace(
         answers,
-        positions=[answers.positions[k] for k in rows] + [position for position, _ in others],
-        repeats=[answers.repeats[k] for k in rows] + [repeat for _, repeat in others],
-        failures=[answers.failures[k] for k in rows] + [None] * len(others),
-        skipped=[answers.skipped[k] for k in rows] + [True] * len(others),
+        positions=[answers.positions[k] for k in rows],
+        repeats=[answers.repeats[k] for k in rows],
+        failures=[answers.failures[k] for k in rows],
+        skipped=[answers.skipped[k] for k in rows],
         scores={
             name: replace(
                 column,

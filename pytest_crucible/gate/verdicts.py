@@ -10,6 +10,7 @@ from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_
 from pytest_crucible.gate.decide import Decision, decide_comparison, decide_target
 from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, lost_samples_text, target_reason
 from pytest_crucible.gate.memory import hold_proven
+from pytest_crucible.gate.stages import leave_open
 from pytest_crucible.records import (
     UNEXPLAINED,
     Analysis,
@@ -49,15 +50,19 @@ def decide_verdicts(
     family = _Family(_family_p_values(analyses), family_size, alpha)
     verdicts: list[Verdict] = []
     for analysis in analyses:
-        verdicts += [
+        # Until the last stage only a proof decides: the estimate of the whole is not known yet.
+        of_analysis = [
             _training_verdict(analysis, result) if result.estimate.is_of_training
-            else _target_verdict(analysis, result, strict)
+            else _target_verdict(analysis, result, strict or bool(analysis.ended))
             for result in analysis.targets
         ]  # fmt: skip
-        verdicts += [_unscored_verdict(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)]
+        of_analysis += [
+            _unscored_verdict(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)
+        ]
         deciding = (item for item in analysis.comparisons if item.contrast.decides)
-        verdicts += [hold_proven(analysis, item, _comparison_verdict(analysis, item, family)) for item in deciding]
-        verdicts += claim_verdicts(analysis, _withheld(analysis), alpha=alpha)
+        of_analysis += [hold_proven(analysis, item, _comparison_verdict(analysis, item, family)) for item in deciding]
+        of_analysis += claim_verdicts(analysis, _withheld(analysis), alpha=alpha)
+        verdicts += leave_open(analysis, of_analysis)
     return tuple(verdicts)
 
 

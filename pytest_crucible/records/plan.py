@@ -10,6 +10,7 @@ from typing import Any
 from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
+from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
@@ -280,6 +281,10 @@ class Plan:
 
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
+    stages: tuple[Stage, ...] = ()
+    """The stages of the session; empty where all samples are sent at once."""
+    first_stage: int = 0
+    """The stage at which the experiment begins."""
 
     sweep: Sweep | None = None
     """The sweep whose winner is the candidate."""

@@ -65,6 +65,10 @@ class Analysis:
     """Metric -> what it raised, where it has no value of any sample because it failed on all."""
     looks: Mapping[str, Look] = field(default_factory=dict)
     """Subject of a comparison -> the look at pooled replies that decides it."""
+    ended: str = ""
+    """Why the session ended before the last stage of the experiment; empty where it did not."""
+    out_of_reach: tuple[str, ...] = ()
+    """The texts of the targets that could not be met any more when the session ended."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)
     """Results and views of the report's sections, by name, in the order in which they are shown."""
 

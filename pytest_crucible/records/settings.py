@@ -34,6 +34,8 @@ class Settings:
     cache: str
     resume: bool
     stop: bool
+    stages: str | None
+    until: str | None
     estimate: bool
     train: bool
     run_code: bool

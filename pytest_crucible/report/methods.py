@@ -77,13 +77,15 @@ def method_statements(run: Run) -> Iterator[Statement]:
     yield from _by("Differences", [result.method for result in pairs])
     bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
     bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
-    yield from _by(f"One-sided bounds, at {run.alpha:g} each,", bounds)
+    is_staged = any(analysis.plan.stages for analysis in run.experiments)
+    bounds_alpha = run.alpha / max(run.family_size, 1) if is_staged else run.alpha
+    yield from _by(f"One-sided bounds, at {bounds_alpha:.3g} each,", bounds)
     if any(result.p_exact is not None for result in pairs):
         yield Statement(
             text="Conditional p-values beside them are McNemar's or those of sign flips.", cites=("mcnemar1947",)
         )
     if run.family_size > 1:
-        family = quantity(run.family_size, "comparison")
+        family = quantity(run.family_size, "claim" if is_staged else "comparison")
         adjustment = f"P-values are adjusted by Holm's procedure over the {family} of the session; intervals are not."
         yield Statement(text=adjustment, cites=("holm1979",))
     yield from section_methods(run)

@@ -34,6 +34,8 @@ def announcement(
     lines += _sweep_lines(plan)
     if plan.look_alpha is not None:
         lines.append("  looks after every sample, and stops when all verdicts are settled (--crucible-stop)")
+    if len(plan.stages) > 1:
+        lines.append(f"  {_stages(plan)}")
     if not_queried:
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
@@ -53,6 +55,18 @@ def _sweep_lines(plan: Plan) -> Iterator[str]:
         f"  {sweep.family}: first {len(sweep.members)} members compete by {sweep.by} on {sweep.choosing:,} other samples, "
         f"with at most {replies:,} replies"
     )
+
+
+def _stages(plan: Plan) -> str:
+    """Return `stages: smoke (20), dev (100), full`, from the stage at which the experiment begins."""
+    stages = plan.stages[plan.first_stage :]
+    if len(stages) == 1:
+        return f"begins at the last stage, {stages[0].name}"
+    sizes = ", ".join(
+        stage.name if stage.samples is None else f"{stage.name} ({min(stage.samples, plan.selected):,})"
+        for stage in stages
+    )
+    return f"stages: {sizes}; the session ends when a miss is proven"
 
 
 def _wrap_line(line: str) -> str:

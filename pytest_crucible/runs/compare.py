@@ -77,9 +77,9 @@ def compare_runs(
         declared=sum(contrast.shares_alpha for inputs, _ in compared for contrast in inputs.plan.contrasts),
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
-    whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts)
-    # Not a stored run: the id names both sides, and alpha may differ from the run's own.
-    run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}", alpha=alpha)
+    whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
+    # Not a stored run: the id names both sides.
+    run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
     return run, tuple(note for _, notes in compared for note in notes)
 
 

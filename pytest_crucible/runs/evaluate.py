@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
-from pytest_crucible.analyse.stopping import answered_units, in_order, stop_early
-from pytest_crucible.plan.look_order import complete_length, look_order
+from pytest_crucible.analyse.stopping import in_order, stop_early
 from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
+from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.runs.pools import add_pools
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.runs.stages import alpha_of, complete_samples, count_claims, cut_at_stage, load_ending
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
 from pytest_crucible.sections.run import add_views, compute_sections, load_sections
@@ -39,6 +39,7 @@ def conclude(
 
     `amend` may replace a verdict; `sections` are those of the report; `memory` is the setting crucible_memory.
     """
+    alpha = alpha_at_end(store, run, alpha)
     by_key, family_size = analyse_run(
         store, run, load_sections(sections), alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
     )
@@ -51,7 +52,13 @@ def conclude(
     finished_at = utc_now()
     is_whole = not interrupted and all(analysis.finished for analysis in analyses)
     store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")
-    return concluded_run(store, run, finished_at, family_size, analyses, verdicts)
+    return concluded_run(store, run, finished_at, family_size, analyses, verdicts, alpha=alpha)
+
+
+def alpha_at_end(store: RunStore, run: str, alpha: float) -> float:
+    """Return the error rate of the session's claims: alpha, or with stages the share of that at which it ended."""
+    plans = [plan for _, plan, _ in store.experiments(run)]
+    return alpha_of(load_ending(store, run, plans), plans, alpha)
 
 
 def analyse_run(
@@ -64,20 +71,26 @@ def analyse_run(
     stored_claims: int = 0,
     memory: str = "off",
     strict: bool = False,
+    ending: StageDecision | None = None,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
     Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
-    be computed again without the plugin, and yet they share alpha.
+    be computed again without the plugin, and yet they share alpha. `ending` is the stage to look at; without it that at which
+    the session ended.
     """
+    entered = store.experiments(run)
+    plans = [plan for _, plan, _ in entered]
+    at_stage = ending or load_ending(store, run, plans)
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
         for stored in load_experiments(store, run):
             inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
+            if at_stage is not None and stored.plan.stages:
+                inputs = cut_at_stage(inputs, stored, at_stage, alpha=alpha, strict=strict)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
-    entered = store.experiments(run)
-    declared = sum(contrast.shares_alpha for _, plan, _ in entered for contrast in plan.contrasts)
+    declared = count_claims(plans)
     analyses, family_size = analyse_together(
         experiments, sections, alpha=alpha, declared=declared, stored_claims=stored_claims
     )
@@ -118,7 +131,7 @@ def _analyse(
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
     if inputs.looked_at is not None:
-        table = in_order(table, inputs.looked_at, inputs.plan.look_alpha or alpha)
+        table = in_order(table, inputs.looked_at, inputs.plan.look_alpha)
     analysis = analyse(inputs, table, alpha=alpha, family_size=family_size)
     return dataclasses.replace(
         decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size), sections=outcomes
@@ -136,21 +149,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
     )
     alpha = stored.plan.look_alpha
-    return inputs if alpha is None else stop_early(inputs, _complete_samples(stored), alpha)
-
-
-def _complete_samples(stored: StoredExperiment) -> list[int]:
-    """Return the samples in look order, up to the first that some arm has not answered."""
-    plan, order = stored.plan, look_order(stored.all_sample_ids(), stored.groups)
-    queried = [
-        (Counter(answered_units(answers)), plan.draws(number).size)
-        for number, (arm, answers) in enumerate(zip(plan.arms, stored.arms, strict=True))
-        if arm.stored_run is None
-    ]
-    end = complete_length(
-        order, stored.groups, lambda position: all(counts[position] >= size for counts, size in queried)
-    )
-    return order[:end]
+    return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 
 
 def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:
@@ -167,6 +166,8 @@ def concluded_run(
     family_size: int,
     analyses: Sequence[Analysis],
     verdicts: tuple[Verdict, ...],
+    *,
+    alpha: float,
 ) -> Run:
     """Return the whole run. Its exit status is 0 until the session sets it."""
     facts = store.run(run)
@@ -177,7 +178,7 @@ def concluded_run(
         seed=facts["seed"],
         git=facts["git"],
         environment=facts["environment"],
-        alpha=facts["alpha"],
+        alpha=alpha,
         correction=facts["correction"],
         family_size=family_size,
         experiments=tuple(analyses),

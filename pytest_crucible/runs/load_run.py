@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.records import Run, Verdict
-from pytest_crucible.runs.evaluate import analyse_run, concluded_run
+from pytest_crucible.runs.evaluate import alpha_at_end, analyse_run, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.run import load_sections
@@ -25,20 +25,21 @@ def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = 
     """
     facts, stored = store.run(run), _stored_verdicts(store, run)
     settings = (facts["manifest"] or {}).get("settings") or {}
+    alpha = alpha_at_end(store, run, facts["alpha"])
     analyses_by_key, family_size = analyse_run(
         store,
         run,
         load_sections(sections),
-        alpha=facts["alpha"],
+        alpha=alpha,
         interrupted=facts["status"] != "finished",
         memory=settings.get("memory", "off"),
         strict=settings.get("strict", False),
         stored_claims=sum(_is_claim(subject, verdict) for (_, subject), verdict in stored.items()),
     )
     analyses = list(analyses_by_key.values())
-    decided = gate.decide_verdicts(analyses, alpha=facts["alpha"], strict=False, family_size=family_size)
+    decided = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     verdicts = tuple(_restore_verdicts(decided, stored))
-    whole = concluded_run(store, run, facts["finished"] or "", family_size, analyses, verdicts)
+    whole = concluded_run(store, run, facts["finished"] or "", family_size, analyses, verdicts, alpha=alpha)
     return dataclasses.replace(whole, exit_status=facts["exit_status"] or 0)
 
 

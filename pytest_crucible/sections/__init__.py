@@ -31,6 +31,7 @@ BUILT_IN: Mapping[str, str] = {
     "losses": "pytest_crucible.sections.losses",
     "sweep": "pytest_crucible.sections.sweep",
     "stopping": "pytest_crucible.sections.stopping",
+    "stages": "pytest_crucible.sections.stages",
     "cache": "pytest_crucible.sections.cache",
     "reruns": "pytest_crucible.sections.reruns",
     "stored_baselines": "pytest_crucible.sections.stored_baselines",

@@ -22,6 +22,7 @@ from pytest_crucible.records import (
     ReusedReplies,
     Target,
 )
+from pytest_crucible.records.stages import StageProgress
 
 
 class StoredDetails(Protocol):
@@ -124,6 +125,8 @@ class SectionInputs:
 
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
+    stages: StageProgress | None = None
+    """How far the experiment came; None for a run without stages."""
 
     @property
     def samples(self) -> int:
@@ -146,4 +149,5 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,
+        stages=inputs.stages,
     )

@@ -26,6 +26,7 @@ from pytest_crucible.records import Arm, DetectableEffect, Plan, Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.report.plan_line import announcement
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
@@ -45,6 +46,7 @@ from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.store.history import add_tag, check_tag
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ class ExperimentCollection:
         # Also when planning it failed: a worker has to report why.
         if function in self._joined_ids:
             return function
-        return item.nodeid if item.nodeid in self._functions else None
+        nodeid = collected_nodeid(item)
+        return nodeid if nodeid in self._functions else None
 
     def has_verdicts(self, nodeid: str) -> bool:
         """Return whether an experiment has targets or comparisons."""
@@ -276,8 +279,11 @@ class ExperimentCollection:
         """Write the plan of each experiment: how many replies it needs, and the smallest differences it can detect."""
         plans = self.plans()
         family_size = sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts)
+        alpha = self._settings.alpha
+        if self._settings.stages is not None:
+            alpha, family_size = _share_of_last_stage(plans, alpha)
         for plan in plans:
-            foresight = _foresight(plan, alpha=self._settings.alpha, family_size=family_size)
+            foresight = _foresight(plan, alpha=alpha, family_size=family_size)
             not_queried = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
             replayed = self._settings.cache == "only"
             self.lines[plan.nodeid] = announcement(plan, foresight, not_queried, replayed=replayed)
@@ -330,6 +336,14 @@ def _check_markers(item: pytest.Item) -> None:
             "has a quality target or a comparison but is not an experiment: mark it with "
             "@pytest.mark.crucible(dataset=...), or request the `crucible` fixture and score"
         )
+
+
+def _share_of_last_stage(plans: Sequence[Plan], alpha: float) -> tuple[float, int]:
+    """Return the error rate of the last stage, and the number of claims that share it."""
+    from pytest_crucible.runs.stages import alpha_of, count_claims
+
+    stages = max((len(plan.stages) for plan in plans), default=0)
+    return alpha_of(StageDecision(stage=stages - 1) if stages else None, plans, alpha), count_claims(plans)
 
 
 def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:

@@ -37,6 +37,7 @@ class ExperimentMark:
     prompts: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     purpose: Purpose = "gate"
+    stage: str | None = None
 
 
 def experiment_mark(item: pytest.Item) -> ExperimentMark:

@@ -18,7 +18,7 @@ class OpenUnits:
     """Arm -> (position, repeat) of each stored reply, repeats counted over all factors."""
     seed: int
     order: Sequence[int] | None = None
-    """The order in which samples are sent, if it is not that of the dataset."""
+    """The samples to send, in their order; None for all of them in that of the dataset."""
 
     def of_round(self, number: int) -> Iterator[Unit]:
         """Yield the units of a round; rounds begin one after the other."""
@@ -30,21 +30,26 @@ class OpenUnits:
             for repeat in draws[arm].repeats_of_round(number)
         ]
         first = number * draws[0].repeats
-        positions = range(self.plan.selected) if self.order is None else self.order
-        for unit in interleave_units(positions, of_sample, seed=self.seed, first=first):
+        for unit in interleave_units(self._positions(), of_sample, seed=self.seed, first=first):
             place = draws[unit.arm].place(unit.variant, unit.repeat)
             if (unit.position, place) not in self.done[unit.arm]:
                 yield unit
 
     def count_open(self, number: int) -> list[int]:
         """Return how many units of a round are left, by arm."""
-        planned = [0] * len(self.plan.arms)
+        planned, positions = [0] * len(self.plan.arms), set(self._positions())
         for arm in self._open_arms():
             draws = self.plan.draws(arm)
             of_round = draws.size // draws.rounds
-            stored = sum(repeat // draws.repeats % draws.rounds == number for _, repeat in self.done[arm])
-            planned[arm] = self.plan.selected * of_round - stored
+            stored = sum(
+                position in positions and repeat // draws.repeats % draws.rounds == number
+                for position, repeat in self.done[arm]
+            )
+            planned[arm] = len(positions) * of_round - stored
         return planned
+
+    def _positions(self) -> Sequence[int]:
+        return range(self.plan.selected) if self.order is None else self.order
 
     def _open_arms(self) -> list[int]:
         return [number for number, arm in enumerate(self.plan.arms) if arm.stored_run is None]

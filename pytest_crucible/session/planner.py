@@ -18,6 +18,7 @@ from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.fingerprint import fingerprint
+from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
@@ -35,6 +36,7 @@ class ExperimentPlanner:
         self._settings = settings
         self._opened_arms = opened_arms
         self._datasets = DeclaredDatasets(config, settings.seed)
+        self._stages = () if settings.stages is None else parse_stages(settings.stages)
 
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
@@ -64,6 +66,8 @@ class ExperimentPlanner:
             open_metrics="score" in takes,
             origin=self._datasets.origins.get(dataset.name),
             selection=selected.selection if selection_text(selected.selection) else None,
+            stages=self._stages,
+            first_stage=self._find_first_stage(mark),
         )
         self._check_memory(plan)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
@@ -107,6 +111,12 @@ class ExperimentPlanner:
     def _arms_to_query(self, item: pytest.Item) -> tuple[OpenedArm, ...]:
         """Return the arms to query: the baselines only if the test compares something."""
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
+
+    def _find_first_stage(self, mark: ExperimentMark) -> int:
+        # With `-o crucible_stages=` all samples are sent at once, and where an experiment would begin does not matter.
+        if mark.stage is None or not self._stages:
+            return 0
+        return stage_number(self._stages, mark.stage, f"@pytest.mark.crucible(stage={mark.stage!r})")
 
     def _check_memory(self, plan: Plan) -> None:
         """Raise SpecError for pooled sessions beside factors: their replies are repeats of one model and one prompt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import pytest
 from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
-from pytest_crucible.records import Emit, Outcome, Plan
+from pytest_crucible.records import ArmOutcomes, Emit, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
@@ -34,6 +34,7 @@ from pytest_crucible.store.writer import Writer
 
 if TYPE_CHECKING:
     from pytest_crucible.session.looks import LookRule, Looks
+    from pytest_crucible.session.stage_run import StageRun
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
@@ -64,35 +65,40 @@ class ExperimentRunner:
         experiment: Experiment,
         show: Callable[[Progress | None], None],
         rule: LookRule | None = None,
+        stage: StageRun | None = None,
     ) -> None:
-        """Request every reply that is not stored yet, of the arms that `rule` lets go on at its looks.
+        """Request every reply that is not stored yet, of the arms that `rule` lets go on at its looks; with a stage, of its samples.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
         """
         # Here and not when it is planned: where warnings are errors, this one ends the test and not the session.
-        for warning in experiment.warnings:
+        for warning in experiment.warnings if stage is None or stage.is_first else ():
             item.warn(CrucibleWarning(printable(warning)))
         # Stored replies are copied first: only the other units cost requests.
-        key, arms, done = self._add_to_store(experiment)
+        key, arms, done = self._add_to_store(experiment, stage)
         threads = DaemonThreads(self.settings.concurrency)
         try:
             on_unit_done = self._begin_spending(experiment, done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
             with experiment_span(self.emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, key, arms, done, show, rule)
+                progress = self._ask(call, key, arms, done, show, rule, stage)
         finally:
             threads.shutdown()
             self.writer.flush()
         if self.cache is not None:
             check_all_replayed(self.cache, experiment.plan, experiment.dataset.samples)
-        if not progress.is_cut_short:
+        if not progress.is_cut_short and (stage is None or stage.is_last):
             self.store.finish_experiment(key)
 
     # -- what is known already ----------------------------------------------------------------------------------
 
-    def _add_to_store(self, experiment: Experiment) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:
+    def _add_to_store(
+        self, experiment: Experiment, stage: StageRun | None
+    ) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:
         """Return the store's keys of the experiment and, by arm and prompt, of its arms, and the units with stored replies."""
+        if stage is not None and not stage.is_first:
+            return self._continue_in_store(experiment)
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples)
         arms, done = [], []
@@ -107,6 +113,15 @@ class ExperimentRunner:
             )
             arms.append(keys)
         return key, arms, done
+
+    def _continue_in_store(self, experiment: Experiment) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:
+        """Return the same for an experiment that has begun: its earlier stages have answered units, or lost them."""
+        key = self.store.add_experiment(self.run, experiment.plan, experiment.dataset.samples)
+        arms = [
+            [self._add_arm(key, experiment.plan, number, variant) for variant in range(draws.prompts)]
+            for number, draws in enumerate(experiment.draws)
+        ]
+        return key, arms, [done_units(answers) for answers in load_experiment(self.store, key).arms]
 
     def _add_arm(self, experiment: int, plan: Plan, number: int, variant: int) -> int:
         fingerprint = arm_fingerprint(plan, number, variant)
@@ -156,21 +171,33 @@ class ExperimentRunner:
         done: list[set[tuple[int, int]]],
         show: Callable[[Progress | None], None],
         rule: LookRule | None,
+        stage: StageRun | None,
     ) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
+        positions = None
+        if stage is not None:
+            positions = stage.positions(plan, experiment.dataset.samples)
+            rule = stage.look_rule(plan, len(positions))
         looks = self._begin_looks(experiment, key, rule)
-        open_units = OpenUnits(plan, done, self.settings.seed, order=None if looks is None else looks.order)
+        if looks is not None and positions is None:
+            positions = looks.order
+        open_units = OpenUnits(plan, done, self.settings.seed, order=positions)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
         samples = experiment.dataset.samples
         spanned = with_sample_spans(self.emit, call, plan, lambda position: samples[position].id)
         scored = ScoredUnits(experiment, spanned, self.deadline)
         keep = self._outcome_writer(experiment, scored, arms, looks)
 
+        def units_of_round(number: int) -> Iterator[Unit]:
+            units = open_units.of_round(number)
+            units = units if stage is None else stage.until_over(units)
+            return units if looks is None else looks.of_live_arms(units)
+
         async def run_rounds() -> None:
             # A round begins when the one before has ended, so that a slow hour does not affect all of them.
             for number in range(plan.rounds):
                 await run_units(
-                    looks.of_live_arms(open_units.of_round(number)) if looks else open_units.of_round(number),
+                    units_of_round(number),
                     scored,
                     keep,
                     concurrency=self.settings.concurrency,
@@ -185,6 +212,8 @@ class ExperimentRunner:
 
         def tick() -> None:
             self.check_interrupt()
+            if stage is not None:
+                stage.check_session()
             show(progress)
 
         _wait(future, tick)
@@ -197,7 +226,6 @@ class ExperimentRunner:
         if rule is None and plan.look_alpha is None:
             return None
         # Its analysis is loaded only where a run looks before its end.
-        from pytest_crucible.session.early_stop import StopWhenSettled
         from pytest_crucible.session.looks import Looks
 
         stored = load_experiment(self.store, key)
@@ -226,6 +254,12 @@ class ExperimentRunner:
                     )
 
         return keep
+
+
+def done_units(answers: ArmOutcomes) -> set[tuple[int, int]]:
+    """Return (position, repeat) of the units that an arm has answered or lost."""
+    lost = {(loss.unit.position, loss.unit.repeat) for loss in answers.lost if loss.metric is None}
+    return lost | set(zip(answers.positions, answers.repeats, strict=True))
 
 
 def find_stored_replies(

@@ -36,13 +36,17 @@ from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.single_sample import run_single_sample
+from pytest_crucible.session.stage_items import collected_nodeid, order_by_stage, stage_of
 from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.not_sent import UnsentRequest
     from pytest_crucible.session.estimating import Estimator
+    from pytest_crucible.session.stage_run import StageRun
+    from pytest_crucible.session.stages import SessionStages
     from pytest_crucible.session.sweep_items import SweepItems
+    from pytest_crucible.session.worker_stages import WorkerStages
 
 Show = Callable[[Progress | None], None]
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -96,10 +100,13 @@ class CrucibleSession:
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
         self._collection = ExperimentCollection(config, self.settings, self._resources)
+        self._expected: set[str] = set()
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
         self._tests_and_verdicts = -1
         self._sweep_items: SweepItems | None = None
+        self._stages = self._open_stages()
+        self._worker_stages: WorkerStages | None = None
         self.workers = WorkerReports(config, self._messages)
         self.conclusion = Conclusion(
             config,
@@ -110,7 +117,44 @@ class CrucibleSession:
             messages=self._messages,
             interruptions=self.interruptions,
             workers=self.workers,
+            stages=self._stages,
         )
+
+    def _open_stages(self) -> SessionStages | None:
+        if self.settings.stages is None:
+            return None
+        # Looks load the analysis, which a session without stages needs only at its end.
+        from pytest_crucible.session.stages import SessionStages
+
+        return SessionStages(
+            self.settings, self.run, lambda: self._resources.store, self.is_worker, lambda: self._expected
+        )
+
+    def _open_worker_stages(self, stages: SessionStages) -> WorkerStages:
+        from pytest_crucible.session.stage_barrier import StageBarrier
+        from pytest_crucible.session.worker_stages import WorkerStages
+
+        barrier = StageBarrier(self._resources.store, self.run)
+        return WorkerStages(self.config, stages, barrier, self.interruptions.check)
+
+    def run_later_stages(self, session: pytest.Session) -> None:
+        """In a worker of xdist: run the later stages of its experiments, when its items have run."""
+        if self._worker_stages is not None:
+            self._worker_stages.run(session, {plan.nodeid: plan for plan in self.plans()})
+
+    def end_worker(self, node: Any, session: pytest.Session) -> None:
+        """In the controller of xdist: report a worker's later stages, and let no other worker wait for it any more."""
+        if self._stages is not None and self._messages.begun:
+            from pytest_crucible.session.stage_barrier import StageBarrier
+            from pytest_crucible.session.worker_stages import stage_reports
+
+            StageBarrier(self._resources.store, self.run).leave(node.gateway.id)
+            reports = stage_reports(node)
+            self.expect_verdicts(session)
+            session.testscollected += sum(report.when == "setup" for report in reports)
+            self._tests_and_verdicts = session.testscollected
+            for report in reports:
+                self.config.hook.pytest_runtest_logreport(report=report)
 
     def _location(self) -> str:
         """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
@@ -143,6 +187,12 @@ class CrucibleSession:
         self._collection.put_first(session.items)
         self._sweep_items = self._open_sweep()
         self._messages.expected_verdicts = self._count_verdicts()
+        self._expected = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
+        if self._messages.begun and self._stages is not None and not self.is_worker:
+            plans = {plan.nodeid: plan for plan in self.plans()}
+            session.items[:] = order_by_stage(session.items, plans, self._stages.stages, self._stages.last)
+        if self._messages.begun and self._stages is not None and self.is_worker:
+            self._worker_stages = self._open_worker_stages(self._stages)
         problems = self._messages.problems
         if self._messages.begun and not problems:
             self._publisher.recorder.open(self._resources.writer)
@@ -169,8 +219,9 @@ class CrucibleSession:
         """Run a marked function as an experiment."""
         if not is_experiment(pyfuncitem):
             return None
-        experiment = self._collection.experiments.get(pyfuncitem.nodeid)
-        self._collection.failures.raise_for(pyfuncitem.nodeid)
+        nodeid = collected_nodeid(pyfuncitem)
+        experiment = self._collection.experiments.get(nodeid)
+        self._collection.failures.raise_for(nodeid)
         if experiment is None or self._messages.errors:
             pytest.skip(self._skip_reason())
         if self.settings.estimate:
@@ -179,11 +230,14 @@ class CrucibleSession:
         if self.settings.sample is not None:
             self._run_single_sample(pyfuncitem, experiment, self.settings.sample)
             return True
+        if self._worker_stages is not None and self._worker_stages.postpone(pyfuncitem, experiment.plan):
+            return True
+        stage = self._begin_stage(pyfuncitem, experiment)
         try:
             shared = self._resources.shared
             show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
             with self.interruptions.defer_signals():
-                self._run_experiment(pyfuncitem, experiment, show)
+                self._run_experiment(pyfuncitem, experiment, show, stage)
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
@@ -192,20 +246,25 @@ class CrucibleSession:
                 self._messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
-            emit_budgets(self._publisher.emit, self._resources.shared.spending, pyfuncitem.nodeid)
+            emit_budgets(self._publisher.emit, self._resources.shared.spending, nodeid)
             self._messages.lines += scorer_reports()
         return True
 
-    def _run_experiment(self, item: pytest.Function, experiment: Experiment, show: Show) -> None:
+    def _run_experiment(
+        self, item: pytest.Function, experiment: Experiment, show: Show, stage: StageRun | None
+    ) -> None:
         runner = self._runner()
-        if self._sweep_items is not None:
-            experiment = self._collection.experiments[item.nodeid] = self._sweep_items.with_winner(
+        # In later stages the winner is the candidate already.
+        if self._sweep_items is not None and (stage is None or stage.is_first):
+            experiment = self._collection.experiments[collected_nodeid(item)] = self._sweep_items.with_winner(
                 item,
                 experiment,
                 lambda choosing, rule: runner(item, choosing, show, rule),
                 self._resources.writer.flush,
             )
-        runner(item, experiment, show)
+        runner(item, experiment, show, stage=stage)
+        if self._stages is not None and stage is not None:
+            self._stages.complete(experiment.plan, stage.number)
 
     def _open_sweep(self) -> SweepItems | None:
         """Return the tests of the session's sweep, if it has one and will run it."""
@@ -225,6 +284,18 @@ class CrucibleSession:
 
         for family in self.workers.families:
             report_lost_worker(self._resources.store, self.run, family, worker)
+
+    def _begin_stage(self, item: pytest.Item, experiment: Experiment) -> StageRun | None:
+        """Return the stage that an item runs; None without stages. Skips the item where the session does not reach it."""
+        if self._stages is None:
+            return None
+        plan = experiment.plan
+        number = stage_of(item, plan)
+        reason = self._stages.reason_to_skip(plan, number)
+        if reason:
+            self._stages.enter(experiment)
+            pytest.skip(reason)
+        return self._stages.stage_run(plan, number)
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
@@ -302,9 +373,9 @@ class CrucibleSession:
             # Reported once at the end, instead of by each item.
             except StoreError as error:
                 self._messages.add_failures([error])
-        self._messages.add_item(owner, item.nodeid)
+        self._messages.add_item(owner, collected_nodeid(item))
         if self.is_worker:
-            report.crucible = self._worker_message(owner, item.nodeid)  # type: ignore[attr-defined]  # xdist sends it along
+            report.crucible = self._worker_message(owner, collected_nodeid(item))  # type: ignore[attr-defined]  # xdist sends it along
         return report
 
     def _expect_failure(

@@ -46,6 +46,12 @@ def plan_sweep(
     assert family is not None
     test, metric = _find_chooser(family, [experiment.plan for experiment in experiments.values()])
     chooser = experiments[test]
+    if chooser.plan.first_stage:
+        stage = chooser.plan.stages[chooser.plan.first_stage].name
+        raise SpecError(
+            f"the sweep of {family.name!r} is chosen by {test}, which begins at stage {stage!r}, and all other experiments "
+            f"wait for the winner: remove stage={stage!r}"
+        )
     if not family.confirm:
         raise SpecError(
             f"the sweep of {family.name!r} has confirm = 0, which is not built yet: keep a share of the samples for the "
@@ -208,5 +214,8 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
             look_alpha=None,
             sweep=record,
             chooses=True,
+            # Members compete on all of its samples, before any stage begins.
+            stages=(),
+            first_stage=0,
         ),
     )

@@ -1,0 +1,239 @@
+"""crucible_stages: all experiments stage by stage on nested samples, and an end between stages or within one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+TEST = """
+    import pytest
+
+    def samples(n, group=lambda k: None):
+        return [{{"id": f"s{{k}}", "input": f"q{{k}}", "expected": "right", "group": group(k)}} for k in range(n)]
+
+    @pytest.fixture
+    def fixture():
+        with open("setups.txt", "a") as file:
+            file.write("setup" + chr(10))
+
+    @pytest.mark.crucible(dataset=samples(120), metrics=["exact_match"])
+    @pytest.mark.quality_target({target!r})
+    @pytest.mark.ab_compare("exact_match")
+    async def test_first(sample, sampler, fixture):
+        return await sampler.generate(sample.input)
+
+    @pytest.mark.crucible(dataset=samples(60, lambda k: f"g{{k // 5}}"), metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.5")
+    async def test_groups(sample, sampler):
+        return await sampler.generate(sample.input)
+
+    @pytest.mark.crucible(dataset=samples(30), metrics=["exact_match"], stage="full")
+    @pytest.mark.quality_target("exact_match >= 0.5")
+    async def test_late(sample, sampler):
+        return await sampler.generate(sample.input)
+
+    def test_plain():
+        pass
+"""
+SCRIPTS = """
+    import random
+
+    def right(arm, request, share):
+        with open("calls.txt", "a") as file:
+            file.write(" ".join([arm, request.experiment.partition("::")[2], request.sample]) + chr(10))
+        {before}
+        return "right" if random.Random(arm + request.sample).random() < share else "wrong"
+
+    def answer(request):
+        return right("answer", request, {ours})
+
+    def base(request):
+        return right("base", request, {theirs})
+"""
+BOTH = ("--crucible-adapter=scripted", "--compare=base", "--crucible-json=r.json", "-p", "no:cacheprovider")
+STAGES = "smoke: 10, dev: 40, full"
+# The 21st sample of the first experiment, in look order, is one of stage dev.
+INTERRUPT = """
+        import pathlib, signal
+        if (arm, request.sample) == ("base", "s85") and not pathlib.Path("stopped").exists():
+            pathlib.Path("stopped").touch()
+            signal.raise_signal(signal.SIGINT)
+"""
+
+
+def write_suite(suite, *, ours=0.9, theirs=0.8, target="exact_match >= 0.6", before="", stages=STAGES):
+    (suite.path / "pytest.ini").write_text(f"[pytest]\ncrucible_stages = {stages}\n")
+    suite.script(SCRIPTS.format(ours=ours, theirs=theirs, before=before))
+    suite.test(TEST.format(target=target), name="test_sums")
+    return suite
+
+
+def document(suite):
+    return json.loads((suite.path / "r.json").read_text())
+
+
+def verdicts(suite):
+    """State, proof and reason of each verdict, by experiment and subject."""
+    return {
+        (experiment["nodeid"].partition("::")[2], verdict["subject"]): (verdict["state"], verdict["proven"])
+        for experiment in document(suite)["experiments"]
+        for verdict in experiment["verdicts"]
+    }
+
+
+def n_of(suite):
+    return [experiment["estimates"][0]["n"] for experiment in document(suite)["experiments"]]
+
+
+def calls(suite):
+    """How often each experiment asked for a sample, by experiment; no unit is sent twice."""
+    lines = suite.calls()
+    assert max(Counter(lines).values(), default=0) <= 1
+    return Counter(line.split()[1] for line in lines)
+
+
+def test_all_experiments_run_stage_by_stage_and_no_sample_twice(suite):
+    result = write_suite(suite).run(*BOTH, "-v")
+
+    assert result.ret == 0
+    assert calls(suite) == {"test_first": 240, "test_groups": 60, "test_late": 30}
+    assert (suite.path / "setups.txt").read_text().count("setup") == 3
+    order = [line.split()[1] for line in suite.calls()]
+    in_order = [name for name, following in zip(order, [*order[1:], ""], strict=True) if name != following]
+    assert in_order == [
+        "test_first",
+        "test_groups",
+        "test_first",
+        "test_groups",
+        "test_first",
+        "test_groups",
+        "test_late",
+    ]
+    # Groups of five are whole, and arms have the same samples.
+    assert order.index("test_groups") == 2 * 10
+    assert document(suite)["run"]["alpha"] == pytest.approx(0.04)
+    assert [(one["name"], one["samples"], one["replies"]) for one in stages_of(suite, 0)] == [
+        ("smoke", 10, 20), ("dev", 40, 60), ("full", 120, 160)
+    ]  # fmt: skip
+    result.stdout.fnmatch_lines(
+        [
+            "*stages: smoke (10), dev (40), full; the session ends when a miss is proven",
+            "  begins at the last stage, full",
+            "*::test_first PASSED*",
+            "*::test_groups PASSED*",
+            "*::test_plain PASSED*",
+            "*::test_first@dev PASSED*",
+            "*::test_groups@dev PASSED*",
+            "*::test_first@full PASSED*",
+            "*::test_groups@full PASSED*",
+            "*::test_late PASSED*",
+        ]
+    )
+
+
+def stages_of(suite, experiment):
+    return document(suite)["experiments"][experiment]["sections"]["stages"]["stages"]
+
+
+def test_a_proven_miss_ends_the_session_between_stages(suite):
+    result = write_suite(suite, ours=0.35, theirs=0.95, target="exact_match >= 0.05").run(*BOTH)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert calls(suite) == {"test_first": 80, "test_groups": 40}
+    assert n_of(suite) == [40, 40, 0]
+    states = verdicts(suite)
+    assert states.pop(("test_first", "exact_match: scripted vs base")) == ("missed", True)
+    assert set(states.values()) == {("undecided", False)}
+    sentence = "the session ended after stage dev: test_first: exact_match: scripted vs base is missed"
+    result.stdout.fnmatch_lines([f"*{sentence}"])
+    # The family is what was planned, and each look has its own share of alpha.
+    run = document(suite)["run"]
+    assert (run["alpha"], run["family_size"]) == (pytest.approx(0.005), 4)
+    shown = suite.command("show", "latest")
+    assert sentence in shown.stdout.str()
+
+
+def test_until_ends_after_a_stage_and_resume_goes_on_without_a_request_twice(suite):
+    result = write_suite(suite).run(*BOTH, "--crucible-until=smoke")
+
+    assert result.ret == 0
+    assert calls(suite) == {"test_first": 20, "test_groups": 10}
+    assert set(verdicts(suite).values()) == {("undecided", False)}
+    result.stdout.fnmatch_lines(
+        ["*the session ended after stage smoke (--crucible-until); continue with --crucible-resume"]
+    )
+
+    suite.run(*BOTH, "--crucible-resume")
+    assert calls(suite) == {"test_first": 240, "test_groups": 60, "test_late": 30}
+    assert {state for state, _ in verdicts(suite).values()} == {"met"}
+
+
+def test_a_target_out_of_reach_ends_the_session_at_once(suite):
+    result = write_suite(suite, ours=0.5, theirs=0.5, target="exact_match >= 0.97").run(
+        *BOTH, "--crucible-concurrency=1"
+    )
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    # The fourth wrong answer of 120 leaves at most 116/120.
+    assert n_of(suite)[0] < 20
+    assert calls(suite)["test_first"] <= 2 * n_of(suite)[0] + 4
+    assert verdicts(suite)["test_first", "exact_match >= 0.97"] == ("missed", False)
+    assert {state for (name, _), (state, _) in verdicts(suite).items() if name != "test_first"} == {"undecided"}
+    result.stdout.fnmatch_lines(["*it could not be met any more, whatever the samples that are left score*"])
+
+
+def test_workers_wait_for_each_other(suite):
+    write_suite(suite).run(*BOTH, "--crucible-store=a.db", "--crucible-cache=off")
+    alone = verdicts(suite), n_of(suite)
+    suite.forget_calls()
+    result = suite.run_n2(*BOTH, "--crucible-store=b.db", "--crucible-cache=off")
+
+    assert result.ret == 0
+    assert (verdicts(suite), n_of(suite)) == alone
+    assert calls(suite) == {"test_first": 240, "test_groups": 60, "test_late": 30}
+    order = [line.split()[1] for line in suite.calls()]
+    # Both have run a stage before either begins the next one.
+    first = order[: 20 + 10]
+    assert Counter(first) == {"test_first": 20, "test_groups": 10}
+
+
+def test_an_interrupted_session_ends_alike_when_it_is_resumed(suite):
+    write_suite(suite).run(*BOTH, "--crucible-store=a.db", "--crucible-cache=off")
+    whole = verdicts(suite), n_of(suite)
+    suite.forget_calls()
+    write_suite(suite, before=INTERRUPT)
+    stopped = suite.run_apart(*BOTH, "--crucible-cache=off", "--crucible-concurrency=1")
+    assert stopped.ret == pytest.ExitCode.INTERRUPTED
+    assert 30 < len(suite.calls()) < 330
+    assert set(verdicts(suite).values()) == {("undecided", False)}
+    result = suite.run(*BOTH, "--crucible-cache=off", "--crucible-resume")
+
+    assert result.ret == 0
+    assert (verdicts(suite), n_of(suite)) == whole
+    # Only the replies that Ctrl-C cut off are requested again.
+    assert len(suite.calls()) <= 330 + 2
+
+
+@pytest.mark.parametrize(
+    ("stages", "arguments", "sentence"),
+    [
+        (
+            "smoke: 100, dev: 20",
+            (),
+            'crucible_stages = "smoke: 100, dev: 20": stages must grow, for example "smoke: 20, dev: 100, full"',
+        ),
+        (STAGES, ("--crucible-stop",), "--crucible-stop cannot be combined with crucible_stages: remove one of them"),
+        (STAGES, ("--crucible-until=smok",), "*crucible_stages has no stage 'smok': did you mean 'smoke'?*"),
+        ("", ("--crucible-until=smoke",), "--crucible-until=smoke needs stages: set crucible_stages = *"),
+        ("smoke: 5, all", (), "*stage='full'*: crucible_stages has no stage 'full'*"),
+    ],
+    ids=["not growing", "stop", "unknown", "none", "marker"],
+)
+def test_what_cannot_be_meant_is_refused_before_a_request(suite, stages, arguments, sentence):
+    result = write_suite(suite, stages=stages).run(*BOTH, *arguments)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{sentence}"])
+    assert not (suite.path / "calls.txt").exists()

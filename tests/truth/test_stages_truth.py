@@ -1,0 +1,46 @@
+"""Sessions with stages are rarely wrong: looks between stages have their share of alpha, and the last stage keeps its rate."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from run_sizes import choose_runs
+from simulation import at_most
+from stage_evals import ALPHA, staged_session
+
+pytestmark = pytest.mark.slow
+
+SESSIONS = choose_runs(400)
+
+
+def shown(what, hits, runs):
+    share = hits / runs
+    print(f"{what}: {share:.3f} +- {math.sqrt(share * (1 - share) / runs):.3f} (standard error; of {runs})")
+    return hits
+
+
+@pytest.mark.parametrize("targets", [False, True], ids=["comparisons", "and targets at the truth"])
+@pytest.mark.parametrize("lost", [0.0, 0.05], ids=["complete", "5 % lost"])
+def test_sessions_in_which_nothing_is_wrong_prove_nothing(lost, targets):
+    """A third of the experiments have groups or graded scores; missed and met are counted alike."""
+    rng = np.random.default_rng([1, int(100 * lost), targets])
+    sessions = [staged_session(rng, lost=lost, targets=targets) for _ in range(SESSIONS)]
+    of_session = [[verdict for verdict in verdicts if verdict.proven] for verdicts, _ in sessions]
+    missed = shown("false misses", sum(any(one.state == "missed" for one in proven) for proven in of_session), SESSIONS)
+    proven = shown("false proofs", sum(map(bool, of_session)), SESSIONS)
+    ended = shown("ended before the last stage", sum(stage < 2 for _, stage in sessions), SESSIONS)
+
+    assert at_most(missed, SESSIONS, ALPHA)
+    assert at_most(proven, SESSIONS, ALPHA)
+    assert at_most(ended, SESSIONS, ALPHA)
+
+
+def test_a_broken_candidate_ends_the_session_after_the_first_stages():
+    rng, runs = np.random.default_rng(2), SESSIONS // 4
+    sessions = [staged_session(rng, drop=0.9) for _ in range(runs)]
+    shown("ended after smoke", sum(stage == 0 for _, stage in sessions), runs)
+    early = shown("ended before the last stage", sum(stage < 2 for _, stage in sessions), runs)
+
+    assert early >= 0.95 * runs
