@@ -118,7 +118,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    """Under xdist: take what a worker has left: errors of its last rows, and reports of later stages; tell the others of one that died."""
+    """Under xdist: take what a worker has left, such as reports of later stages, and tell the others of one that has died."""
     opened = _current_session(node.config)
     if opened is not None:
         if error:

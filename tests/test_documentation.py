@@ -404,7 +404,16 @@ FREE = {
 """Mappings whose keys are the user's, or that are described as a whole."""
 ELSEWHERE = tuple(
     f"experiments[].sections.{name}"
-    for name in ("training", "worst_samples", "stored_baselines", "stopping", "stages", "sweep", "variance", "many_arms")
+    for name in (
+        "training",
+        "worst_samples",
+        "stored_baselines",
+        "stopping",
+        "stages",
+        "sweep",
+        "variance",
+        "many_arms",
+    )
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no factor random, no
 look, no stages, no sweep, two arms. They have tests."""

@@ -67,7 +67,7 @@ class ExperimentRunner:
         rule: LookRule | None = None,
         stage: StageRun | None = None,
     ) -> None:
-        """Request every reply that is not stored yet, of the arms that `rule` lets go on at its looks; with a stage, of its samples.
+        """Request every reply that is not stored yet: of the arms that `rule` lets go on at its looks, or of a stage.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
@@ -226,6 +226,7 @@ class ExperimentRunner:
         if rule is None and plan.look_alpha is None:
             return None
         # Its analysis is loaded only where a run looks before its end.
+        from pytest_crucible.session.early_stop import StopWhenSettled
         from pytest_crucible.session.looks import Looks
 
         stored = load_experiment(self.store, key)

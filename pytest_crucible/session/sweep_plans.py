@@ -212,10 +212,10 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
             targets=(),
             contrasts=(),
             look_alpha=None,
-            sweep=record,
-            chooses=True,
-            # Members compete on all of its samples, before any stage begins.
+            # Members compete on all of these samples, before any stage begins.
             stages=(),
             first_stage=0,
+            sweep=record,
+            chooses=True,
         ),
     )
