@@ -39,7 +39,12 @@ def resolve_checkpoint(
     # Its own name as a checkpoint is not the adapter itself, but weights of that name.
     other = configured.get(checkpoint)
     if other is not None and other.backend == adapter.backend and other.options.get("checkpoint") != checkpoint:
-        return replace(other, name=adapter.name, parameters={**other.parameters, **adapter.parameters})
+        return replace(
+            other,
+            name=adapter.name,
+            parameters={**other.parameters, **adapter.parameters},
+            trained_on=(*other.trained_on, *adapter.trained_on),
+        )
     named = _saved_checkpoints(context.adapters_folder, context.root / TINKER)
     if checkpoint in named:
         return _at(adapter, named[checkpoint])

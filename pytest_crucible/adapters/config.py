@@ -138,9 +138,22 @@ def _adapter(name: str, table: Any, source: Path) -> Adapter:
     backend = backend if group is None else group.name
     if not isinstance(backend, str) or not isinstance(parameters, dict):
         raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
+    trained_on = _read_trained_on(name, options.pop("trained_on", ()), source)
     # What is left are the options of the adapter's kind, which its own module checks.
     asking = {word: options.pop(word) for word in ASKING if word in options}
-    return Adapter(name=name, backend=backend, options=options, parameters=parameters, asking=asking)
+    return Adapter(
+        name=name, backend=backend, options=options, parameters=parameters, asking=asking, trained_on=trained_on
+    )
+
+
+def _read_trained_on(name: str, value: Any, source: Path) -> tuple[str, ...]:
+    """Return the declared training files. Raises SpecError."""
+    files = (value,) if isinstance(value, str) else value
+    if not isinstance(files, list | tuple) or not all(isinstance(file, str) for file in files):
+        raise SpecError(
+            f'adapter {name!r} in {source} has trained_on = {value!r}: write a list of files, ["old.jsonl"]'
+        )
+    return tuple(files)
 
 
 def _with_uri(name: str, options: dict[str, Any], source: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_crucible.backends import Backend
@@ -46,7 +46,14 @@ def collect_names(opened: Iterable[OpenedArm]) -> list[str]:
     return [name for arm in opened for name in (arm.arm.name, *collect_names(arm.parts))]
 
 
-def describe_arm(adapter: Adapter, role: Role, backend: Backend, members: tuple[str, ...] = ()) -> Arm:
+def describe_arm(
+    adapter: Adapter,
+    role: Role,
+    backend: Backend,
+    *,
+    members: tuple[str, ...] = (),
+    trained_on: Mapping[str, str],
+) -> Arm:
     """Return the record of an arm that this backend answers for."""
     training = getattr(backend, "training", None)
     return Arm(
@@ -58,4 +65,5 @@ def describe_arm(adapter: Adapter, role: Role, backend: Backend, members: tuple[
         simulated=backend.simulated,
         training=training if isinstance(training, TrainingResult) else None,
         members=members,
+        trained_on=trained_on,
     )

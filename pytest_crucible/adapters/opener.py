@@ -15,6 +15,7 @@ from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
 from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
+from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends.stack import wrap_backend
@@ -105,7 +106,9 @@ class Opener:
         names = kind.read_members(adapter)
         members = tuple(self._open_member(name, role, (*parents, adapter.name)) for name in names)
         backend = kind.open_group(adapter, self._context, members)
-        return OpenedArm(describe_arm(adapter, role, backend, members=names), backend, members)
+        files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
+        files |= find_training_files(adapter, backend, self._context.root)
+        return OpenedArm(describe_arm(adapter, role, backend, members=names, trained_on=files), backend, members)
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
@@ -135,7 +138,7 @@ class Opener:
         adapter = prepare_adapter(adapter, context, self._configured, typed_in)
         backend = open_backend(adapter, context, self._trained.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
-        arm = describe_arm(adapter, role, backend)
+        arm = describe_arm(adapter, role, backend, trained_on=find_training_files(adapter, backend, context.root))
         if not isinstance(backend, Untrained):
             backend = wrap_backend(backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
         return OpenedArm(arm, backend)

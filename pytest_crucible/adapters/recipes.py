@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.origin import shorten_path
+from pytest_crucible.adapters.training_files import hash_declared_files
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_trained, train_or_load
@@ -21,7 +22,7 @@ MADE_WITH = ("recipe", "lora", "seed", "hyperparameters")
 
 def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
     """Return the recipe that an adapter names. Raises SpecError for an invalid one."""
-    return find_recipe(
+    recipe = find_recipe(
         adapter.name,
         adapter.options["recipe"],
         kind_of(adapter).open_base(adapter, context),
@@ -29,6 +30,7 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         seed=adapter.options.get("seed", 0),
         hyperparameters=adapter.options.get("hyperparameters", {}),
     )
+    return replace(recipe, declared=hash_declared_files(adapter, context.root))
 
 
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:

@@ -54,4 +54,5 @@ def describe_trainings(adapter: Adapter, role: Role, opened: Sequence[OpenedArm]
         identity=hashlib.sha256(identities.encode()).hexdigest(),
         training=None,
         trainings=trainings,
+        trained_on={sha256: name for one in opened for sha256, name in one.arm.trained_on.items()},
     )

@@ -10,7 +10,7 @@ from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_para
 from pytest_crucible.backends.tinker.identity import identify_model, key_digest
 from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
 from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
-from pytest_crucible.records import Adapter, TrainingResult
+from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import Refused, SpecError
 
 MODEL = ("model_path", "base_model")
@@ -33,6 +33,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
     is_local = is_own and tinker.is_local
+    lineage = _lineage_of(context, model_path)
     return TinkerBackend(
         client,
         load_local_tokenizer(trained_on) if is_local else service.within("load the tokenizer", client.get_tokenizer),
@@ -41,7 +42,8 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
         context=service.context_of(trained_on),
         server=f"{service.address.url} {key_digest(service.address.key)}",
         model=model_path or trained_on,
-        training=_training_of(context, model_path),
+        training=None if lineage is None else lineage.result,
+        trained_on=None if lineage is None else lineage.training_files,
         check=service.check,
         hide=tinker.hide,
     )
@@ -63,15 +65,15 @@ def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> No
         )
 
 
-def _training_of(context: AdapterContext, model_path: str | None) -> TrainingResult | None:
-    """Return how a checkpoint was trained, where a recipe of this project has made it."""
+def _lineage_of(context: AdapterContext, model_path: str | None) -> Lineage | None:
+    """Return the lineage of a checkpoint, where a recipe of this project has made it."""
     if model_path is None:
         return None
     # The import loads numpy and the local model, which adapters without a checkpoint do not need.
     from pytest_crucible.training import trained_adapters
 
     lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
-    return next((lineage.result for lineage in lineages if lineage.checkpoint == model_path), None)
+    return next((lineage for lineage in lineages if lineage.checkpoint == model_path), None)
 
 
 def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:

@@ -43,9 +43,19 @@ class LocalBackend:
 
     simulated = False
 
-    def __init__(self, sampler: Sampler, *, identity: str, name: str, training: TrainingResult | None = None) -> None:
+    def __init__(
+        self,
+        sampler: Sampler,
+        *,
+        identity: str,
+        name: str,
+        training: TrainingResult | None = None,
+        trained_on: Mapping[str, str] | None = None,
+    ) -> None:
+        """`trained_on` are the files of the training, SHA-256 -> name."""
         self.identity = identity
         self.training = training
+        self.trained_on = trained_on or {}
         self._sampler = sampler
         self._name = name
 
@@ -107,6 +117,7 @@ def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBa
         identity=_identity(engine, adapter),
         name=name,
         training=None if lineage is None else lineage.result,
+        trained_on=None if lineage is None else lineage.training_files,
     )
 
 

@@ -75,6 +75,8 @@ class Adapter:
     """Sampling parameters: temperature, max_tokens and the like."""
     asking: Mapping[str, Any] = field(default_factory=dict)
     """Settings of requests, whichever backend it has: retries, limits, hedges, prices."""
+    trained_on: tuple[str, ...] = ()
+    """Declared training files, relative to the configuration. They change no reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,8 @@ class Arm:
     """The training of its weights, where it is known. It is not part of the arm's identity: the weights are."""
     trainings: tuple[ArmTraining, ...] = ()
     """The trainings that answer each sample in turn, where its adapter has `seeds`; empty for one model."""
+    trained_on: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 -> name of each file that it was trained on, as far as that is known or declared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

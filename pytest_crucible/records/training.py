@@ -63,3 +63,13 @@ class Lineage:
     """Path of the sampling weights on a service."""
     state: str = ""
     """Path of the state from which training can continue on a service."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each file that `trained_on` declares, by name."""
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 -> name of each file that the trainings before this one have read or declared."""
+
+    @property
+    def training_files(self) -> dict[str, str]:
+        """SHA-256 -> name of each file that the weights were trained on: its own, those declared, and its parents'."""
+        own = {sha256: name for names in (self.declared, self.data) for name, sha256 in names.items()}
+        return {**self.inherited, **own}

@@ -136,6 +136,7 @@ def _train(
     read_files, stopped = _run_recipe(recipe, trainer)
     _check_steps(recipe, trainer, stopped)
     lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
+    lineage = replace(lineage, inherited=_files_of_parent(trainer, folder))
     if stopped is None:
         return _store(recipe, trainer, folder, lineage)
     partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
@@ -229,12 +230,25 @@ def _lineage(
         arguments=dict(recipe.hyperparameters),
         git=git,
         parent=trainer.parent,
+        declared=recipe.declared,
         result=summarise_training(log.losses, log.gradient_norms, finite=log.finite),
         losses=tuple(log.losses),
         gradient_norms=tuple(log.gradient_norms),
         learning_rates=tuple(log.learning_rates),
         seconds=round(seconds, 3),
     )
+
+
+def _files_of_parent(trainer: RecipeTrainer, folder: Path) -> Mapping[str, str]:
+    """Return the files that the checkpoint was trained on which training started from: SHA-256 -> name.
+
+    Called after the recipe has ended, whose own files would else include the parent's lineage.
+    """
+    if trainer.parent_place is not None:
+        lineage = read_lineage(trainer.parent_place)
+        return {} if lineage is None else lineage.training_files
+    lineages = (trained.lineage for trained in trained_adapters(folder)) if trainer.parent else iter(())
+    return next((each.training_files for each in lineages if trainer.parent in (each.state, each.checkpoint)), {})
 
 
 def _relative_name(path: Path, folder: Path) -> str:

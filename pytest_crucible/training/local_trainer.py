@@ -105,6 +105,7 @@ class EmbeddedTrainer(RecipeTrainer):
         self.spec = self.adapter.spec
         weights = path / SAMPLER_FILE if path.is_dir() else path
         self.files.add(weights)
+        self.parent_place = path
         return hash_file(weights)
 
     def _replace(self, adapter: Adapter) -> None:

@@ -37,6 +37,9 @@ class Recipe:
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     """The function's keywords after the trainer."""
 
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """Name -> SHA-256 of the files that the adapter's `trained_on` declares."""
+
     @cached_property
     def sha256(self) -> str:
         """The SHA-256 of the function's source and of all that it reads, through the user's own functions."""

@@ -118,7 +118,8 @@ class TinkerTrainer(RecipeTrainer):
     def _load(self, checkpoint: str | Path) -> str:
         path = str(checkpoint)
         if not path.startswith(PATH):
-            path = _read_state(self._folder / Path(checkpoint).expanduser())
+            self.parent_place = self._folder / Path(checkpoint).expanduser()
+            path = _read_state(self.parent_place)
         self.client = self._resumed(path)
         info = self._within("tell what it trains", self.client.get_info)
         # The place of the rank differs between versions of the SDK.

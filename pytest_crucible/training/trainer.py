@@ -62,6 +62,8 @@ class RecipeTrainer(ABC):
         self.log = TrainingLog()
         self.parent: str | None = None
         """SHA-256 or path of the checkpoint that training started from."""
+        self.parent_place: Path | None = None
+        """Where this checkpoint lies, if that is on this machine."""
         self.files: set[Path] = set()
         self._encoder, self._context = encoder, context
         self._has_reference = False

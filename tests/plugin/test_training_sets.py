@@ -54,7 +54,9 @@ DPO = ("--what", "dpo", "--on", "exact_match")
 
 
 def run_both(suite):
-    suite.script(SCRIPTS)
+    own = {"backend": "scripted", "script": "scripts:answer", "trained_on": ["old.jsonl"]}
+    suite.script(SCRIPTS, others={"scripted": own})
+    suite.write_rows("old.jsonl", [{"prompt": "1 + 1", "completion": "2"}])
     suite.test(TEST)
     result = suite.run(*ARMS)
     # Two experiments; the practice one asks no baseline and gives no verdict, although its module has both markers.
@@ -116,6 +118,17 @@ def check_stored(path: Path, card: dict[str, Any], origins: str) -> None:
     assert sha256 == card["sha256"]
     assert json.loads(stored_card) == card
     assert zlib.decompress(stored_origins).decode() == origins
+
+
+def test_a_run_records_what_its_arms_were_trained_on(stored, capsys):
+    with sqlite3.connect(stored.path / ".crucible/crucible.db") as connection:
+        [(plan,)] = connection.execute("select plan from experiments where nodeid like '%gate'")
+    scripted, base = json.loads(plan)["arms"]
+
+    assert scripted["trained_on"] == {hashlib.sha256(Path("old.jsonl").read_bytes()).hexdigest(): "old.jsonl"}
+    assert base["trained_on"] == {}
+    Path("old.jsonl").unlink()
+    stored.refuses(stored.run(*ARMS), "*adapter 'scripted' has trained_on = [[]'old.jsonl']*correct the path*")
 
 
 def test_equal_runs_and_seeds_give_equal_bytes(stored):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_crucible_toml_hides_pyproject_toml(tmp_path, content, expected):
     (tmp_path / "crucible.toml").write_text(content)
 
     assert read_adapters(tmp_path) == expected
+
+
+def test_declared_training_files_are_no_options(tmp_path):
+    path = tmp_path / "crucible.toml"
+    path.write_text(CRUCIBLE_TOML + 'trained_on = ["old.jsonl"]\n')
+    assert read_adapters(tmp_path) == {"v2": replace(V2, trained_on=("old.jsonl",))}
+    path.write_text(CRUCIBLE_TOML + "trained_on = 3\n")
+    assert "has trained_on = 3: write a list of files" in refusal(read_adapters, tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, "", "[tool.other]\nx = 1\n", "[tool.crucible]\nx = 1\n"])

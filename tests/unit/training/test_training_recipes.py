@@ -23,7 +23,7 @@ from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, train_or_load
 from pytest_crucible.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.training.locks import file_lock
-from pytest_crucible.training.tracked_reads import track_reads
+from pytest_crucible.training.tracked_reads import hash_file, track_reads
 
 ROWS = [{"prompt": f"{number}?", "completion": "five"} for number in range(8)]
 SPEC = LoraSpec(rank=4, seed=3)
@@ -287,6 +287,33 @@ def test_a_parent_is_part_of_the_lineage(engine, tmp_path):
 
     assert child.lineage.parent == parent.lineage.adapter_sha256
     assert parent.lineage.parent is None
+
+
+def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"prompt": name, "completion": "five"}) + "\n")
+
+    def first(trainer):
+        trainer.step(trainer.datums(tmp_path / "first.jsonl"))
+
+    parent = trained(replace(made(engine, first), declared={"old.jsonl": "abc"}), tmp_path)[0]
+
+    def second(trainer):
+        trainer.start_from(parent.path)
+        trainer.step(trainer.datums(tmp_path / "second.jsonl"))
+
+    lineage = trained(made(engine, second), tmp_path)[0].lineage
+    of_first, of_second = (hash_file(tmp_path / f"{name}.jsonl") for name in ("first", "second"))
+
+    assert parent.lineage.training_files == {"abc": "old.jsonl", of_first: str(tmp_path / "first.jsonl")}
+    assert lineage.inherited == parent.lineage.training_files
+    # The weights that it started from are one of its files, too.
+    own = {
+        of_second: str(tmp_path / "second.jsonl"),
+        parent.lineage.adapter_sha256: f"{parent.path.name}/adapter.safetensors",
+    }
+    assert lineage.training_files == {**lineage.inherited, **own}
+    assert from_plain(Lineage, json.loads(json.dumps(to_plain(lineage)))) == lineage
 
 
 @pytest.mark.parametrize("by", ["trainer", "open"])
