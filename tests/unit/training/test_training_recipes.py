@@ -310,7 +310,7 @@ def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_pa
     # The weights that it started from are one of its files, too.
     own = {
         of_second: str(tmp_path / "second.jsonl"),
-        parent.lineage.adapter_sha256: f"{parent.path.name}/adapter.safetensors",
+        parent.lineage.adapter_sha256: str(parent.path / "adapter.safetensors"),
     }
     assert lineage.training_files == {**lineage.inherited, **own}
     assert from_plain(Lineage, json.loads(json.dumps(to_plain(lineage)))) == lineage
