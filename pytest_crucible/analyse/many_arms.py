@@ -75,13 +75,14 @@ def compare_many_arms(
     attributes: SampleAttributes,
     *,
     alpha: float,
-    dropped: Mapping[str, bool] = MappingProxyType({}),
+    dropped: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    rank_alpha: float | None = None,
 ) -> ManyArms:
     """Return the arms by their means of a metric; `arms` are names with scores.
 
     Ranks and differences are of the samples that all arms scored. A rank is excluded only where that holds whatever the lost
-    samples are. Arms without any score are not ranked and may have every rank, and so may `dropped` ones, which were not
-    run to the end; those with the value True were proven worse than another arm before, and are not the best.
+    samples are. Arms without any score are not ranked and may have every rank. `dropped` arms were not run to the end; they
+    come with the arms that are proven better, by a part of alpha of which `rank_alpha` is left.
     """
     ranked = [k for k, (name, scores) in enumerate(arms) if scores.seen.any() and name not in dropped]
     chosen = [arms[k][1] for k in ranked]
@@ -90,16 +91,50 @@ def compare_many_arms(
         direction=facts.direction,
         arms=tuple(_estimate(facts, name, scores, attributes, alpha) for name, scores in arms),
         level=1 - alpha,
-        n=int(_common(chosen).sum()),
+        n=int(common_samples(chosen).sum()),
         incomplete=int(_incomplete(chosen).sum()),
+        by_ratio=is_by_ratio(facts, chosen),
     )
     reason = _why_not_ranked(attributes, chosen)
     if reason:
         return replace(table, reason=reason)
     try:
-        return _rank(table, facts, ranked, chosen, attributes, dropped)
+        ranks = rank_scores(facts, chosen, attributes, alpha=alpha if rank_alpha is None else rank_alpha)
     except NotEnoughData as refusal:
         return replace(table, reason=str(refusal))
+    return _with_ranks(table, ranked, ranks, dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedScores:
+    """Ranks of arms with the intervals of their differences."""
+
+    ranks: stats.ArmRanks
+    intervals: stats.PairwiseIntervals
+
+
+def rank_scores(
+    facts: MetricFacts,
+    chosen: Sequence[Scores],
+    attributes: SampleAttributes,
+    *,
+    alpha: float,
+    inside: Flags | None = None,
+) -> RankedScores | None:
+    """Return the ranks of arms on the samples `inside` that all of them scored; None for one arm. Raises NotEnoughData."""
+    if len(chosen) < 2:
+        return None
+    everything = np.ones(len(chosen[0].values), dtype=bool) if inside is None else inside
+    by_ratio = is_by_ratio(facts, chosen)
+    common = common_samples(chosen) & everything
+    values, lowest, highest = _signed_values(facts, chosen, by_ratio)
+    lost, whole = None, _applicable(chosen) & everything
+    if (_incomplete(chosen) & everything).any():
+        lost = stats.LostValues(lowest=lowest[whole], highest=highest[whole], clusters=attributes.clusters_at(whole))
+    ranks = stats.rank_arms(values[common], clusters=attributes.clusters_at(common), lost=lost, level=1 - alpha)
+    limits = (facts.low, facts.high)
+    bounds = limits if is_finite_range(limits) and not by_ratio else None
+    return RankedScores(ranks, stats.pairwise_intervals(ranks.comparisons, level=1 - alpha, bounds=bounds))
 
 
 def _estimate(facts: MetricFacts, name: str, scores: Scores, attributes: SampleAttributes, alpha: float) -> ArmResult:
@@ -112,64 +147,54 @@ def _why_not_ranked(attributes: SampleAttributes, chosen: Sequence[Scores]) -> s
         return "the run may stop at any look, and ranks hold at one only"
     if attributes.random_factors:
         return f"ranks would not count the noise of {' and '.join(attributes.random_factors)}"
-    if len(chosen) < 2:
-        return "fewer than two arms have scores"
-    if np.isinf([scores.values[_common(chosen)] for scores in chosen]).any():
+    if not chosen:
+        return "no arm has scores"
+    if np.isinf([scores.values[common_samples(chosen)] for scores in chosen]).any():
         return "some values are infinite"
     return ""
 
 
-def _rank(
+def _with_ranks(
     table: ManyArms,
-    facts: MetricFacts,
     ranked: Sequence[int],
-    chosen: Sequence[Scores],
-    attributes: SampleAttributes,
-    dropped: Mapping[str, bool],
+    found: RankedScores | None,
+    dropped: Mapping[str, frozenset[str]],
 ) -> ManyArms:
-    common, by_ratio = _common(chosen), _is_by_ratio(facts, chosen)
-    values, lowest, highest = _signed_values(facts, chosen, by_ratio)
-    lost = None
-    if table.incomplete:
-        whole = _applicable(chosen)
-        lost = stats.LostValues(lowest=lowest[whole], highest=highest[whole], clusters=attributes.clusters_at(whole))
-    ranks = stats.rank_arms(values[common], clusters=attributes.clusters_at(common), lost=lost, level=table.level)
-    bounds = (facts.low, facts.high)
-    intervals = stats.pairwise_intervals(
-        ranks.comparisons,
-        level=table.level,
-        bounds=bounds if is_finite_range(bounds) and not by_ratio else None,
-    )
-    best = int(np.argmax(ranks.comparisons.means))
-    unranked = len(table.arms) - len(ranked)
-    results = [_unranked(result, len(table.arms), dropped) for result in table.arms]
+    results = [replace(result, ranks=(1 + len(dropped.get(result.arm, ())), len(table.arms))) for result in table.arms]
+    best = int(np.argmax(found.ranks.comparisons.means)) if found else 0
     for place, number in enumerate(ranked):
-        rank = ranks.ranks[place]
-        low, high = float(intervals.low[place, best]), float(intervals.high[place, best])
-        results[number] = replace(
-            table.arms[number],
-            rank=rank.rank,
-            ranks=(rank.best, rank.worst + unranked),
-            difference=float(ranks.comparisons.differences[place, best]),
-            difference_interval=(
-                Interval(low=low, high=high, level=table.level, method=intervals.method)
-                if place != best and np.isfinite([low, high]).all()
-                else None
-            ),
-            p_worse=ranks.p_worse[place],
-        )
+        name = table.arms[number].arm
+        # An arm that is not ranked may be better, unless it is proven worse.
+        unranked = len(table.arms) - len(ranked) - sum(name in better for better in dropped.values())
+        results[number] = _with_rank(table.arms[number], found, place, best, unranked)
+    comparisons = found.ranks.comparisons if found else None
     return replace(
         table,
-        arms=tuple(results),
-        clusters=ranks.comparisons.clusters,
-        draws=ranks.comparisons.draws,
-        by_ratio=by_ratio,
+        arms=tuple(_settle_the_best(results)),
+        clusters=comparisons.clusters if comparisons else None,
+        draws=comparisons.draws if comparisons else None,
         best=table.arms[ranked[best]].arm,
     )
 
 
-def _unranked(result: ArmResult, arms: int, dropped: Mapping[str, bool]) -> ArmResult:
-    return replace(result, ranks=(2 if dropped.get(result.arm) else 1, arms))
+def _settle_the_best(results: Sequence[ArmResult]) -> Sequence[ArmResult]:
+    """Return the results, with rank 1 for an arm that is the only one that may be the best."""
+    may_be = [result for result in results if result.ranks is not None and result.ranks[0] == 1]
+    return [replace(result, ranks=(1, 1)) if may_be == [result] else result for result in results]
+
+
+def _with_rank(result: ArmResult, found: RankedScores | None, place: int, best: int, unranked: int) -> ArmResult:
+    if found is None:
+        return replace(result, rank=1, ranks=(1, 1 + unranked), difference=0.0)
+    rank = found.ranks.ranks[place]
+    return replace(
+        result,
+        rank=rank.rank,
+        ranks=(rank.best, rank.worst + unranked),
+        difference=float(found.ranks.comparisons.differences[place, best]),
+        difference_interval=None if place == best else found.intervals.interval(place, best),
+        p_worse=found.ranks.p_worse[place],
+    )
 
 
 def _signed_values(facts: MetricFacts, chosen: Sequence[Scores], by_ratio: bool) -> tuple[Floats, Floats, Floats]:
@@ -183,13 +208,14 @@ def _signed_values(facts: MetricFacts, chosen: Sequence[Scores], by_ratio: bool)
     return (values, low, high) if facts.direction == "higher" else (-values, -high, -low)
 
 
-def _is_by_ratio(facts: MetricFacts, chosen: Sequence[Scores]) -> bool:
+def is_by_ratio(facts: MetricFacts, chosen: Sequence[Scores]) -> bool:
     """Return whether amounts are compared by ratios, as in comparisons of two arms. A ratio to 0 does not exist."""
-    common = _common(chosen)
+    common = common_samples(chosen)
     return facts.kind == "positive" and all(bool((scores.values[common] > 0).all()) for scores in chosen)
 
 
-def _common(chosen: Sequence[Scores]) -> Flags:
+def common_samples(chosen: Sequence[Scores]) -> Flags:
+    """Return the samples that all arms scored."""
     return np.asarray(np.all([scores.seen for scores in chosen], axis=0))
 
 

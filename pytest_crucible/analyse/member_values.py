@@ -9,10 +9,9 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, arm_scores, clusters_of, metric_facts
 from pytest_crucible.analyse.scores import Floats
-from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of
+from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.analyse.stopping import keep_samples
-from pytest_crucible.analyse.targets import estimate
-from pytest_crucible.records import ChoosingHalf, Estimate, MetricFacts
+from pytest_crucible.records import ChoosingHalf, MetricFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +64,4 @@ def choosing_inputs(half: ChoosingHalf, order: Sequence[int]) -> AnalysisInputs:
         groups=half.groups,
         finished=True,
         known_kinds=half.known_kinds,
-    )
-
-
-def estimate_members(half: ChoosingHalf, order: Sequence[int], metric: str, *, level: float) -> tuple[Estimate, ...]:
-    """Return each member's estimate of a metric; empty where no member has a value."""
-    inputs = choosing_inputs(half, order)
-    facts = metric_facts(inputs).get(metric)
-    if facts is None or facts.kind == "text":
-        return ()
-    attributes = SampleAttributes(clusters_of(half.groups), random_factors=half.plan.random_factors)
-    return tuple(
-        estimate(
-            mean_of(facts),
-            [ScoredMetric(facts, arm_scores(facts, inputs, number))],
-            arm.name,
-            attributes,
-            level=level,
-        )
-        for number, arm in enumerate(half.plan.arms)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_crucible.analyse.many_arms import FEWEST_ARMS, ArmResult, ManyArms, compare_many_arms
@@ -16,7 +16,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 # More names than this are not read in a sentence; the table has them all.
 MOST_NAMES = 8
 METHOD = Statement(
-    text="Ranks and differences of three or more arms hold for all arms together: step-down max-T over all pairs, with critical "
+    text="Ranks and differences of several arms hold for all arms together: step-down max-T over all pairs, with critical "
     "values simulated from the arms' covariance",
     cites=("romano2005", "mogstad2024"),
 )
@@ -37,7 +37,7 @@ def view(tables: Sequence[ManyArms], claims: Sequence[Claim]) -> View:
     return View(
         title="All arms",
         tables=tuple(map(_table, tables)),
-        notes=tuple(Note(text=_sentence(table)) for table in tables),
+        notes=tuple(Note(text=not_worse_text(table)) for table in tables),
         charts=tuple(map(_chart, tables)),
         methods=(METHOD,) if any(not table.reason for table in tables) else (),
         document=[_document(table) for table in tables],
@@ -86,18 +86,23 @@ def _place(result: ArmResult) -> float:
 
 
 def _cells(result: ArmResult, table: ManyArms) -> tuple[str, ...]:
-    ranks = "" if result.ranks is None else f"{result.rank or '-'} [{result.ranks[0]}, {result.ranks[1]}]"
     return (
         result.arm,
         with_interval(result.value, result.interval),
         f"{result.n:,}",
         f"{result.lost:,}",
-        ranks,
-        _difference_text(result, table),
+        rank_text(result),
+        distance_text(result, table),
     )
 
 
-def _difference_text(result: ArmResult, table: ManyArms) -> str:
+def rank_text(result: ArmResult) -> str:
+    """Return a rank with those that remain possible: `1 [1, 2]`."""
+    return "" if result.ranks is None else f"{result.rank or '-'} [{result.ranks[0]}, {result.ranks[1]}]"
+
+
+def distance_text(result: ArmResult, table: ManyArms) -> str:
+    """Return an arm's difference from the best, or its ratio to it."""
     if result.difference is None:
         return ""
     if result.arm == table.best:
@@ -133,11 +138,12 @@ def _lost_text(table: ManyArms) -> str:
     )
 
 
-def _sentence(table: ManyArms) -> str:
-    many = f"{len(table.arms):,} arms"
+def not_worse_text(table: ManyArms, noun: str = "arms", dropped: Collection[str] = ()) -> str:
+    """Return a sentence that names the arms that may be the best."""
+    many = f"{len(table.arms):,} {noun}"
     if table.reason:
         return f"{table.metric}: the {many} are not ranked: {table.reason}"
-    names = table.not_proven_worse
+    names = [f"{name} (dropped)" if name in dropped else name for name in table.not_proven_worse]
     if len(names) == len(table.arms):
         return f"{table.metric}: none of the {many} is proven worse than the best"
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
@@ -164,11 +170,12 @@ def _document(table: ManyArms) -> dict[str, object]:
         "best": table.best,
         "not_proven_worse": None if table.reason else list(table.not_proven_worse),
         "reason": table.reason,
-        "arms": [_arm_document(result, table) for result in table.arms],
+        "arms": [arm_document(result, table) for result in table.arms],
     }
 
 
-def _arm_document(result: ArmResult, table: ManyArms) -> dict[str, object]:
+def arm_document(result: ArmResult, table: ManyArms) -> dict[str, object]:
+    """Return the JSON of an arm."""
     difference, interval, ratio = result.difference, result.difference_interval, None
     if table.by_ratio and difference is not None:
         value, limits = _ratio(result, table)

@@ -64,7 +64,7 @@ def setting_note(result: SettingMeans) -> Note:
     """Return the differences that are proven, or why no claim is made about settings."""
     means = result.means
     if means is None:
-        return Note(text=f"settings by {result.metric}: no claim: {result.reason}")
+        return Note(text=f"settings by {result.metric}: no claim: {result.reason}", verbosity=1)
     if not means.differences:
         return Note(
             text=f"settings by {result.metric}: no claim: no two levels were run to the end beside the same other settings"

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.analyse.member_values import estimate_members
+from pytest_crucible.analyse.sweep_members import SweepMembers, compare_members
 from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.records import ChoosingHalf, Claim, Estimate, Note, Row, Statement, Sweep, SweepLook, Table, View
+from pytest_crucible.records import ChoosingHalf, Claim, Note, Row, Statement, Sweep, SweepLook, Table, View
 from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_text, not_worse_text, rank_text
+from pytest_crucible.sections.setting_tables import METHOD as SETTINGS
+from pytest_crucible.sections.setting_tables import setting_document, setting_note, setting_tables
 
 CITES = ("gupta1965", "hsu1984")
 """Of the drops that are proven."""
@@ -25,8 +28,8 @@ class SweepResult:
     winner: str
     """Empty where there is none."""
     looks: tuple[SweepLook, ...]
-    members: tuple[Estimate, ...]
-    """In grid order, each on the samples up to the look that dropped it; empty in the experiments that did not choose."""
+    compared: SweepMembers | None
+    """The members in grid order, each on the samples up to the look that dropped it; None in experiments that did not choose."""
     dropped_after: Mapping[str, int]
     """Member -> samples."""
 
@@ -40,7 +43,7 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
         sweep=sweep,
         winner=half.winner,
         looks=half.looks,
-        members=_estimates(half, sweep, inputs.alpha) if sweep.test == inputs.plan.nodeid else (),
+        compared=_compare(half, sweep, inputs.alpha) if sweep.test == inputs.plan.nodeid else None,
         dropped_after={
             member.name: half.looked_at(member.name)
             for member in sweep.members
@@ -49,9 +52,8 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
     )
 
 
-def _estimates(half: ChoosingHalf, sweep: Sweep, alpha: float) -> tuple[Estimate, ...]:
-    order = look_order(half.sample_ids, half.groups)
-    return estimate_members(half, order, sweep.by, level=1 - alpha)
+def _compare(half: ChoosingHalf, sweep: Sweep, alpha: float) -> SweepMembers | None:
+    return compare_members(half, look_order(half.sample_ids, half.groups), sweep, alpha=alpha)
 
 
 def claims(result: SweepResult) -> Sequence[Claim]:
@@ -63,7 +65,7 @@ def view(result: SweepResult, claims: Sequence[Claim]) -> View:
     """Return a table of the members, and who has won."""
     sweep = result.sweep
     won = f"{result.winner or 'no member'} has won"
-    if not result.members:
+    if result.compared is None:
         where = experiment_name(sweep.test)
         return View(
             title="Sweep",
@@ -72,38 +74,58 @@ def view(result: SweepResult, claims: Sequence[Claim]) -> View:
         )
     return View(
         title="Sweep",
-        tables=(_table(result),),
+        tables=(_table(result, result.compared), *setting_tables(result.compared.settings)),
         notes=(
             Note(
                 text=f"{won} the sweep of {sweep.family} by {sweep.by} "
                 f"on {quantity(sweep.choosing, 'sample')}; verdicts rest on {sweep.confirming:,} others"
             ),
+            Note(text=not_worse_text(result.compared.members, "members", result.dropped_after)),
+            setting_note(result.compared.settings),
         ),
-        methods=tuple(_methods(sweep)),
+        methods=tuple(_methods(sweep, result.compared)),
         document=_document(result),
     )
 
 
-def _table(result: SweepResult) -> Table:
-    level = next((f"{one.interval.level:.0%}" for one in result.members if one.interval), "95%").replace("%", " %")
-    heads = (f"sweep of {result.sweep.family}", f"{result.sweep.by} [{level} interval]", "n", "dropped")
+def _table(result: SweepResult, compared: SweepMembers) -> Table:
+    table = compared.members
+    percent = f"{table.level * 100:g} %"
+    heads = (
+        f"sweep of {result.sweep.family}",
+        f"{result.sweep.by} [{percent} interval]",
+        "n",
+        "dropped",
+        "rank [possible]",
+        "ratio to the best" if table.by_ratio else "from the best",
+    )
     return Table(
         title=f"The members of {result.sweep.family} on the choosing half",
         heads=heads,
         rows=tuple(
             Row(
                 cells=(
-                    estimate.arm,
-                    with_interval(estimate.value, estimate.interval),
-                    f"{estimate.n:,}",
-                    _fate(result, estimate.arm),
+                    member.arm,
+                    with_interval(member.value, member.interval),
+                    f"{member.n:,}",
+                    _fate(result, member.arm),
+                    rank_text(member),
+                    distance_text(member, table),
                 )
             )
-            for estimate in result.members
+            for member in table.arms
         ),
         numbers=("n",),
-        note="Intervals are of single members: the best of several equal members looks better than it is.",
+        note=f"Means are of single members: the best of equal ones looks better than it is. {_together(result, compared, percent)}",
     )
+
+
+def _together(result: SweepResult, compared: SweepMembers, percent: str) -> str:
+    """Return what ranks and differences are of, or why there are none."""
+    if compared.members.reason:
+        return f"No ranks: {compared.members.reason}."
+    dropped = "; of dropped ones at their last look" if result.dropped_after else ""
+    return f"Ranks and differences hold for all together ({percent}){dropped}."
 
 
 def _fate(result: SweepResult, member: str) -> str:
@@ -113,7 +135,7 @@ def _fate(result: SweepResult, member: str) -> str:
     return "" if dropped is None else f"after {dropped:,}"
 
 
-def _methods(sweep: Sweep) -> list[Statement]:
+def _methods(sweep: Sweep, compared: SweepMembers) -> list[Statement]:
     looks = f"after {', '.join(map(str, sweep.looks))} samples"
     drops = {
         "proven": f"Members that are proven not to be the best {looks} get no more requests: each is compared with all others "
@@ -126,7 +148,9 @@ def _methods(sweep: Sweep) -> list[Statement]:
         f"of {sweep.family} compete by the mean of {sweep.by}, and only the winner and the baselines answer the other "
         f"{sweep.confirming:,}, on which the verdicts rest."
     )
-    return [Statement(text=halves), Statement(text=drops[sweep.drop], cites=CITES if sweep.drop == "proven" else ())]
+    cites = CITES if sweep.drop == "proven" else ()
+    more = [*([] if compared.members.reason else [METHOD]), *([SETTINGS] if compared.settings.means else [])]
+    return [Statement(text=halves), Statement(text=drops[sweep.drop], cites=cites), *more]
 
 
 def _document(result: SweepResult) -> dict[str, Any]:
@@ -150,21 +174,28 @@ def _document(result: SweepResult) -> dict[str, Any]:
                 "settings": member.settings,
                 "identity": member.identity,
                 "dropped_after": result.dropped_after.get(member.name),
-                **_estimate_document(next((one for one in result.members if one.arm == member.name), None)),
+                **_compared_document(result.compared, member.name),
             }
             for member in sweep.members
         ],
+        **_comparison_document(result.compared),
     }
 
 
-def _estimate_document(estimate: Estimate | None) -> dict[str, Any]:
-    if estimate is None:
+def _compared_document(compared: SweepMembers | None, name: str) -> dict[str, Any]:
+    if compared is None:
         return {}
-    interval = estimate.interval
+    document = arm_document(next(one for one in compared.members.arms if one.arm == name), compared.members)
+    return {key: value for key, value in document.items() if key != "arm"}
+
+
+def _comparison_document(compared: SweepMembers | None) -> dict[str, Any]:
+    if compared is None:
+        return {}
+    members = compared.members
     return {
-        "n": estimate.n,
-        "lost": estimate.lost,
-        "value": estimate.value,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
+        "not_proven_worse": None if members.reason else list(members.not_proven_worse),
+        "not_ranked": members.reason,
+        "common": members.n,
+        "settings": setting_document(compared.settings),
     }

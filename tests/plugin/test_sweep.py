@@ -112,12 +112,21 @@ def test_the_winner_is_the_candidate_on_the_confirming_half(suite):
     last = max(members[name]["dropped_after"] for name in POOR)
     assert [members[name]["n"] for name in (GOOD, *POOR)] == [last, *(members[name]["dropped_after"] for name in POOR)]
     assert document["grid"] == {"parameters.quality": [2, 9, 4]}
+    assert [(members[name]["best_rank"], members[name]["worst_rank"]) for name in (GOOD, *POOR)] == [
+        (1, 1),
+        (2, 3),
+        (2, 3),
+    ]
+    assert all(members[name]["difference_high"] < 0 for name in POOR)
+    assert document["not_proven_worse"] == [GOOD]
+    assert "one training of each setting" in document["settings"]["reason"]
     result.stdout.fnmatch_lines(
         [
             "crucible: test_sums: tuned vs base, 80 samples x 2 arms = 160 replies",
             "  tuned: first 3 members compete by ok on 80 other samples, with at most 240*",
-            "tuned[[]quality=9[]] * winner",
+            "tuned[[]quality=9[]] * winner * 1 [[]1, 1[]] * the best",
             "test_sums: tuned[[]quality=9[]] has won the sweep of tuned by ok on 80 samples; verdicts rest on 80 others",
+            "test_sums: ok: not proven worse than the best of 3 members: tuned[[]quality=9[]]",
         ]
     )
 

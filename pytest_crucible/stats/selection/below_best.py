@@ -57,5 +57,5 @@ def _p_value(observed: Array, nulls: Draws, flips: float) -> float:
     if largest <= 0:
         return 1.0
     beyond = np.count_nonzero(nulls.max(axis=0) >= np.float32(largest))
-    p_value = min((1 + int(beyond)) / (1 + nulls.shape[1]) / SPENT_SHARE, 1.0)
+    p_value: float = min((1 + int(beyond)) / (1 + nulls.shape[1]) / SPENT_SHARE, 1.0)
     return max(p_value, flips) if np.isinf(largest) else p_value

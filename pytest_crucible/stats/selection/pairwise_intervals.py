@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Range, check_share
 from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval
 from pytest_crucible.stats.selection.null_draws import SPENT_SHARE
@@ -21,6 +22,13 @@ class PairwiseIntervals:
     high: Array
     level: float
     method: str = "simultaneous max-t"
+
+    def interval(self, arm: int, other: int) -> Interval | None:
+        """Return the interval of one difference; None where nothing is known."""
+        low, high = float(self.low[arm, other]), float(self.high[arm, other])
+        if not np.isfinite([low, high]).all():
+            return None
+        return Interval(low=low, high=high, level=self.level, method=self.method)
 
 
 def pairwise_intervals(

@@ -99,15 +99,25 @@ def test_an_arm_without_scores_may_have_any_rank():
 def test_dropped_arms_take_no_samples_from_the_others():
     values = RIGHT.copy()
     values[25:, 3] = np.nan
-    proven, unproven = (compare(values, dropped={"v3": is_proven}) for is_proven in (True, False))
+    worse = frozenset({"v0", "v1"})
+    proven, unproven = (compare(values, dropped={"v3": better}) for better in (worse, frozenset()))
 
     assert proven.n == 200
     assert proven.arms[3].n == 25
-    assert proven.arms[3].ranks == (2, 4)
-    assert unproven.arms[3].ranks == (1, 4)
-    assert proven.arms[2].ranks == (3, 4)
+    # v3 is not proven worse than v2, which may so be the last.
+    assert [result.ranks for result in proven.arms] == [(1, 2), (1, 2), (3, 4), (3, 4)]
+    assert [result.ranks for result in unproven.arms] == [(1, 3), (1, 3), (3, 4), (1, 4)]
     assert proven.not_proven_worse == ("v0", "v1")
     assert unproven.not_proven_worse == ("v0", "v1", "v3")
+
+
+def test_the_only_arm_that_was_run_to_the_end_is_the_best_unless_another_may_be():
+    better = {"v1": frozenset({"v0"}), "v2": frozenset({"v1", "v0"}), "v3": frozenset()}
+    alone = compare(RIGHT, dropped=better)
+
+    assert [result.ranks for result in alone.arms] == [(1, 2), (2, 4), (3, 4), (1, 4)]
+    assert (alone.best, alone.reason) == ("v0", "")
+    assert alone.not_proven_worse == ("v0", "v3")
 
 
 def test_amounts_are_compared_by_ratios():
