@@ -6,13 +6,14 @@ The first run is of equal arms. The second is drawn anew, with the printed diffe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pytest_crucible.analyse.next_run import detectable_difference
+from pytest_crucible.stats import gaffke_bound, samples_by_gaffke
 from pytest_crucible.stats.measures.means import compare_means
 from pytest_crucible.stats.measures.row import Difference, Prepared
 
@@ -85,3 +86,47 @@ def power_at_the_printed_value(name: str, replicates: int, seed: int) -> tuple[f
 def _proves(evaluation: YesOrNo | InGroups, rng: np.random.Generator, truth: float) -> bool:
     result = evaluation.compare(evaluation.differences(rng, truth))
     return result is not None and result.p_value is not None and result.p_value <= ALPHA
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Scores between two ends, whose mean is to be proven to lie above a limit; `sizes` are those of groups."""
+
+    draw: Callable[[np.random.Generator, int], Array]
+    end: float
+    limit: float
+    group: int = 1
+
+
+PLANNED: dict[str, Bounded] = {
+    "differences, standard deviation .25": Bounded(lambda rng, n: rng.normal(0, 0.25, n).clip(-1, 1), -1.0, -0.05),
+    "differences, 5 % lose .6 to 1": Bounded(
+        lambda rng, n: -(rng.random(n) < 0.05).astype(float) * rng.uniform(0.6, 1, n), -1.0, -0.14
+    ),
+    "scores near .9": Bounded(lambda rng, n: rng.beta(9, 1, n), 0.0, 0.85),
+    "scores, a quarter 0": Bounded(lambda rng, n: (rng.random(n) < 0.75) * rng.beta(3, 1, n), 0.0, 0.48),
+    "differences in groups of 5": Bounded(
+        lambda rng, n: (np.repeat(rng.normal(0, 0.14, n // 5), 5) + rng.normal(0, 0.2, 5 * (n // 5))).clip(-1, 1),
+        -1.0,
+        -0.06,
+        group=5,
+    ),
+}
+"""Targets and margins, at sizes that are planned from 4,000 values."""
+
+
+def power_at_the_planned_size(name: str, replicates: int, seed: int) -> float:
+    """Return the share of runs of the planned size that prove the limit."""
+    planned, rng = PLANNED[name], np.random.default_rng(seed)
+
+    def how(n: int) -> dict[str, Any]:
+        clusters = None if planned.group == 1 else np.repeat(np.arange(n // planned.group), planned.group)
+        return {"end": planned.end, "alpha": ALPHA, "clusters": clusters}
+
+    # The median of several plans, so that the chance of one sample is not that of the plan.
+    n = int(
+        np.median([samples_by_gaffke(planned.draw(rng, 4000), null=planned.limit, **how(4000)) or 0 for _ in range(9)])
+    )
+    n -= n % planned.group
+    runs = (planned.draw(rng, n) for _ in range(replicates))
+    return float(np.mean([gaffke_bound(run, side="lower", **how(n)) > planned.limit for run in runs]))
