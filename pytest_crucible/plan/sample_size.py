@@ -44,6 +44,8 @@ def samples_to_prove(margin: float, spread: PairVariability, *, alpha: float, po
 
     >>> samples_to_prove(0.05, ASSUMED[1], alpha=0.05, power=0.8)
     198
+    >>> from dataclasses import replace
+    >>> samples_to_prove(0.05, replace(ASSUMED[1], span=math.inf), alpha=0.05, power=0.8)
     """
     if spread.discordance is None:
         if math.isinf(spread.span):
