@@ -154,7 +154,15 @@ def _samples_to_clear(mean: stats.CrossedMean, span: float, limit: float, alpha:
     needed = stats.samples_over_sources(
         mean.sources, abs(mean.estimate - limit), pseudo=pseudo, alpha=alpha, power=power
     )
-    return needed and math.ceil(needed * size)
+    if needed is None or not pseudo:
+        return needed and math.ceil(needed * size)
+    # The bounds are no narrower than Gaffke's by the samples alone.
+    sign = 1.0 if mean.estimate > limit else -1.0
+    by_samples = stats.samples_by_gaffke(
+        sign * np.clip(mean.means, -span, span),
+        null=sign * limit, end=-span, alpha=alpha, power=power, clusters=mean.clusters,
+    )  # fmt: skip
+    return by_samples and max(by_samples, math.ceil(needed * size))
 
 
 def mean_difference(

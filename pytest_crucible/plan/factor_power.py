@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible import stats
+from pytest_crucible.plan.assumed_differences import assumed_differences
 from pytest_crucible.records import FEWEST_LEVELS, Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.measures.table import comparison_row
@@ -45,7 +46,7 @@ def effect_over_factors(
         for name, count in levels
     ]
     if contrast.alternative != "superior" and (contrast.margin is not None or contrast.relevant is not None):
-        needed = _needed(contrast, sources, span, alpha, level)
+        needed = _needed(contrast, sources, deviation, span, alpha, level)
         kind = "relevant difference" if contrast.margin is None else "margin"
         few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
         if needed is None or contrast.relevant is None:
@@ -62,12 +63,19 @@ def _detectable(sources: Sequence[stats.Source], span: float, level: float) -> f
     return None if detectable is None or detectable > span else detectable
 
 
-def _needed(contrast: Contrast, sources: Sequence[stats.Source], span: float, alpha: float, level: float) -> int | None:
+def _needed(
+    contrast: Contrast, sources: Sequence[stats.Source], deviation: float, span: float, alpha: float, level: float
+) -> int | None:
     """Return the samples that prove the margin, or resolve the relevant difference: detect it, and prove equal arms equivalent."""
     amount = contrast.limit or 0.0
     # Equivalence is proven by both bounds: each may fail in half of the 20 % that are left.
     power = 0.9 if contrast.alternative == "equivalent" or contrast.relevant is not None else 0.8
     proves = stats.samples_over_sources(sources, amount, pseudo=2 * span**2, alpha=alpha, power=power, measured=False)
+    # The bounds are no narrower than Gaffke's by the samples alone.
+    by_samples = stats.samples_by_gaffke(
+        assumed_differences(deviation, span), null=-amount, end=-span, alpha=alpha, power=power
+    )
+    proves = None if proves is None or by_samples is None else max(proves, by_samples)
     if contrast.relevant is None or proves is None:
         return proves
     detects = stats.samples_over_sources(sources, amount, alpha=level / 2, measured=False)

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-from scipy.special import ndtri
-
 from pytest_crucible import stats
+from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_differences
 from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.arrays import Array
@@ -32,9 +30,6 @@ DEVIATION = 0.25
 # Assumed standard deviation of the logarithms of the samples' ratios. A choice, not a measurement: the two arms' seconds on one
 # sample then differ by a factor of 1.5 in a third of the samples.
 LOG_DEVIATION = 0.4
-# Quantiles of the normal distribution, which represent a sample of any size.
-_SCORES = 200
-_NORMAL: Array = np.asarray(ndtri((np.arange(_SCORES) + 0.5) / _SCORES))
 
 
 def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
@@ -149,7 +144,7 @@ def _detectable_score(contrast: Contrast, n: int, deviation: float, span: float,
     if n < 2 or contrast.margin is None:
         return stats.detectable_mean(n, deviation, alpha=level) if n > 1 else None
     scores, end = assumed_differences(deviation, span), -span - contrast.margin
-    return stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / _SCORES)
+    return stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / SCORES)
 
 
 def _assumed_deviation(facts: MetricFacts) -> float:
@@ -223,15 +218,10 @@ def _needed_to_clear(
     )
 
 
-def assumed_differences(deviation: float, span: float) -> Array:
-    """Return differences of bounded scores, or of groups, that represent a sample of any size: normal ones, cut at the ends."""
-    return np.clip(deviation * _NORMAL, -span, span)
-
-
 def _of_ratio(
     contrast: Contrast, facts: MetricFacts, n: int, *, alpha: float, level: float, grouped: bool
 ) -> DetectableEffect:
-    scores = LOG_DEVIATION * _NORMAL
+    scores = LOG_DEVIATION * NORMAL
     # These logarithms stay below the largest unseen ratio that the test allows for, so that ratio is the end of the range.
     end, limit, needed, detectable = -log_reach(scores, (facts.low, facts.high)), contrast.limit, None, None
     if limit is not None and contrast.relevant is not None:
@@ -241,7 +231,7 @@ def _of_ratio(
         power = 0.9 if contrast.alternative == "equivalent" else 0.8
         needed = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=power)
     if n > 1:
-        detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / _SCORES)
+        detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / SCORES)
     if detectable is not None and contrast.alternative == "superior":
         detectable += limit or 0.0
     assumption = f"logarithms of the ratios have a standard deviation of {LOG_DEVIATION:g}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from pytest_crucible import stats
-from pytest_crucible.plan.power import DEVIATION, DISCORDANCE, assumed_differences
+from pytest_crucible.plan.assumed_differences import assumed_differences
+from pytest_crucible.plan.power import DEVIATION, DISCORDANCE
 from pytest_crucible.records import PairVariability
 from pytest_crucible.stats.planning.next_sample import (
     samples_for_paired_change,

@@ -48,7 +48,8 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("banerjee1961", "searle1992", "brennan2001"),
     ),
     "augmented crossed t": (
-        "Banerjee's combination of t bounds over samples and random factors, after adding a sample (a group) at each bound",
+        "Banerjee's combination of t bounds over samples and random factors, after adding a sample (a group) at each bound, "
+        "and no narrower than Gaffke's bounds by the samples",
         ("banerjee1961", "searle1992", "brennan2001", "agresti1998"),
     ),
 }

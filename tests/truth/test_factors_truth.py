@@ -61,6 +61,18 @@ def test_intervals_cover_an_effect_and_bounds_rarely_pass_it(known):
     assert at_most(sum(one.high < -0.05 for one in bounds), RUNS, 0.05)
 
 
+@pytest.mark.parametrize(("n", "lost"), [(200, 0.02), (100, 0.05)])
+def test_rare_disasters_that_rounds_agree_on_rarely_pass(n, lost):
+    """At the margin. By the added sample alone 200 samples erred in .08."""
+    rng, beyond = np.random.default_rng([7, n]), 0
+    for _ in range(RUNS):
+        candidate = np.repeat(rng.random((n, 1)) >= lost, 3, axis=1).astype(float)
+        mean = crossed_difference(candidate, np.ones((n, 3)), ["rounds"])
+        beyond += crossed_bounds(mean, alpha=0.05, bounds=(-1.0, 1.0)).low > -lost + 1e-9
+
+    assert at_most(beyond, RUNS, 0.05)
+
+
 def test_one_run_that_is_taken_for_all_errs_often():
     """Why rounds exist: at run-to-run noise of 0, 2 and 4 points, one run of 1,000 samples errs in 5, 14 and 31 %."""
     shares = []

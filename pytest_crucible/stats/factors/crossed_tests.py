@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pytest_crucible.records import Interval
-from pytest_crucible.stats.arrays import Range, check_share, is_finite_range
+from pytest_crucible.stats.arrays import Range, Side, check_share, is_finite_range
 from pytest_crucible.stats.factors.crossed import CrossedMean
 from pytest_crucible.stats.factors.sources import half_width, p_value
+from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.point_mass import (
     bounded_point_mass_interval,
     equal_differences_p_value,
@@ -46,8 +49,9 @@ def crossed_p_value(mean: CrossedMean, *, bounds: Range | None = None) -> float:
 def crossed_bounds(mean: CrossedMean, *, alpha: float, bounds: Range | None = None) -> Bounds:
     """Return the two one-sided bounds at `alpha` each, by which a margin or a target is decided.
 
-    With finite `bounds` of the values they are taken after adding a sample (a cluster) at each bound. None where nothing
-    varies and no bounds are known.
+    With finite `bounds` of the values they are taken after adding a sample (a cluster) at each bound, and are no narrower
+    than Gaffke's by the samples alone: with rare disasters and little other noise the added sample errs in 8 % at a nominal
+    5 %. None where nothing varies and no bounds are known.
     """
     check_share(alpha, "alpha")
     centre, sources, method = mean.estimate, mean.sources, METHOD
@@ -58,11 +62,21 @@ def crossed_bounds(mean: CrossedMean, *, alpha: float, bounds: Range | None = No
         return Bounds(low=None, high=None, method=method)
     half = half_width(sources, min(2 * alpha, 0.999))
     low, high = min(centre - half, mean.estimate), max(centre + half, mean.estimate)
-    return Bounds(low=low, high=high, method=method) if bounds is None else _clip_bounds(low, high, bounds, method)
-
-
-def _clip_bounds(low: float, high: float, bounds: Range, method: str) -> Bounds:
+    if bounds is None:
+        return Bounds(low=low, high=high, method=method)
+    if is_finite_range(bounds):
+        own_low, own_high = _bounds_by_samples(mean, alpha, bounds)
+        low, high = min(low, own_low), max(high, own_high)
     return Bounds(low=max(low, bounds[0]), high=min(high, bounds[1]), method=method)
+
+
+def _bounds_by_samples(mean: CrossedMean, alpha: float, bounds: Range) -> tuple[float, float]:
+    """Return Gaffke's bounds by the samples' means, as if no factor varied."""
+    # Averages of replies lie beyond their end by rounding.
+    inside = np.clip(mean.means, *bounds)
+    sides: tuple[tuple[Side, float], ...] = (("lower", bounds[0]), ("upper", bounds[1]))
+    low, high = (gaffke_bound(inside, end=end, alpha=alpha, side=side, clusters=mean.clusters) for side, end in sides)
+    return low, high
 
 
 def _is_constant(mean: CrossedMean) -> bool:

@@ -19,6 +19,7 @@ from pytest_crucible.stats import (
     crossed_interval,
     crossed_mean,
     crossed_p_value,
+    gaffke_bound,
     mean_interval,
     one_sample_t,
 )
@@ -208,15 +209,16 @@ def test_clusters_count_as_in_the_clustered_mean():
     assert mean.sources[0].variance == pytest.approx(robust.se**2)
 
 
-def test_bounds_without_factors_are_the_augmented_t():
+def test_bounds_without_factors_are_the_wider_ones_of_the_augmented_t_and_gaffkes():
     cells = RNG.random((25, 4))
     mean = crossed_mean(cells, ["rounds"], fixed=["rounds"])
 
     bounds = crossed_bounds(mean, alpha=0.05, bounds=(0.0, 1.0))
 
     means = cells.mean(axis=1)
-    assert bounds.low == pytest.approx(augmented_t_bound(means, bounds=(0.0, 1.0), alpha=0.05, side="lower"))
-    assert bounds.high == pytest.approx(augmented_t_bound(means, bounds=(0.0, 1.0), alpha=0.05, side="upper"))
+    for value, wider, side, end in ((bounds.low, min, "lower", 0.0), (bounds.high, max, "upper", 1.0)):
+        augmented = augmented_t_bound(means, bounds=(0.0, 1.0), alpha=0.05, side=side)
+        assert value == pytest.approx(wider(augmented, gaffke_bound(means, end=end, alpha=0.05, side=side)))
     assert bounds.method == "augmented crossed t"
 
 
