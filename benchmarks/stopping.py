@@ -18,7 +18,8 @@ from tabulate import tabulate
 from benchmarks.figures import Figure
 from pytest_crucible.records import Lost, Outcome, Sample, Unit
 from pytest_crucible.records.outcomes import Observation
-from pytest_crucible.session.early_stop import EarlyStop
+from pytest_crucible.session.early_stop import StopWhenSettled
+from pytest_crucible.session.looks import Looks
 from tests.answer_builders import analysis_inputs, arm
 from tests.truth.session_evals import fixed_claim, one_claim
 
@@ -68,7 +69,7 @@ def _microseconds(n: int = 1000) -> float:
     right = rng.random((2, n)) < 0.7
     samples = [Sample(id=str(k), input="") for k in range(n)]
     nothing: list[Lost] = []
-    watch = EarlyStop(inputs.plan, 0.05, samples, [arm(), arm()], {})
+    watch = Looks(StopWhenSettled(0.05), inputs.plan, samples, [arm(), arm()], {})
     outcomes = [Outcome(Unit(k, 0, number, 0)) for k in watch.order for number in range(2)]
     started = time.process_time()
     for outcome in outcomes:

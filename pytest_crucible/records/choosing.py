@@ -35,5 +35,7 @@ class ChoosingHalf:
 
     def looked_at(self, member: str) -> int:
         """Return the number of samples, in look order, that decided about a member: it was dropped, or the last one."""
-        decided = (look.samples for look in self.looks if member not in look.kept or len(look.kept) == 1)
+        # Where nothing is kept for the verdicts, the last one answers all samples.
+        ends = self.plan.sweep is None or self.plan.sweep.confirm > 0
+        decided = (look.samples for look in self.looks if member not in look.kept or (ends and len(look.kept) == 1))
         return next(decided, len(self.groups))

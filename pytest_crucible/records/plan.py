@@ -292,6 +292,8 @@ class Plan:
 
     sweep: Sweep | None = None
     """The sweep whose winner is the candidate."""
+    chosen_among: int = 1
+    """The number of members that the candidate was chosen among on these same samples: claims hold for all of them at once."""
     chooses: bool = False
     """True for the choosing half of a sweep: its arms are the members, and it gives no verdict."""
 

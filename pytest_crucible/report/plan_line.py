@@ -50,9 +50,10 @@ def _sweep_lines(plan: Plan) -> Iterator[str]:
     if sweep.test != plan.nodeid:
         yield f"  {sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
         return
+    which = f"{sweep.choosing:,} other samples" if sweep.confirm else "the same samples"
     replies = sweep.choosing * len(sweep.members) * plan.draws(0).size
     yield (
-        f"  {sweep.family}: first {len(sweep.members)} members compete by {sweep.by} on {sweep.choosing:,} other samples, "
+        f"  {sweep.family}: first {len(sweep.members)} members compete by {sweep.by} on {which}, "
         f"with at most {replies:,} replies"
     )
 

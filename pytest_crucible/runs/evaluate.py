@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
+from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, stop_early
 from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
@@ -132,7 +133,8 @@ def _analyse(
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
     if inputs.looked_at is not None:
         table = in_order(table, inputs.looked_at, inputs.plan.look_alpha)
-    analysis = analyse(inputs, table, alpha=alpha, family_size=family_size)
+    of_each = alpha / inputs.plan.chosen_among
+    analysis = hold_for_all_members(analyse(inputs, table, alpha=of_each, family_size=family_size))
     return dataclasses.replace(
         decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size), sections=outcomes
     )

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_crucible.analyse.member_values import choosing_inputs, member_values
 from pytest_crucible.analyse.sweep_members import SweepMembers, compare_members
+from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records import ChoosingHalf, Claim, Note, Row, Statement, Sweep, SweepLook, Table, View
-from pytest_crucible.records.number_format import quantity, with_interval
+from pytest_crucible.records.number_format import number, quantity, with_interval
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_text, not_worse_text, rank_text
@@ -32,6 +34,8 @@ class SweepResult:
     """The members in grid order, each on the samples up to the look that dropped it; None in experiments that did not choose."""
     dropped_after: Mapping[str, int]
     """Member -> samples."""
+    corrected: CorrectedMean | None = None
+    """The winner's estimate where the same samples have chosen it."""
 
 
 def compute(inputs: SectionInputs) -> SweepResult | None:
@@ -44,6 +48,7 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
         winner=half.winner,
         looks=half.looks,
         compared=_compare(half, sweep, inputs.alpha) if sweep.test == inputs.plan.nodeid else None,
+        corrected=_correct(half, sweep) if not sweep.confirm and sweep.test == inputs.plan.nodeid else None,
         dropped_after={
             member.name: half.looked_at(member.name)
             for member in sweep.members
@@ -54,6 +59,14 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
 
 def _compare(half: ChoosingHalf, sweep: Sweep, alpha: float) -> SweepMembers | None:
     return compare_members(half, look_order(half.sample_ids, half.groups), sweep, alpha=alpha)
+
+
+def _correct(half: ChoosingHalf, sweep: Sweep) -> CorrectedMean | None:
+    order = look_order(half.sample_ids, half.groups)
+    members = range(len(sweep.members))
+    compared = member_values(choosing_inputs(half, order), sweep.by, members, range(len(half.groups)))
+    corrected = None if compared is None else correct_winner(compared)
+    return corrected if corrected is not None and sweep.members[corrected.arm].name == half.winner else None
 
 
 def claims(result: SweepResult) -> Sequence[Claim]:
@@ -76,10 +89,7 @@ def view(result: SweepResult, claims: Sequence[Claim]) -> View:
         title="Sweep",
         tables=(_table(result, result.compared), *setting_tables(result.compared.settings)),
         notes=(
-            Note(
-                text=f"{won} the sweep of {sweep.family} by {sweep.by} "
-                f"on {quantity(sweep.choosing, 'sample')}; verdicts rest on {sweep.confirming:,} others"
-            ),
+            Note(text=f"{won} the sweep of {sweep.family} by {sweep.by} {_basis(result)}"),
             Note(text=not_worse_text(result.compared.members, "members", result.dropped_after)),
             setting_note(result.compared.settings),
         ),
@@ -135,6 +145,18 @@ def _fate(result: SweepResult, member: str) -> str:
     return "" if dropped is None else f"after {dropped:,}"
 
 
+def _basis(result: SweepResult) -> str:
+    sweep, corrected = result.sweep, result.corrected
+    chose = f"on {quantity(sweep.choosing, 'sample')}"
+    if sweep.confirm:
+        return f"{chose}; verdicts rest on {sweep.confirming:,} others"
+    means = "its estimate cannot be corrected for that"
+    if corrected is not None:
+        fair, naive = with_interval(corrected.value, corrected.interval), number(corrected.naive)
+        means = f"corrected for that, its {sweep.by} is {fair}, not {naive}"
+    return f"{chose}, which give the verdicts, too; claims hold for all {len(sweep.members)} members; {means}"
+
+
 def _methods(sweep: Sweep, compared: SweepMembers) -> list[Statement]:
     looks = f"after {', '.join(map(str, sweep.looks))} samples"
     drops = {
@@ -148,6 +170,12 @@ def _methods(sweep: Sweep, compared: SweepMembers) -> list[Statement]:
         f"of {sweep.family} compete by the mean of {sweep.by}, and only the winner and the baselines answer the other "
         f"{sweep.confirming:,}, on which the verdicts rest."
     )
+    if not sweep.confirm:
+        halves = (
+            f"The {len(sweep.members)} members of {sweep.family} compete by the mean of {sweep.by} on all samples. Claims about "
+            "the winner hold for all members at once (Bonferroni), targets need proof, and its estimate is corrected as that of "
+            "the best of several (Andrews, Kitagawa and McCloskey 2024)."
+        )
     cites = CITES if sweep.drop == "proven" else ()
     more = [*([] if compared.members.reason else [METHOD]), *([SETTINGS] if compared.settings.means else [])]
     return [Statement(text=halves), Statement(text=drops[sweep.drop], cites=cites), *more]
@@ -168,6 +196,14 @@ def _document(result: SweepResult) -> dict[str, Any]:
         "confirming": sweep.confirming,
         "looks": [{"samples": look.samples, "kept": look.kept} for look in result.looks],
         "winner": result.winner or None,
+        "corrected": None
+        if result.corrected is None
+        else {
+            "value": result.corrected.value,
+            "low": result.corrected.interval.low,
+            "high": result.corrected.interval.high,
+            "naive": result.corrected.naive,
+        },
         "members": [
             {
                 "name": member.name,

@@ -257,6 +257,12 @@ class ExperimentCollection:
             )
         if self.experiments:
             self.sweep, changed = plan_sweep(self.opened_arms[0], self.experiments)
+            looks = "--crucible-stop" if self._settings.stop else "crucible_stages" if self._settings.stages else ""
+            if looks and not self.sweep.record.confirm:
+                raise SpecError(
+                    f"{looks} needs samples that have not chosen, and the sweep of {family!r} has confirm = 0: leave "
+                    "it out, or set confirm = 0.5"
+                )
             self.experiments |= changed
 
     def put_first(self, items: list[pytest.Item]) -> None:
@@ -352,4 +358,4 @@ def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[Detectabl
         return ()
     from pytest_crucible.plan.power import detectable_effects
 
-    return detectable_effects(plan, alpha=alpha, family_size=family_size)
+    return detectable_effects(plan, alpha=alpha / plan.chosen_among, family_size=family_size)

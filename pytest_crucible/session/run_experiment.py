@@ -29,6 +29,7 @@ from pytest_crucible.session.experiment import CrucibleWarning, Experiment
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import copy_outcomes, find_arm
+from pytest_crucible.store.past_sweeps import find_member
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 
@@ -268,10 +269,16 @@ def find_stored_replies(
 ) -> tuple[int, str] | None:
     """Return key and run of the stored replies that an arm may use; None without any.
 
-    A baseline may, unless --crucible-fresh; with --crucible-resume every arm may.
+    A baseline may, unless --crucible-fresh; with --crucible-resume every arm may. The winner of a sweep has answered the samples
+    that chose it.
     """
     arm, fingerprint = plan.arms[number], arm_fingerprint(plan, number, variant)
     source = None
+    if run and not number and plan.chosen_among > 1 and plan.sweep is not None and plan.sweep.test == plan.nodeid:
+        # The candidate has answered these samples when it was chosen.
+        source = find_member(store, run, plan.sweep.nodeid, arm.name, variant)
+    if source is not None:
+        return source
     if arm.stored_run is not None:
         source = store.stored_candidate(arm.stored_run, plan.nodeid, variant)[:2]
     elif settings.resume:

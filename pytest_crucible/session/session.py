@@ -225,6 +225,9 @@ class CrucibleSession:
         if experiment is None or self._messages.errors:
             pytest.skip(self._skip_reason())
         if self.settings.estimate:
+            sweep = self._collection.sweep
+            if sweep is not None and pyfuncitem.nodeid == sweep.record.test:
+                self._estimator(pyfuncitem, sweep.choosing)
             self._estimator(pyfuncitem, experiment)
             return True
         if self.settings.sample is not None:
@@ -338,6 +341,11 @@ class CrucibleSession:
             return
         lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
         self._messages.lines += lines
+        sweep = self._collection.sweep
+        if sweep is not None and sweep.record.drop != "none":
+            self._messages.lines.append(
+                f"  {sweep.record.family}: at most so much, since members that are dropped answer less"
+            )
         if may_be_too_little:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

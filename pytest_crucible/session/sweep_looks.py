@@ -44,7 +44,9 @@ class SweepLooks:
         stored = self.decide(self._looks, [names[arm] for arm in kept])
         self._looks += 1
         # The last one has won: its further replies would decide nothing.
-        return frozenset(names.index(name) for name in stored) if len(stored) > 1 else frozenset()
+        if len(stored) == 1 and self.sweep.confirm:
+            return frozenset()
+        return frozenset(names.index(name) for name in stored)
 
     def _check_scored(self, answers: Sequence[ArmOutcomes]) -> None:
         scored = {name for arm in answers for name in (*arm.scores, *arm.labels)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
@@ -52,11 +53,6 @@ def plan_sweep(
             f"the sweep of {family.name!r} is chosen by {test}, which begins at stage {stage!r}, and all other experiments "
             f"wait for the winner: remove stage={stage!r}"
         )
-    if not family.confirm:
-        raise SpecError(
-            f"the sweep of {family.name!r} has confirm = 0, which is not built yet: keep a share of the samples for the "
-            "verdicts, such as confirm = 0.5"
-        )
     halves, looks = _split(chooser, family.confirm)
     samples = chooser.dataset.samples
     chosen_by = [samples[position] for position in halves.choosing]
@@ -74,11 +70,9 @@ def plan_sweep(
         confirming=len(halves.confirming),
         looks=looks if family.drop != "none" else (),
     )
-    left_out = {_sample_key(sample) for sample in chosen_by}
-    confirming = {
-        nodeid: with_sweep(_without(experiment, left_out, family.name), record)
-        for nodeid, experiment in experiments.items()
-    }
+    used = {_sample_key(sample) for sample in chosen_by}
+    judge = partial(_without, left_out=used) if family.confirm else partial(_corrected, used=used)
+    confirming = {nodeid: with_sweep(judge(experiment, record), record) for nodeid, experiment in experiments.items()}
     return PlannedSweep(family_arm, _with_members(choosing, record, family_arm.competitors)), confirming
 
 
@@ -162,7 +156,17 @@ def _split(experiment: Experiment, confirm: float) -> tuple[Halves, tuple[int, .
     return halves, look_lengths([position for position in order if position in chosen_by], groups, LOOKS)
 
 
-def _without(experiment: Experiment, left_out: set[str], family: str) -> Experiment:
+def _corrected(experiment: Experiment, record: Sweep, *, used: set[str]) -> Experiment:
+    """Return an experiment on samples that have chosen: its claims hold for all members, and targets need proof."""
+    if not any(_sample_key(sample) in used for sample in experiment.dataset.samples):
+        return experiment
+    plan = experiment.plan
+    # The best of several means is too high to be compared as it is.
+    targets = tuple(replace(target, decide="bound") for target in plan.targets)
+    return replace(experiment, plan=replace(plan, chosen_among=len(record.members), targets=targets))
+
+
+def _without(experiment: Experiment, record: Sweep, *, left_out: set[str]) -> Experiment:
     """Return the experiment without the samples that have chosen. Raises SpecError where none is left."""
     samples = experiment.dataset.samples
     kept = [sample for sample in samples if _sample_key(sample) not in left_out]
@@ -170,8 +174,8 @@ def _without(experiment: Experiment, left_out: set[str], family: str) -> Experim
         return experiment
     if not kept:
         raise SpecError(
-            f"all {len(samples)} samples of {experiment.plan.nodeid} choose the winner of {family!r}, and none is left for its "
-            "verdicts: deselect the test, or set a larger confirm"
+            f"all {len(samples)} samples of {experiment.plan.nodeid} choose the winner of {record.family!r}, and none is "
+            "left for its verdicts: deselect the test, or set a larger confirm"
         )
     return _restrict(experiment, kept)
 

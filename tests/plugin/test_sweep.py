@@ -202,6 +202,36 @@ def test_other_rules_for_drops(suite, drop):
     assert [len(look["kept"]) for look in found["looks"]] == ([2, 1] if drop == "half" else [])
 
 
+def test_without_a_confirming_half_claims_hold_for_all_members(suite):
+    sweep = SWEEP.replace("[2, 9, 4]", "[8, 9, 2]") + "confirm = 0\n"
+    result = write_suite(suite, n=80, sweep=sweep).run(*BOTH, "--crucible-json=r.json")
+
+    assert result.ret == 0
+    found = experiments(suite)
+    experiment = found["test_sums"]
+    calls = Counter(suite.calls())
+    # The winner's replies on the choosing samples are used again.
+    winner = experiment["arms"][0]["name"]
+    assert {calls[f"{winner} s{n}"] for n in range(40, 80)} == {1}
+    assert experiment["dataset"]["n"] == 80
+    # Three members share alpha, on samples that chose; other samples are as good as any.
+    levels = {name: found[name]["estimates"][0]["level"] for name in found}
+    assert levels == {
+        "test_sums": pytest.approx(1 - 0.05 / 3),
+        "test_same": pytest.approx(1 - 0.05 / 3),
+        "test_other": 0.95,
+    }
+    corrected = experiment["sections"]["sweep"]["corrected"]
+    assert corrected["naive"] == pytest.approx(experiment["estimates"][0]["value"])
+    assert corrected["low"] < corrected["value"] <= corrected["naive"]
+    (verdict,) = [verdict for verdict in experiment["verdicts"] if verdict["subject"] == "ok >= 0.75"]
+    assert verdict["state"] in ("met", "undecided")
+    assert verdict["proven"] == (verdict["state"] == "met")
+    result.stdout.fnmatch_lines(
+        ["*on 80 samples, which give the verdicts, too; claims hold for all 3 members; corrected *"]
+    )
+
+
 def test_fast_answers_decide_nothing(suite):
     # The poor member answers at once, and a wrong answer sooner than a right one.
     slow = 'time.sleep(0.0 if "quality=2" in request.arm else 0.004 * random.Random(request.sample).random())'

@@ -1,0 +1,58 @@
+"""Whole sweeps where the true means are known: claims, the winner's estimate, and the best member."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from run_sizes import choose_runs
+from simulation import at_least, at_most
+from sweep_evals import SweepEval, equal, lift
+from whole_sweeps import run_sweep
+
+pytestmark = pytest.mark.slow
+
+RUNS = choose_runs(800)
+EQUAL = {
+    "2 members": SweepEval(100, equal(3)),
+    "8 members": SweepEval(100, equal(9)),
+    "8 members near 1": SweepEval(200, equal(9, 0.95)),
+    "8 members, scores": SweepEval(100, equal(9), "scores"),
+    "8 members, passages": SweepEval(200, equal(9), clustered=True),
+    "32 members": SweepEval(100, equal(33)),
+}
+BEST = {
+    "2 members, few samples": SweepEval(40, lift(equal(3), 0.02)),
+    "8 members": SweepEval(100, lift(equal(9), 0.02)),
+    "8 members near 1": SweepEval(100, lift(equal(9, 0.9), 0.02)),
+    "8 members, scores": SweepEval(100, lift(equal(9), 0.01), "scores"),
+    "8 members, passages": SweepEval(200, lift(equal(9), 0.02), clustered=True),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_members_no_better_than_the_baseline_are_seldom_claimed_to_be_and_the_estimate_is_unbiased(name):
+    known = EQUAL[name]
+    runs = [run_sweep(known, values) for values in known.draw(RUNS, seed=5)]
+    confirmed = np.array([one.confirmed for one in runs]) - known.means[0]
+
+    assert at_most(sum(one.claims for one in runs), RUNS, 0.05)
+    assert at_least(sum(one.covers for one in runs), RUNS, 0.94)
+    assert abs(confirmed.mean()) <= 4 * confirmed.std() / np.sqrt(RUNS)
+    # On the half that chose, it is not.
+    assert np.mean([one.naive for one in runs]) > known.means[0] + 4 * confirmed.std() / np.sqrt(RUNS)
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_the_best_member_is_seldom_dropped(name):
+    known = BEST[name]
+    runs = [run_sweep(known, values) for values in known.draw(RUNS, seed=6)]
+
+    assert at_most(sum(0 not in one.live for one in runs), RUNS, 0.05)
+
+
+def test_poor_members_cost_less_than_half_of_the_replies():
+    known = SweepEval(600, (0.8, *equal(7, 0.6), 0.6))
+    runs = [run_sweep(known, values) for values in known.draw(choose_runs(80), seed=7)]
+
+    assert np.mean([one.replies for one in runs]) <= 0.5 * 8 * 300
+    assert {one.winner for one in runs} == {0}
