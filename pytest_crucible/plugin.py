@@ -124,7 +124,7 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
         if error:
             opened.report_lost_worker(node.gateway.id)
         opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
-        opened.end_worker(node, node.config.pluginmanager.get_plugin("session"))
+        opened.end_worker(node, node.config.pluginmanager.get_plugin("session"), died=bool(error))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -136,7 +136,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         # Before pytest shows the progress.
         opened.expect_verdicts(report.node.config.pluginmanager.get_plugin("session"))
         if hasattr(report, "crucible"):
-            opened.workers.receive(report.crucible)
+            opened.workers.receive(report)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -214,4 +214,8 @@ def _comparisons(
     results = [compare_at(contrast, alpha) for contrast in plan.contrasts if table.has(contrast)]
     if bounds_alpha == alpha:
         return tuple(results)
-    return tuple(replace(one, evidence=compare_at(one.contrast, bounds_alpha).evidence) for one in results)
+    # Without a margin or a relevant difference the p-value decides, and no bounds.
+    return tuple(
+        one if one.contrast.limit is None else replace(one, evidence=compare_at(one.contrast, bounds_alpha).evidence)
+        for one in results
+    )

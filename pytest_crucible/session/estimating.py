@@ -15,6 +15,7 @@ from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.plan.arm_cost import Asked, PlannedRequest, beyond, estimate_arm, estimate_judge, sum_amounts
+from pytest_crucible.plan.stages import stage_number
 from pytest_crucible.records import Outcome, Unit
 from pytest_crucible.records.forecasts import ArmEstimate
 from pytest_crucible.records.serialize import canonical
@@ -27,6 +28,7 @@ from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.session.run_experiment import find_stored_replies
+from pytest_crucible.session.stage_run import stage_positions
 from pytest_crucible.store.outcomes import units_to_copy
 from pytest_crucible.store.past_usage import judges_of, past_usage
 from pytest_crucible.store.runs import RunStore
@@ -52,8 +54,9 @@ class Estimator:
 
     def __call__(self, item: pytest.Function, experiment: Experiment) -> None:
         """Estimate one experiment."""
-        plan, done = experiment.plan, self._stored_units(experiment)
-        asked = self._ask(item, experiment, done)
+        plan, positions = experiment.plan, self._positions(experiment)
+        done = self._stored_units(experiment, positions)
+        asked = self._ask(item, experiment, done, positions)
         for number, arm in enumerate(plan.arms):
             if arm.stored_run is not None:
                 continue
@@ -82,7 +85,15 @@ class Estimator:
         lines = list(estimate_lines(self.estimates, sum_amounts(self.estimates), budgets))
         return lines, any(over for *_, over in budgets)
 
-    def _stored_units(self, experiment: Experiment) -> list[set[tuple[int, int]]]:
+    def _positions(self, experiment: Experiment) -> list[int] | None:
+        """Return the samples that the run would send with --crucible-until; None for all of them."""
+        plan, until = experiment.plan, self.settings.until
+        if until is None or not plan.stages:
+            return None
+        last = stage_number(plan.stages, until, f"--crucible-until={until}")
+        return [] if plan.first_stage > last else stage_positions(plan, experiment.dataset.samples, last)
+
+    def _stored_units(self, experiment: Experiment, positions: Sequence[int] | None) -> list[set[tuple[int, int]]]:
         """Return, by arm, the units whose stored replies the run would use."""
         plan = experiment.plan
         done: list[set[tuple[int, int]]] = []
@@ -93,7 +104,10 @@ class Estimator:
                 copied = set() if source is None else units_to_copy(self.store, source[0], draws)
                 units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
             done.append(units)
-        return done
+        if positions is None:
+            return done
+        sent = set(positions)
+        return [{(position, place) for position, place in units if position in sent} for units in done]
 
     def _asked(self, experiment: Experiment, unit: Unit, calls: int) -> Asked:
         plan = experiment.plan
@@ -106,12 +120,16 @@ class Estimator:
         return Asked(calls, tuple(map(_planned_request, self._unsent.pop(place, ()))))
 
     def _ask(
-        self, item: pytest.Function, experiment: Experiment, done: Sequence[set[tuple[int, int]]]
+        self,
+        item: pytest.Function,
+        experiment: Experiment,
+        done: Sequence[set[tuple[int, int]]],
+        positions: Sequence[int] | None,
     ) -> list[tuple[Unit, int]]:
         """Run each unit that is not stored up to its first request; return the units, and how many calls each made."""
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
         call = Call.prepare(item, experiment, self.loop, threads)
-        open_units = OpenUnits(plan, list(done), self.settings.seed)
+        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions)
         asked: list[tuple[Unit, int]] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 

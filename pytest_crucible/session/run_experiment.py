@@ -177,7 +177,9 @@ class ExperimentRunner:
         experiment, plan = call.experiment, call.experiment.plan
         positions = None
         if stage is not None:
-            positions = stage.positions(plan, experiment.dataset.samples)
+            from pytest_crucible.session.stage_run import stage_positions
+
+            positions = stage_positions(plan, experiment.dataset.samples, stage.number)
             rule = stage.look_rule(plan, len(positions))
         looks = self._begin_looks(experiment, key, rule)
         if looks is not None and positions is None:

@@ -37,6 +37,7 @@ from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.single_sample import run_single_sample
 from pytest_crucible.session.stage_items import collected_nodeid, order_by_stage, stage_of
+from pytest_crucible.session.verdict_reports import rerun_report
 from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
@@ -142,19 +143,24 @@ class CrucibleSession:
         if self._worker_stages is not None:
             self._worker_stages.run(session, {plan.nodeid: plan for plan in self.plans()})
 
-    def end_worker(self, node: Any, session: pytest.Session) -> None:
+    def end_worker(self, node: Any, session: pytest.Session, *, died: bool) -> None:
         """In the controller of xdist: report a worker's later stages, and let no other worker wait for it any more."""
-        if self._stages is not None and self._messages.begun:
-            from pytest_crucible.session.stage_barrier import StageBarrier
-            from pytest_crucible.session.worker_stages import stage_reports
+        if self._stages is None or not self._messages.begun:
+            return
+        from pytest_crucible.session.stage_barrier import StageBarrier
+        from pytest_crucible.session.worker_stages import crash_reports, stage_reports
 
-            StageBarrier(self._resources.store, self.run).leave(node.gateway.id)
-            reports = stage_reports(node)
-            self.expect_verdicts(session)
-            session.testscollected += sum(report.when == "setup" for report in reports)
-            self._tests_and_verdicts = session.testscollected
-            for report in reports:
-                self.config.hook.pytest_runtest_logreport(report=report)
+        worker = node.gateway.id
+        StageBarrier(self._resources.store, self.run).leave(worker)
+        reports = stage_reports(node)
+        if died:
+            begun = [report for place, report in self.workers.places.values() if place == worker]
+            reports += crash_reports(worker, begun)
+        self.expect_verdicts(session)
+        session.testscollected += len({report.nodeid for report in reports})
+        self._tests_and_verdicts = session.testscollected
+        for report in reports:
+            self.config.hook.pytest_runtest_logreport(report=report)
 
     def _location(self) -> str:
         """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
@@ -382,9 +388,22 @@ class CrucibleSession:
             except StoreError as error:
                 self._messages.add_failures([error])
         self._messages.add_item(owner, collected_nodeid(item))
+        if collected_nodeid(item) != item.nodeid:
+            report.crucible_collected = collected_nodeid(item)  # type: ignore[attr-defined]  # read below
         if self.is_worker:
             report.crucible = self._worker_message(owner, collected_nodeid(item))  # type: ignore[attr-defined]  # xdist sends it along
         return report
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Let --lf run an experiment again of which a later stage failed: pytest can run no item of that name."""
+        collected, last_failed = (
+            getattr(report, "crucible_collected", None),
+            self.config.pluginmanager.get_plugin("lfplugin"),
+        )
+        if collected is not None and report.failed and last_failed is not None:
+            last_failed.pytest_runtest_logreport(report=rerun_report(report.nodeid, "skipped"))
+            last_failed.pytest_runtest_logreport(report=rerun_report(collected))
 
     def _expect_failure(
         self, owner: str, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport

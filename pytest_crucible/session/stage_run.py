@@ -15,6 +15,13 @@ from pytest_crucible.records import Plan, Sample, Unit
 GROWTH = 1.02
 
 
+def stage_positions(plan: Plan, samples: Sequence[Sample], number: int) -> list[int]:
+    """Return the positions of the samples of a stage, those of earlier stages included, in look order."""
+    groups = [sample.group for sample in samples]
+    order = look_order([sample.id for sample in samples], groups)
+    return order[: stage_length(order, groups, plan.stages[number].samples)]
+
+
 @dataclass(frozen=True)
 class StageRun:
     """A stage that an experiment is about to run."""
@@ -32,12 +39,6 @@ class StageRun:
     """Called by the main thread, several times a second: asks whether another worker has ended the session."""
     is_over: Callable[[], bool] = lambda: False
     """Whether another experiment has ended the session."""
-
-    def positions(self, plan: Plan, samples: Sequence[Sample]) -> list[int]:
-        """Return the positions of the stage's samples, those of earlier stages included, in look order."""
-        groups = [sample.group for sample in samples]
-        order = look_order([sample.id for sample in samples], groups)
-        return order[: stage_length(order, groups, plan.stages[self.number].samples)]
 
     def until_over(self, units: Iterator[Unit]) -> Iterator[Unit]:
         """Yield the units until the session is over."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -44,10 +44,10 @@ def verdict_reports(
     return [setup, call, teardown]
 
 
-def rerun_report(nodeid: str) -> pytest.TestReport:
-    """Return the report that makes pytest's --lf run an item again: the item passed, but its verdict failed."""
+def rerun_report(nodeid: str, outcome: Literal["failed", "skipped"] = "failed") -> pytest.TestReport:
+    """Return the report that makes pytest's --lf run an item again, or forget it: the item passed, but its verdict failed."""
     return pytest.TestReport(
-        nodeid=nodeid, location=("", None, ""), keywords={}, outcome="failed", longrepr=None, when="call"
+        nodeid=nodeid, location=("", None, ""), keywords={}, outcome=outcome, longrepr=None, when="call"
     )
 
 

@@ -20,6 +20,8 @@ class WorkerReports:
         self._links: list[WorkerLink] = []
         self.families: dict[str, None] = {}
         """The families that sweeps of this run choose from."""
+        self.places: dict[str, tuple[str, pytest.TestReport]] = {}
+        """Nodeid of each experiment -> the worker that runs it, and its latest report."""
 
     def add_worker(self, link: WorkerLink) -> None:
         """Record a worker's announcement. From now on, signals are passed on to it."""
@@ -31,8 +33,10 @@ class WorkerReports:
         # Every worker plans all experiments, so each announces the same number.
         self._messages.expected_verdicts = announced["verdicts"]
 
-    def receive(self, message: dict[str, Any]) -> None:
+    def receive(self, report: Any) -> None:
         """Record the message of a report: the experiment that the worker started, or why it sends no requests."""
+        message = report.crucible
+        self.places[message["owner"]] = report.node.gateway.id, report
         self._messages.add_item(message["owner"], message["item"])
         self._messages.merge(message)
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")

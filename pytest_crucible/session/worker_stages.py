@@ -6,7 +6,7 @@ experiments that it has begun, and its reports travel to the controller when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -77,3 +77,21 @@ def stage_reports(node: Any) -> list[pytest.TestReport]:
     for report in reports:
         report.node = node
     return reports
+
+
+def crash_reports(worker: str, begun: Iterable[pytest.TestReport]) -> list[pytest.TestReport]:
+    """In the controller: return a failed report for each experiment of a worker that has died, whose stages did not end.
+
+    pytest-xdist itself reports only the test that it had given to the worker last.
+    """
+    return [
+        pytest.TestReport(
+            nodeid=report.nodeid,
+            location=report.location,
+            keywords={},
+            outcome="failed",
+            longrepr=f"worker {worker!r} crashed before the last stage; continue with --crucible-resume",
+            when="call",
+        )
+        for report in begun
+    ]

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 TEST = """
+    import pathlib
     import pytest
 
     def samples(n, group=lambda k: None):
@@ -15,8 +16,11 @@ TEST = """
 
     @pytest.fixture
     def fixture():
-        with open("setups.txt", "a") as file:
+        with open("setups.txt", "a+") as file:
             file.write("setup" + chr(10))
+            file.seek(0)
+            if pathlib.Path("fail").exists() and len(file.readlines()) == 2:
+                raise RuntimeError("second set-up")
 
     @pytest.mark.crucible(dataset=samples(120), metrics=["exact_match"])
     @pytest.mark.quality_target({target!r})
@@ -214,6 +218,57 @@ def test_an_interrupted_session_ends_alike_when_it_is_resumed(suite):
     assert (verdicts(suite), n_of(suite)) == whole
     # Only the replies that Ctrl-C cut off are requested again.
     assert len(suite.calls()) <= 330 + 2
+
+
+KILL = """
+        import os, pathlib, signal
+        if (arm, request.sample) == ("base", "s85") and not pathlib.Path("stopped").exists():
+            pathlib.Path("stopped").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_worker_that_dies_is_not_waited_for(suite):
+    """It dies in stage dev, when pytest-xdist has no item of it any more."""
+    result = write_suite(suite, before=KILL).run_apart(*BOTH, "-n2", "--max-worker-restart=0", "--crucible-cache=off")
+
+    assert (suite.path / "stopped").exists()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["FAILED *::test_first - worker 'gw?' crashed before the last stage; continue with *"])
+    assert verdicts(suite)["test_first", "exact_match >= 0.6"] == ("undecided", False)
+
+    suite.run(*BOTH, "--crucible-cache=off", "--crucible-resume")
+    assert {state for state, _ in verdicts(suite).values()} == {"met"}
+
+
+def test_a_later_stage_that_fails_is_an_error_of_its_own(suite):
+    (suite.path / "fail").touch()
+    result = write_suite(suite).run(*BOTH[:3])
+
+    result.assert_outcomes(errors=1, passed=8, skipped=3)
+    result.stdout.fnmatch_lines(["ERROR *::test_first@dev - RuntimeError: second set-up"])
+    states = verdicts(suite)
+    assert {state for (name, _), (state, _) in states.items() if name == "test_first"} == {"undecided"}
+    assert {state for (name, _), (state, _) in states.items() if name != "test_first"} == {"met"}
+    failed = json.loads((suite.path / ".pytest_cache/v/cache/lastfailed").read_text())
+    assert list(failed) == ["test_sums.py::test_first"]
+
+
+def test_an_expected_failure_ends_no_session(suite):
+    write_suite(suite, ours=0.35, theirs=0.95)
+    test = suite.path / "test_sums.py"
+    test.write_text(test.read_text().replace("async def test_first", "@pytest.mark.xfail\nasync def test_first"))
+    suite.run(*BOTH)
+
+    assert calls(suite)["test_first"] == 240
+    assert verdicts(suite)["test_first", "exact_match: scripted vs base"] == ("missed", True)
+
+
+def test_an_estimate_ends_where_the_run_would(suite):
+    write_suite(suite).run(*BOTH[:2], "--crucible-estimate", "--crucible-until=dev").stdout.fnmatch_lines(
+        ["scripted * 40 *", "base * 40 *", "scripted * 40 *", "  scripted: nothing to send", "all * requests 120, *"]
+    )
+    assert not (suite.path / "calls.txt").exists()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from stage_evals import ALPHA, staged_session
 
 pytestmark = pytest.mark.slow
 
-SESSIONS = choose_runs(400)
+SESSIONS = choose_runs(200)
 
 
 def shown(what, hits, runs):
@@ -21,10 +21,11 @@ def shown(what, hits, runs):
     return hits
 
 
-@pytest.mark.parametrize("targets", [False, True], ids=["comparisons", "and targets at the truth"])
-@pytest.mark.parametrize("lost", [0.0, 0.05], ids=["complete", "5 % lost"])
+@pytest.mark.parametrize(
+    ("lost", "targets"), [(0.0, True), (0.05, True), (0.0, False)], ids=["complete", "lost", "pairs"]
+)
 def test_sessions_in_which_nothing_is_wrong_prove_nothing(lost, targets):
-    """A third of the experiments have groups or graded scores; missed and met are counted alike."""
+    """Each experiment compares equal arms and, except in the last case, has a target at the true mean; two have groups."""
     rng = np.random.default_rng([1, int(100 * lost), targets])
     sessions = [staged_session(rng, lost=lost, targets=targets) for _ in range(SESSIONS)]
     of_session = [[verdict for verdict in verdicts if verdict.proven] for verdicts, _ in sessions]

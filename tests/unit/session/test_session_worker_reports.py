@@ -14,10 +14,11 @@ def controller() -> tuple[WorkerReports, Messages]:
     return WorkerReports(config, messages), messages
 
 
-def report(owner: str, item: str, **facts: bool) -> dict[str, object]:
+def report(owner: str, item: str, **facts: bool) -> SimpleNamespace:
     worker = Messages([])
     worker.begun = facts.get("begun", True)
-    return {"run": "r", "owner": owner, "item": item, "line": None, **worker.pop_message()}
+    message = {"run": "r", "owner": owner, "item": item, "line": None, **worker.pop_message()}
+    return SimpleNamespace(crucible=message, node=SimpleNamespace(gateway=SimpleNamespace(id="gw0")))
 
 
 def test_one_worker_with_a_stored_experiment_is_enough_to_begin_the_run():
