@@ -32,6 +32,7 @@ from benchmarks import (
     store_bytes,
     telemetry,
     tinker,
+    training_sets,
     verdicts,
     writing,
 )
@@ -65,6 +66,7 @@ BENCHMARKS = (
     cns3,
     first_use,
     tinker,
+    training_sets,
     sandbox,
     similarity,
 )

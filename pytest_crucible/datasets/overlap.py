@@ -10,10 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pytest_crucible.metrics.text import normalise
+from pytest_crucible.metrics.text import normalised_words
 
 NEAR = 20
 """One word in so many may differ: 5 %."""
+
+# A text of 19 words is near one of 20; below, one word is more than 5 % of whatever it is compared with.
+_SHORTEST = NEAR - 1
 
 Words = list[str]
 
@@ -32,16 +35,16 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     >>> find_duplicates([("What is 2 + 2?", "4"), ("what is  2 + 2?", "4"), ("What is 2 + 3?", "5")])
     [None, Duplicate(of=0, is_equal=True), None]
     """
-    normal: dict[str, str] = {}
-    texts = [tuple(_normalise_once(text, normal) for text in row) for row in rows]
+    # Gold answers and prompts occur in many rows: each text is split once.
+    words = {text: normalised_words(text) for text in dict.fromkeys(text for row in rows for text in row)}
+    normal = {text: " ".join(of_text) for text, of_text in words.items()}
     found: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
-    for position, row in enumerate(texts):
-        earlier = first.setdefault(row, position)
+    for position, row in enumerate(rows):
+        earlier = first.setdefault(tuple([normal[text] for text in row]), position)
         found.append(None if earlier == position else Duplicate(earlier, True))
-    split = {text: text.split() for position in first.values() for text in texts[position]}
-    long_rows = [position for position in first.values() if any(_may_differ(split[text]) for text in texts[position])]
-    index = _NearIndex([tuple(split[text] for text in texts[position]) for position in long_rows])
+    long_rows = [position for position in first.values() if any(_may_differ(words[text]) for text in rows[position])]
+    index = _NearIndex([tuple(words[text] for text in rows[position]) for position in long_rows])
     for number, position in enumerate(long_rows):
         near = index.find_or_add(number)
         if near is not None:
@@ -58,13 +61,6 @@ def is_near(words: Words, others: Words) -> bool:
     return words == others or _differ_in_at_most(max(len(words), len(others)) // NEAR, words, others)
 
 
-def _normalise_once(text: str, normal: dict[str, str]) -> str:
-    # Gold answers and prompts occur in many rows.
-    if text not in normal:
-        normal[text] = normalise(text)
-    return normal[text]
-
-
 def _first_of_all(found: list[Duplicate | None], duplicate: Duplicate | None) -> Duplicate | None:
     """Return the row that stays where the earlier row is itself a near duplicate."""
     earlier = None if duplicate is None else found[duplicate.of]
@@ -72,8 +68,7 @@ def _first_of_all(found: list[Duplicate | None], duplicate: Duplicate | None) ->
 
 
 def _may_differ(words: Words) -> bool:
-    # A text of 19 words is near one of 20; below, one word is more than 5 % of whatever it is compared with.
-    return len(words) >= NEAR - 1
+    return len(words) >= _SHORTEST
 
 
 class _NearIndex:
@@ -105,12 +100,13 @@ class _NearIndex:
 
     def _keys(self, row: tuple[Words, ...]) -> list[list[tuple[int, int, int]]]:
         """Return the keys of each field that may differ. Rows are compared only if their short texts are equal."""
-        short = tuple(None if _may_differ(words) else " ".join(words) for words in row)
+        long = [len(words) >= _SHORTEST for words in row]
+        short = tuple([None if is_long else " ".join(words) for words, is_long in zip(row, long, strict=True)])
         bucket = self._buckets.setdefault(short, len(self._buckets))
         return [
-            [(bucket, field, rank) for rank in _rarest(words, self._ranks[field])]
-            for field, words in enumerate(row)
-            if _may_differ(words)
+            [(bucket, field, rank) for rank in _rarest(row[field], self._ranks[field])]
+            for field, is_long in enumerate(long)
+            if is_long
         ]
 
 

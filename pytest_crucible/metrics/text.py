@@ -19,7 +19,12 @@ def normalise(text: str) -> str:
     >>> normalise("  The\\n Answer ")
     'the answer'
     """
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(normalised_words(text))
+
+
+def normalised_words(text: str) -> list[str]:
+    """Return the words of the normalised text."""
+    return unicodedata.normalize("NFKC", text).casefold().split()
 
 
 def _right_answers(sample: Sample) -> Iterable[str]:

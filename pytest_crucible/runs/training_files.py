@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,37 @@ from pytest_crucible.training_sets.card import CARD, HOLDOUT, ORIGINS, card_text
 
 def write_training_set(store: RunStore, made: Made, wanted: Wanted, path: Path) -> list[tuple[Path, int]]:
     """Write all files of a training set, and return those with rows. Raises SpecError, with nothing written."""
-    files = [(path, made.training_set.lines)]
+    files = [_File.of(path, made.training_set.lines)]
     if made.training_set.holdout:
-        files.append((path.with_name(f"{path.stem}{HOLDOUT}{path.suffix}"), made.training_set.holdout))
+        files.append(_File.of(path.with_name(f"{path.stem}{HOLDOUT}{path.suffix}"), made.training_set.holdout))
     facts = set_facts(made, wanted)
-    described = [(file, lines, {"file": file.name, **_describe(lines)}) for file, lines in files]
     texts: list[tuple[Path, str]] = []
-    for file, lines, own in described:
-        others = [other for _, _, other in described if other is not own]
-        card = {**own, **facts, "divided_from": others}
-        origins = origin_lines([origin for _, origin in lines])
+    for file in files:
+        card = {**file.facts, **facts, "divided_from": [other.facts for other in files if other is not file]}
         # The file itself comes last: where it is, its card is.
-        beside = [(file.with_suffix(ORIGINS), origins), (file.with_suffix(CARD), card_text(card))]
-        texts += [*beside, (file, _text(lines))]
-        add_training_set(store, own["sha256"], name=file.name, created=utc_now(), card=card, origins=origins)
+        beside = [(file.path.with_suffix(ORIGINS), file.origins), (file.path.with_suffix(CARD), card_text(card))]
+        texts += [*beside, (file.path, file.text)]
+        add_training_set(
+            store, file.facts["sha256"], name=file.path.name, created=utc_now(), card=card, origins=file.origins
+        )
     _write_all(texts)
-    return [(file, len(lines)) for file, lines in files]
+    return [(file.path, file.facts["rows"]) for file in files]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file to write, with its origins and what the card says of it."""
+
+    path: Path
+    text: str
+    origins: str
+    facts: Mapping[str, Any]
+
+    @staticmethod
+    def of(path: Path, lines: Sequence[Line]) -> _File:
+        text, origins = "".join([f"{line}\n" for line, _ in lines]), [origin for _, origin in lines]
+        origins_text = origin_lines(origins)
+        return _File(path, text, origins_text, {"file": path.name, **describe_file(text, origins, origins_text)})
 
 
 def set_facts(made: Made, wanted: Wanted) -> dict[str, Any]:
@@ -83,14 +99,6 @@ def _datasets(parts: Sequence[Part]) -> Iterator[Mapping[str, Any]]:
                 "source": plan.origin.source if plan.origin else None,
                 "purpose": plan.purpose,
             }
-
-
-def _describe(lines: Sequence[Line]) -> dict[str, Any]:
-    return describe_file(_text(lines), [origin for _, origin in lines])
-
-
-def _text(lines: Sequence[Line]) -> str:
-    return "".join(f"{text}\n" for text, _ in lines)
 
 
 def _write_all(texts: Sequence[tuple[Path, str]]) -> None:

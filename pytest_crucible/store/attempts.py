@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
@@ -40,12 +39,38 @@ def load_attempts(
     with explain_errors(store.location), store.engine.connect() as connection:
         samples = _Samples(connection, plan.dataset_sha256, is_gate)
         for key, variant in variant_keys(connection, experiment, number):
-            forms = _load_forms(connection, key)
+            prompts = _Prompts(_load_forms(connection, key), samples)
             rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
-            for (position, repeat), calls in groupby(rows, key=lambda row: (row.position, row.epoch)):
-                of_unit = list(calls)
-                prompt = _Prompt.of(of_unit[0], forms, samples, position)
-                yield _attempt(source, samples.facts(position), variant, repeat, of_unit, prompt)
+            for of_unit in _by_unit(rows):
+                # Unpacked, because a named column of a row costs as much as all the rest of it.
+                position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = of_unit[0]
+                is_single = len(of_unit) == 1
+                prompt = prompts.read(form, position)
+                yield Attempt(
+                    source,
+                    samples.facts(position),
+                    variant,
+                    repeat,
+                    prompt.messages if is_single else None,
+                    prompt.template,
+                    prompt.own,
+                    scored if is_scored else text,
+                    len(of_unit),
+                    _state(failure, skipped, lost),
+                    value,
+                )
+
+
+def _by_unit(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield the calls of each unit, which follow each other."""
+    calls: list[Any] = []
+    for row in rows:
+        if calls and (row[0] != calls[0][0] or row[1] != calls[0][1]):
+            yield calls
+            calls = []
+        calls.append(row)
+    if calls:
+        yield calls
 
 
 def count_replies(store: RunStore, experiment: int, number: int) -> int:
@@ -95,7 +120,7 @@ def _query(arm: int, metric: str) -> Any:
         select(
             *(calls.c.position, calls.c.epoch, calls.c.messages, calls.c.is_scored, stored_text(calls)),
             *(stored_text(replies).label("scored"), replies.c.failure, replies.c.skipped, values.c.value),
-            *(lost_reply.c.reason.label("lost"), lost_metric.c.reason.label("unscored")),
+            *(lost_reply.c.reason, lost_metric.c.reason.label("metric_lost")),
         )
         .select_from(joined)
         .where(calls.c.arm == arm, calls.c.member == "")
@@ -103,33 +128,11 @@ def _query(arm: int, metric: str) -> Any:
     )
 
 
-def _attempt(
-    source: AttemptSource, sample: SampleFacts, variant: int, repeat: int, calls: list[Any], prompt: _Prompt
-) -> Attempt:
-    row = calls[0]
-    is_single = len(calls) == 1
-    return Attempt(
-        source,
-        sample,
-        variant,
-        repeat,
-        prompt.messages if is_single else None,
-        prompt.template,
-        prompt.own,
-        row.scored if row.is_scored else row.text,
-        len(calls),
-        _state(row),
-        row.value,
-    )
-
-
-def _state(row: Any) -> AttemptState:
-    if row.lost is not None or row.unscored is not None:
-        return "lost"
-    if row.skipped:
-        return "skipped"
+def _state(failure: str | None, skipped: bool | None, lost: Sequence[str | None]) -> AttemptState:
     # A call without an outcome belongs to a run that was killed.
-    return "lost" if row.skipped is None else "failed" if row.failure else "answered"
+    if skipped is None or any(reason is not None for reason in lost):
+        return "lost"
+    return "skipped" if skipped else "failed" if failure else "answered"
 
 
 class _Prompt:
@@ -141,19 +144,33 @@ class _Prompt:
         self.messages = messages if _is_prompt(messages) else None
         self.template, self.own = template, own
 
-    @staticmethod
-    def of(row: Any, forms: Mapping[int, str], samples: _Samples, position: int) -> _Prompt:
-        if row.messages is None:
-            return _Prompt(samples.input(position))
-        form, texts = forms[row.messages], samples.texts(position)
-        names = list(dict.fromkeys(_OWN.findall(form)))
+
+class _Prompts:
+    """Reads prompts by their forms. Repeats of a sample mostly have the prompt that was read last."""
+
+    def __init__(self, forms: Mapping[int, str], samples: _Samples) -> None:
+        self._forms = {key: (form, tuple(dict.fromkeys(_OWN.findall(form)))) for key, form in forms.items()}
+        self._samples = samples
+        self._last: tuple[int | None, int] = (None, -1)
+        self._prompt = _Prompt(None)
+
+    def read(self, form: int | None, position: int) -> _Prompt:
+        """Return the prompt about the sample at a position; without a form, the sample's input."""
+        if self._last != (form, position):
+            self._last, self._prompt = (form, position), self._read(form, position)
+        return self._prompt
+
+    def _read(self, key: int | None, position: int) -> _Prompt:
+        if key is None:
+            return _Prompt(self._samples.input(position))
+        form, names = self._forms[key]
+        texts = self._samples.texts(position)
         try:
             messages = messages_of(form, texts)
         except KeyError:
+            # It refers to an earlier reply: the test has called the model several times.
             return _Prompt(None)
-        if not names:
-            return _Prompt(messages)
-        return _Prompt(messages, row.messages, "\n".join(_plain(texts[name]) for name in names))
+        return _Prompt(messages, key, "\n".join(_plain(texts[name]) for name in names)) if names else _Prompt(messages)
 
 
 def _plain(text: str) -> str:

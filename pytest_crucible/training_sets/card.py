@@ -28,12 +28,12 @@ def file_sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def describe_file(text: str, origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text: str) -> dict[str, Any]:
     """Return what a card says of one file: rows, samples, gate samples and hashes. It has no date: equal files have equal cards."""
     samples = {(origin.get("experiment"), origin.get("sample")) for origin in origins if "sample" in origin}
     return {
         "sha256": file_sha256(text),
-        "origins_sha256": file_sha256(origin_lines(origins)),
+        "origins_sha256": file_sha256(origins_text),
         "rows": len(origins),
         "samples": len(samples),
         "gate_rows": sum(bool(origin.get("gate")) for origin in origins),

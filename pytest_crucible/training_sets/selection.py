@@ -136,8 +136,8 @@ def _pair(
     best = max(passed, key=lambda one: criterion.gap(one.value, 0.0))
     if not _is_wide(criterion.gap(best.value, rejected.value), gap):
         return f"closer than the gap of {gap:g}"
-    chosen = {name: _origin(best.attempt)[name] for name in ("run", "variant", "repeat")}
-    origin["chosen"] = {**chosen, "score": _number(best.value)}
+    place: dict[str, Any] = {"run": best.attempt.source.run, "variant": best.attempt.variant}
+    origin["chosen"] = {**place, "repeat": best.attempt.repeat, "score": _number(best.value)}
     return _row(attempt, best.attempt.reply or "", origin, rejected=attempt.reply)
 
 
