@@ -56,7 +56,9 @@ def _tables(inputs: SectionInputs) -> Iterator[ManyArms]:
             continue
         arms = [pair for pair in zip(names, scores, strict=True) if pair[1].seen.any() or not facts.of_ensemble]
         if len(arms) >= FEWEST_ARMS:
-            yield compare_many_arms(facts, arms, attributes, alpha=inputs.alpha)
+            # A session with stages may have ended at this one, so that ranks spend what it may err at this one.
+            rank_alpha = inputs.stages.alpha if inputs.stages else inputs.alpha
+            yield compare_many_arms(facts, arms, attributes, alpha=inputs.alpha, rank_alpha=rank_alpha)
 
 
 def _table(table: ManyArms) -> Table:

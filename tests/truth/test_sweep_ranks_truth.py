@@ -1,0 +1,73 @@
+"""Ranks of the members of a sweep that drops some of them at its looks, where the true means are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from answer_builders import analysis_inputs, arm
+from run_sizes import choose_runs
+from simulation import at_least
+from sweep_evals import SweepEval, equal, spread
+
+from pytest_crucible.analyse.many_arms import ManyArms
+from pytest_crucible.analyse.sweep_members import compare_members
+from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
+from pytest_crucible.sweeps.drops import members_that_go_on
+
+pytestmark = pytest.mark.slow
+
+RUNS = choose_runs(200)
+SWEPT = {
+    "3 tied": (SweepEval(200, equal(3)), "proven"),
+    "8 tied, passages": (SweepEval(400, equal(8), clustered=True), "proven"),
+    "8 tied, the better half": (SweepEval(200, equal(8)), "half"),
+    "8 apart": (SweepEval(200, spread(8, 0.3, 0.9)), "proven"),
+    "4 tied, 4 worse": (SweepEval(200, (0.7,) * 4 + (0.5,) * 4), "proven"),
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_all_true_ranks_and_differences_are_inside(name):
+    known, drop = SWEPT[name]
+    truths = 1 + (known.truths[None, :] > known.truths[:, None]).sum(axis=1)
+    ranks = differences = 0
+    for values in known.draw(RUNS, seed=3):
+        table = compare_sweep(known, values, drop)
+        best = [one.arm for one in table.arms].index(table.best)
+        distances = known.truths - known.truths[best]
+        ranks += all(one.ranks[0] <= true <= one.ranks[1] for one, true in zip(table.arms, truths, strict=True))
+        differences += all(
+            one.difference_interval is None
+            or one.difference_interval.low - 1e-9 <= true <= one.difference_interval.high + 1e-9
+            for one, true in zip(table.arms, distances, strict=True)
+        )
+
+    assert at_least(ranks, RUNS, 0.95)
+    assert at_least(differences, RUNS, 0.95)
+
+
+def compare_sweep(known: SweepEval, values: np.ndarray, drop: str) -> ManyArms:
+    """Return the members of a sweep with looks after 1/8, 1/4 and 1/2 of the samples."""
+    names = [f"m{k}" for k in range(len(known.means))]
+    live, looks = list(range(len(names))), []
+    for samples in (known.n // 8, known.n // 4, known.n // 2):
+        clusters = None if known.clusters is None else known.clusters[:samples]
+        if len(live) > 1:
+            live = [live[k] for k in members_that_go_on(values[:samples][:, live], clusters, drop=drop, looks=3)]
+            looks.append(SweepLook(samples=samples, kept=tuple(names[k] for k in live)))
+    winner = live[int(np.argmax(values[:, live].mean(axis=0)))]
+    groups = None if known.clusters is None else [f"g{label}" for label in known.clusters]
+    inputs = analysis_inputs(arm(ok=values[:, 0].astype(bool).tolist()), groups=groups)
+    half = ChoosingHalf(
+        plan=replace(inputs.plan, arms=tuple(Arm(name=one, role="baseline", adapter=one, identity=one) for one in names)),
+        answers=tuple(arm(ok=column) for column in values.astype(bool).T.tolist()),
+        groups=inputs.groups, sample_ids=[], known_kinds={}, looks=tuple(looks), winner=names[winner],
+    )  # fmt: skip
+    sweep = Sweep(
+        family="tuned", test="t.py::t", by="ok", confirm=0.5, drop=drop, grid={}, choosing=known.n, choosing_sha256="",
+        confirming=known.n, looks=(known.n // 8, known.n // 4, known.n // 2),
+        members=tuple(SweepMember(name=one, settings={"name": one}, identity=one) for one in names),
+    )  # fmt: skip
+    return compare_members(half, range(known.n), sweep, alpha=0.05).members
