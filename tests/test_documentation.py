@@ -407,6 +407,7 @@ ELSEWHERE = tuple(
     for name in (
         "training",
         "worst_samples",
+        "candidates",
         "stored_baselines",
         "stopping",
         "stages",
@@ -415,8 +416,8 @@ ELSEWHERE = tuple(
         "many_arms",
     )
 )
-"""Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no factor random, no
-look, no stages, no sweep, two arms. They have tests."""
+"""Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no arm a registered
+version, no factor random, no look, no stages, no sweep, two arms. They have tests."""
 LOST = (*get_args(LostReason), "not_run", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 

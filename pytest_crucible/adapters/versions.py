@@ -28,12 +28,6 @@ def is_version(name: str) -> bool:
     return name == PRODUCTION or _NAME.fullmatch(name) is not None
 
 
-def is_registered(name: str) -> bool:
-    """Return whether a name is that of one version, by its number."""
-    match = _NAME.fullmatch(name)
-    return match is not None and match["which"].isdigit()
-
-
 def resolve_version(name: str, state: RegistryState, location: str) -> tuple[str, int]:
     """Return model and number of a version. Raises SpecError for an unknown one, and for `production` of several models."""
     match = _NAME.fullmatch(name)

@@ -162,3 +162,14 @@ def dollars(value: float) -> str:
 def three_digits(value: float) -> str:
     """Return a number with three digits, or all digits of its whole part."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
+
+
+def ordinal(number: int) -> str:
+    """Return a number as a place.
+
+    >>> [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 21, 112)]
+    ['1st', '2nd', '3rd', '4th', '11th', '12th', '21st', '112th']
+    """
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    teen = 10 < number % 100 < 14
+    return f"{number:,}{'th' if teen else endings.get(number % 10, 'th')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,6 +11,18 @@ from pytest_crucible.records.plan import Adapter
 
 VersionState = Literal["draft", "candidate", "staged", "production", "retired", "rolled-back"]
 Action = Literal["register", "promote", "retire", "roll back"]
+
+
+_NUMBERED = re.compile(r"[\w.+-]+@\d+")
+
+
+def is_numbered(name: str) -> bool:
+    """Return whether an arm's name is that of a registered version, by its number.
+
+    >>> is_numbered("claims@4"), is_numbered("claims@production")
+    (True, False)
+    """
+    return _NUMBERED.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.versions import is_registered
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.registry import LogEntry, Version, VersionState, VersionStatus
+from pytest_crucible.records.registry import LogEntry, Version, VersionState, VersionStatus, is_numbered
 from pytest_crucible.registry.era import alpha_of_look, era_runs, look_of_run
-from pytest_crucible.registry.proof import Proof, load_proof
+from pytest_crucible.registry.proof import Proof, judged_plans, load_proof
 from pytest_crucible.registry.rules import (
     Production,
     Situation,
@@ -79,7 +78,7 @@ def candidate_version(store: RunStore, request: Promotion) -> Version:
     arm = _candidate_arm(store, request.run)
     keys = [_key(arm, dict(arm.parameters)), _key(arm, without_session_seed(arm.parameters, {}))]
     versions = [version for version in load_versions(store, keys) if is_version_arm(arm, version)]
-    if is_registered(arm.name):
+    if is_numbered(arm.name):
         versions = [version for version in versions if version.name == arm.name] or versions
     if request.model:
         versions = [version for version in versions if version.model == request.model]
@@ -157,9 +156,11 @@ def _evidence(proof: Proof, production: Production | None) -> dict[str, Any]:
 
 def _candidate_arm(store: RunStore, run: str) -> Arm:
     """Return the candidate of a run. Raises SpecError where there is none, or several."""
-    arms = [plan.candidate for _, plan, _ in store.experiments(run)]
+    arms = [plan.candidate for plan in judged_plans(store, run)]
     if not arms:
-        raise SpecError(f"run {run} has no experiments: measure an adapter with --crucible-adapter=NAME")
+        raise SpecError(
+            f"run {run} has no experiments that give verdicts: measure an adapter with --crucible-adapter=NAME"
+        )
     if len({(arm.name, arm.identity) for arm in arms}) > 1:
         raise SpecError(
             f"run {run} has several candidates ({', '.join(sorted({arm.name for arm in arms}))}): measure one"

@@ -36,6 +36,7 @@ class Proof:
     look: int | None
     """The number of this run among those that spend one era's alpha; None where each run has its own."""
     plans: tuple[Plan, ...]
+    """The experiments that give verdicts."""
     analyses: tuple[Analysis, ...]
     verdicts: tuple[Verdict, ...]
     """Decided again. A verdict that the session decided otherwise is in `disagreeing`."""
@@ -59,16 +60,19 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
     # In an era, the looks at the pool would spend alpha a second time.
     memory = settings.get("memory", "off") if look is None else "off"
     strict = settings.get("strict", False)
+    # A session stores a verdict for each claim that could fail it; without any, sections only show, and take half the time.
+    has_claims = any(verdict.kind == "claim" for verdict in stored)
     analyses, family_size = analyse_run(
         store,
         run,
-        load_sections(BUILT_IN),
+        load_sections(BUILT_IN if has_claims else {}),
         alpha=level,
         interrupted=facts["status"] != "finished",
         memory=memory,
         strict=strict,
         # Claims of a plugin's section cannot be computed here, and yet they share alpha.
         stored_claims=sum(verdict.kind == "claim" and ": " in verdict.subject for verdict in stored),
+        look_share=level / facts["alpha"],
     )
     verdicts = gate.decide_verdicts(list(analyses.values()), alpha=level, strict=strict, family_size=family_size)
     return Proof(
@@ -80,11 +84,17 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         manifest=manifest,
         alpha=level,
         look=look,
-        plans=tuple(plan for _, plan, _ in store.experiments(run)),
+        plans=judged_plans(store, run),
         analyses=tuple(analyses.values()),
         verdicts=verdicts,
         disagreeing=tuple(_disagreeing(verdicts, stored)),
     )
+
+
+def judged_plans(store: RunStore, run: str) -> tuple[Plan, ...]:
+    """Return the plans of a run's experiments, without practice and without the half of a sweep that chooses its winner."""
+    plans = (plan for _, plan, _ in store.experiments(run))
+    return tuple(plan for plan in plans if plan.purpose == "gate" and not getattr(plan, "chooses", False))
 
 
 def _stored_verdicts(store: RunStore, run: str) -> list[Verdict]:

@@ -75,6 +75,9 @@ def _candidate(proof: Proof) -> Iterator[str]:
                 f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {_short(plan.nodeid)}: run it "
                 "without -k, -m and --lf"
             )
+    deselected = proof.manifest.get("deselected") or ()
+    if deselected:
+        yield f"{run} left out {', '.join(map(_short, deselected))}: run it without -k, -m and --lf"
     simulated = {arm.name: None for plan in proof.plans for arm in plan.arms if arm.simulated}
     if simulated:
         yield f"{run} is simulated ({', '.join(simulated)}): measure a model"
@@ -126,9 +129,9 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
 
 
 def _is_unconfirmed_winner(proof: Proof) -> bool:
-    """Return whether the run is a sweep that chose its winner and did not measure it again."""
-    sweep = proof.manifest.get("sweep")
-    return isinstance(sweep, dict) and sweep.get("confirm") == 0
+    """Return whether a sweep chose the candidate on the samples of its verdicts."""
+    sweeps = (getattr(plan, "sweep", None) for plan in proof.plans)
+    return any(sweep is not None and not sweep.confirm for sweep in sweeps)
 
 
 def _unproven(proof: Proof) -> Iterator[str]:

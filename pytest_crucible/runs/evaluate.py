@@ -73,12 +73,13 @@ def analyse_run(
     memory: str = "off",
     strict: bool = False,
     ending: StageDecision | None = None,
+    look_share: float = 1.0,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
     Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
     be computed again without the plugin, and yet they share alpha. `ending` is the stage to look at; without it that at which
-    the session ended.
+    the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that this analysis spends.
     """
     entered = store.experiments(run)
     plans = [plan for _, plan, _ in entered]
@@ -86,6 +87,7 @@ def analyse_run(
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
         for stored in load_experiments(store, run):
+            stored = _with_look_share(stored, look_share)
             inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
             if at_stage is not None and stored.plan.stages:
                 inputs = cut_at_stage(inputs, stored, at_stage, alpha=alpha, strict=strict)
@@ -98,6 +100,13 @@ def analyse_run(
     keys = {plan.nodeid: key for key, plan, _ in entered}
     by_key = {keys[analysis.plan.nodeid]: analysis for analysis in analyses}
     return {key: _with_reasons(store, key, analysis) for key, analysis in by_key.items()}, family_size
+
+
+def _with_look_share(stored: StoredExperiment, share: float) -> StoredExperiment:
+    alpha = stored.plan.look_alpha
+    if alpha is None or share == 1:
+        return stored
+    return dataclasses.replace(stored, plan=dataclasses.replace(stored.plan, look_alpha=alpha * share))
 
 
 def analyse_together(

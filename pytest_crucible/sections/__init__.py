@@ -34,6 +34,7 @@ BUILT_IN: Mapping[str, str] = {
     "stages": "pytest_crucible.sections.stages",
     "cache": "pytest_crucible.sections.cache",
     "reruns": "pytest_crucible.sections.reruns",
+    "candidates": "pytest_crucible.sections.candidates",
     "stored_baselines": "pytest_crucible.sections.stored_baselines",
     "variance": "pytest_crucible.sections.variance",
     "drift": "pytest_crucible.sections.drift",

@@ -49,6 +49,9 @@ class StoredDetails(Protocol):
     def has_new_replies(self, arm: int) -> bool:
         """Return whether an arm has any reply that was neither copied from a stored run nor cached."""
 
+    def candidates_on_samples(self) -> int:
+        """Return how many candidates were measured on these samples so far, this one included."""
+
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
 
@@ -85,6 +88,9 @@ class NoStoredDetails:
 
     def has_new_replies(self, arm: int) -> bool:
         return True
+
+    def candidates_on_samples(self) -> int:
+        return 1
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         return {}

@@ -185,10 +185,17 @@ class ExperimentCollection:
             correction="holm",
             git=git_commit(self._config.rootpath),
             environment=environment_facts(),
-            manifest=build_manifest(command.args, command.dir, self._config.rootpath, settings),
+            manifest={
+                **build_manifest(command.args, command.dir, self._config.rootpath, settings),
+                "deselected": self._deselected(),
+            },
         )
         for name in settings.tag:
             add_tag(store, run, name, at=started)
+
+    def _deselected(self) -> list[str]:
+        """Return the experiments and joined tests that -k, -m or --lf have removed: without them a run is not whole."""
+        return sorted({*self._functions, *self._joined_ids} - {*self.experiments, *self.joined})
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self._functions[item.nodeid])

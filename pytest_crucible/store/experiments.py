@@ -25,7 +25,12 @@ from pytest_crucible.store import outcomes, schema
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.events import Place, load_events
-from pytest_crucible.store.past_comparisons import has_new_replies, past_comparisons, sessions_with_same_replies
+from pytest_crucible.store.past_comparisons import (
+    candidates_on_samples,
+    has_new_replies,
+    past_comparisons,
+    sessions_with_same_replies,
+)
 from pytest_crucible.store.runs import RunStore
 
 
@@ -78,6 +83,10 @@ class StoredExperiment:
     def has_new_replies(self, arm: int) -> bool:
         """Return whether an arm has any reply that was neither copied from a stored run nor cached."""
         return has_new_replies(self.store, self.key, arm)
+
+    def candidates_on_samples(self) -> int:
+        """Return how many candidates were measured on these samples so far, this one included."""
+        return candidates_on_samples(self.store, self.key, self.plan.dataset_sha256)
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select
 
 from pytest_crucible.records import Measure, PastComparison
+from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
@@ -74,6 +75,17 @@ def sessions_with_same_replies(store: RunStore, experiment: int, number: int) ->
         new = arms_with_new_replies(connection, keys)
     latest = next((place for place, key in enumerate(keys) if key in new), len(keys) - 1)
     return latest + 1
+
+
+def candidates_on_samples(store: RunStore, experiment: int, dataset: str) -> int:
+    """Return how many different candidates experiments on this dataset had, up to this experiment."""
+    table = schema.experiments
+    query = select(table.c.plan[("arms", 0)]).where(
+        table.c.plan["dataset_sha256"].as_string() == dataset, table.c.id <= experiment
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        arms = connection.execute(query).scalars()
+        return len({canonical([arm["identity"], arm.get("parameters")]) for arm in arms})
 
 
 def arm_key(store: RunStore, experiment: int, number: int) -> int:

@@ -78,3 +78,10 @@ def test_copied_replies_are_not_new(store):
     assert past.has_new_replies == (True, False)
     assert [load_experiment(store, key).has_new_replies(number) for number in (0, 1)] == [True, False]
     assert load_experiment(store, first).has_new_replies(1)
+
+
+def test_candidates_on_the_same_samples_are_counted_once_each(store):
+    keys = [conclude_run(store, "first"), conclude_run(store, "again")]
+    keys.append(conclude_run(store, "other", {"v3": ARMS["v2"], "v1": ARMS["v1"]}))
+
+    assert [load_experiment(store, key).candidates_on_samples() for key in keys] == [1, 1, 2]
