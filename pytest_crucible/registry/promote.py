@@ -63,11 +63,12 @@ def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry, ...]:
     Raises SpecError with all that the proof lacks, each in a line, unless it is forced; StoreError for a broken log.
     """
     version = candidate_version(store, request)
-    check_weights(version, request.folder)
     expires = request.expiry(version) if request.to == PRODUCTION else None
 
     def decide(registry: StoredRegistry) -> tuple[LogEntry, ...]:
+        # After the log, which `change_state` has checked.
         check_row(store, registry, version)
+        check_weights(version, request.folder)
         return _decide(store, registry, version, request, expires)
 
     return change_state(store, decide)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,11 +34,15 @@ class _Caller(Generic[Result]):
     """A pytest plugin that calls a function where pytest would collect tests."""
 
     call: Callable[[pytest.Config], Result]
+    directory: Path
     result: Result | None = None
     error: CrucibleError | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> bool:
+        # Recipes and scripts lie beside the tests, whose folders pytest puts on the path when it collects them.
+        paths = (self.directory, session.config.rootpath, *_test_folders(session.config))
+        sys.path[:0] = [str(path) for path in dict.fromkeys(paths)]
         try:
             self.result = self.call(session.config)
         except CrucibleError as error:
@@ -56,10 +61,11 @@ def with_adapters(directory: Path, store: RunStore, use: Callable[[AdapterContex
         context = adapter_context(config, read_settings(config), BackendContext(), partial(find_version, store))
         return use(context)
 
-    caller, output = _Caller(call), io.StringIO()
+    caller, output = _Caller(call, directory), io.StringIO()
     with (
         tempfile.TemporaryDirectory() as cache,
         contextlib.chdir(directory),
+        _same_path(),
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(output),
     ):
@@ -69,6 +75,20 @@ def with_adapters(directory: Path, store: RunStore, use: Callable[[AdapterContex
     if caller.result is None:
         raise SpecError(f"pytest cannot be configured in {str(directory)!r}: {_last_line(output.getvalue(), status)}")
     return caller.result
+
+
+def _test_folders(config: pytest.Config) -> list[Path]:
+    return [config.rootpath / folder for folder in config.getini("testpaths")]
+
+
+@contextlib.contextmanager
+def _same_path() -> Iterator[None]:
+    """Put back the module search path in the end."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _last_line(output: str, status: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from typing import Any
 
 import pytest
@@ -114,3 +116,55 @@ def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
     shutil.rmtree(registry.path / ".crucible" / "registry")
     registry.refuses(registry.run("--crucible-adapter=claims@2"), "weights of claims@2 are not here: *")
     assert crucible("promote", "latest", "--to", "candidate")[0] == 4
+
+
+def test_an_era_spends_alpha_and_candidates_are_counted(registry):
+    settings = registry.path / "crucible.toml"
+    settings.write_text(settings.read_text() + "era_alpha = 0.05\n")
+
+    ended = registry.run("--crucible-adapter=v3", "--compare=production", "--crucible-json=run.json")
+
+    # claims@2 was compared with this production version before: this is the second look.
+    assert json.loads((registry.path / "run.json").read_text())["run"]["alpha"] == pytest.approx(0.05 / 6)
+    ended.stdout.fnmatch_lines(["*v3: 3rd candidate on these 20 samples, decided at alpha 0.0083*"])
+    settings.write_text(settings.read_text() + "provn = true\n")
+    registry.refuses(
+        registry.run("--crucible-adapter=v3", "--compare=production"),
+        "*'provn'*did you mean 'proven'? it takes proven, *",
+    )
+
+
+@pytest.mark.slow
+def test_workers_take_the_numbers_from_the_controller(registry):
+    registry.run_n2("--crucible-adapter=v3", "--compare=production").assert_outcomes(passed=3)
+
+
+def test_versions_are_ranked_forced_kept_and_audited(registry, crucible):
+    _, ranks = crucible("models", "--rank", "exact_match")
+    lines = ranks.splitlines()
+    assert lines[0] == "test_sums.py::test_sums: 20 samples"
+    assert [line.split()[0] for line in lines[2:4]] == ["claims@2", "claims@1"]
+    assert crucible("models", "--rank", "nothing")[0] == 4
+
+    assert crucible("promote", "latest", "--to", "staged", "--force")[1].endswith("add --why TEXT\n")
+    settings = registry.path / "crucible.toml"
+    settings.write_text(settings.read_text().replace("clean_commit = false", "clean_commit = true"))
+    assert crucible("promote", "latest", "--to", "production")[1].endswith(
+        "made outside a repository: commit, and run it again\n"
+    )
+    _, forced = crucible("promote", "latest", "--to", "production", "--force", "--why", "demo")
+    assert "by force: run " in forced
+    assert "by force (run " in crucible("models", "--log")[1]
+
+    # Both runs are proof of something.
+    assert "would remove 0 runs" in crucible("gc", "--keep-runs=0", "--keep-days=0")[1]
+    (weights, *_) = sorted((registry.path / ".crucible" / "registry").glob("*/v2.jsonl"))
+    weights.write_text(weights.read_text().replace("gave up", "gave in"))
+    changed = "weights of claims@2 changed since it was registered: register them as a new version"
+    registry.refuses(registry.run("--crucible-adapter=claims@2"), changed)
+    assert (crucible("doctor")[0], changed in crucible("doctor")[1]) == (1, True)
+    with contextlib.closing(sqlite3.connect(registry.path / ".crucible" / "crucible.db")) as connection, connection:
+        connection.execute("UPDATE registry_log SET body = replace(body, 'draft', 'staged') WHERE number = 1")
+    broken = "row 1 of the registry log does not match its hash: restore the store from a backup"
+    assert broken in crucible("promote", "latest", "--to", "staged")[1]
+    assert broken in crucible("doctor")[1]
