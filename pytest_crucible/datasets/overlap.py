@@ -6,6 +6,7 @@ Every field of a row (prompt, completion, ...) has to be that near: two prompts 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,7 +37,7 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     [None, Duplicate(of=0, is_equal=True), None]
     """
     # Gold answers and prompts occur in many rows: each text is split once.
-    words = {text: normalised_words(text) for text in dict.fromkeys(text for row in rows for text in row)}
+    words = {text: normalised_words(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
     normal = {text: " ".join(of_text) for text, of_text in words.items()}
     found: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
@@ -88,9 +89,9 @@ class _NearIndex:
         """Return the first row added before that this one is near to; where there is none, add this one."""
         keys = self._keys(self._rows[number])
         # Any field finds all near rows, so the one with the rarest words is used.
-        rarest = min(keys, key=lambda of_field: sum(len(self._places.get(key, ())) for key in of_field))
-        candidates = {place for key in rarest for place in self._places.get(key, ())}
-        for candidate in sorted(candidates):
+        places = [[self._places[key] for key in of_field if key in self._places] for of_field in keys]
+        rarest = min(places, key=lambda lists: sum(map(len, lists)))
+        for candidate in sorted(set(itertools.chain.from_iterable(rarest))):
             if all(map(is_near, self._rows[number], self._rows[candidate])):
                 return candidate
         for of_field in keys:
@@ -121,7 +122,7 @@ def _rank_words(texts: Sequence[Words]) -> dict[str, int]:
 
 def _rarest(words: Words, ranks: dict[str, int]) -> list[int]:
     # A near text is at most 1 / 0.95 times as long, so that the two differ in at most a 19th of these words.
-    return sorted({ranks[word] for word in words})[: len(words) // (NEAR - 1) + 1]
+    return sorted(map(ranks.__getitem__, set(words)))[: len(words) // (NEAR - 1) + 1]
 
 
 def _differ_in_at_most(most: int, words: Words, others: Words) -> bool:
