@@ -94,7 +94,7 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
 def judged_plans(store: RunStore, run: str) -> tuple[Plan, ...]:
     """Return the plans of a run's experiments, without practice and without the half of a sweep that chooses its winner."""
     plans = (plan for _, plan, _ in store.experiments(run))
-    return tuple(plan for plan in plans if plan.purpose == "gate" and not getattr(plan, "chooses", False))
+    return tuple(plan for plan in plans if plan.purpose == "gate" and not plan.chooses)
 
 
 def _stored_verdicts(store: RunStore, run: str) -> list[Verdict]:

@@ -130,8 +130,7 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
 
 def _is_unconfirmed_winner(proof: Proof) -> bool:
     """Return whether a sweep chose the candidate on the samples of its verdicts."""
-    sweeps = (getattr(plan, "sweep", None) for plan in proof.plans)
-    return any(sweep is not None and not sweep.confirm for sweep in sweeps)
+    return any(plan.sweep is not None and not plan.sweep.confirm for plan in proof.plans)
 
 
 def _unproven(proof: Proof) -> Iterator[str]:

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_builders import change_run, changes, measure, register, request, states
+from registry_builders import NOW, change_run, changes, measure, register, request, states
 from sqlalchemy import update
 
 from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.registry.promote import promote_run
+from pytest_crucible.registry.proof import load_proof
+from pytest_crucible.registry.rules import Situation, shortcomings
+from pytest_crucible.registry.settings import RegistrySettings
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import load_registry
+from pytest_crucible.store.versions import load_registry, load_version
 
 
 @pytest.fixture
@@ -202,3 +206,23 @@ def test_an_era_decides_each_run_at_its_share(production):
     assert "exact: v2 vs v1 non-inferior by 0.05 undecided when decided again" in refusal(production, second, **ERA)
     entry = promote_run(production, request(first, **ERA))[-1]
     assert (entry.evidence["look"], entry.evidence["alpha"]) == (1, 0.025)
+
+
+def test_the_winner_of_a_sweep_is_measured_on_other_samples(production):
+    proof = load_proof(production, measure(production, "second", v2=0.9, v1=0.85), alpha=0.05)
+    version = load_version(production, "claims", 2)
+    assert version is not None
+    situation = Situation(version=version, production=None, settings=RegistrySettings(), now=NOW)
+
+    def lacking(confirm: float) -> list[str]:
+        sweep = Sweep(
+            family="v2", test="t", by="exact", confirm=confirm, drop="", grid={}, members=(), choosing=120,
+            choosing_sha256="", confirming=120, looks=(),
+        )  # fmt: skip
+        swept = replace(proof, plans=tuple(replace(plan, sweep=sweep) for plan in proof.plans))
+        return shortcomings(swept, "production", situation)
+
+    assert lacking(0.5) == []
+    assert lacking(0.0) == [
+        "run second chose the winner of a sweep with confirm = 0: measure the winner on samples that did not choose it"
+    ]
