@@ -127,12 +127,16 @@ class Call:
         try:
             return await ask_before(self.deadline, Outcome(unit), self._ask)
         finally:
-            if self.on_unit_done is not None:
-                self.on_unit_done(
-                    self.experiment.dataset.samples[unit.position].id,
-                    self.experiment.repeat(unit),
-                    self.experiment.plan.arms[unit.arm].name,
-                )
+            self.release(unit)
+
+    def release(self, unit: Unit) -> None:
+        """Free what is reserved of the budget for a unit: it is done, or is not sent."""
+        if self.on_unit_done is not None:
+            self.on_unit_done(
+                self.experiment.dataset.samples[unit.position].id,
+                self.experiment.repeat(unit),
+                self.experiment.plan.arms[unit.arm].name,
+            )
 
     async def _ask(self, outcome: Outcome) -> Outcome:
         arguments = self.arguments(outcome)

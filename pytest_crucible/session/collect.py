@@ -203,9 +203,17 @@ class ExperimentCollection:
         if budget is not None:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
             self._resources.shared.spending.allow(item.nodeid, budget, names)
+        self.experiments[item.nodeid] = experiment
+        # With a sweep it is not known yet which samples the plan rests on.
+        if self.opened_arms[0].family is None:
+            self._resolve_stored_arms(item.nodeid)
+
+    def _resolve_stored_arms(self, nodeid: str) -> None:
+        """Put the ids of stored runs into an experiment's arms. Raises SpecError if the experiment has changed since."""
+        experiment = self.experiments.pop(nodeid)
         plan = experiment.plan
         arms = tuple(arm if arm.stored_run is None else self._resolve_stored_run(arm, plan) for arm in plan.arms)
-        self.experiments[item.nodeid] = replace(experiment, plan=replace(plan, arms=arms))
+        self.experiments[nodeid] = replace(experiment, plan=replace(plan, arms=arms))
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], planner: ExperimentPlanner) -> None:
         ids = self._joined_ids[nodeid]
@@ -271,6 +279,10 @@ class ExperimentCollection:
                     "it out, or set confirm = 0.5"
                 )
             self.experiments |= changed
+            for nodeid in changed:
+                with self._gather_errors(nodeid):
+                    self._resolve_stored_arms(nodeid)
+            self._resources.shared.spending.share(self.sweep.record.test, self.sweep.record.nodeid)
 
     def put_first(self, items: list[pytest.Item]) -> None:
         """Move the test that chooses the winner of a sweep before all others, which wait for it."""

@@ -7,7 +7,7 @@ that go on. Which answers came first has no part in it: fast answers would decid
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
@@ -55,13 +55,15 @@ class Looks:
         self._complete = self._looked = 0
         self._look()
 
-    def of_live_arms(self, units: Iterator[Unit]) -> Iterator[Unit]:
-        """Yield the units of the arms that go on, as far as that is known when each is taken."""
+    def of_live_arms(self, units: Iterator[Unit], skip: Callable[[Unit], None] = lambda unit: None) -> Iterator[Unit]:
+        """Yield the units of the arms that go on, as far as that is known when each is taken; call `skip` with the others."""
         for unit in units:
             if not self.live:
                 return
             if unit.arm in self.live:
                 yield unit
+            else:
+                skip(unit)
 
     def add(self, outcome: Outcome, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
         """Add the results of a unit, and look if enough samples are complete. Raises what the rule raises."""

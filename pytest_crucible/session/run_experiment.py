@@ -194,7 +194,7 @@ class ExperimentRunner:
         def units_of_round(number: int) -> Iterator[Unit]:
             units = open_units.of_round(number)
             units = units if stage is None else stage.until_over(units)
-            return units if looks is None else looks.of_live_arms(units)
+            return units if looks is None else looks.of_live_arms(units, call.release)
 
         async def run_rounds() -> None:
             # A round begins when the one before has ended, so that a slow hour does not affect all of them.

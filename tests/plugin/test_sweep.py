@@ -202,6 +202,24 @@ def test_other_rules_for_drops(suite, drop):
     assert [len(look["kept"]) for look in found["looks"]] == ([2, 1] if drop == "half" else [])
 
 
+def test_the_choosing_half_spends_from_the_budget_of_its_test(suite):
+    tests = TESTS.replace("dataset=SAMPLES)", 'dataset=SAMPLES, budget="60 requests")')
+    result = write_suite(suite, n=80, tests=tests).run(*BOTH, "--crucible-concurrency=2", "test_sums.py::test_sums")
+
+    assert 50 <= len(suite.calls()) <= 60
+    # Members that were dropped hold nothing back, so that the money is enough for the choice, and not for all verdicts.
+    assert decisions(suite)[0]["winner of tuned", 0]["winner"] == GOOD
+    result.stdout.fnmatch_lines(["budget * 60 requests*"])
+
+
+def test_a_stored_run_on_other_samples_is_no_baseline(suite):
+    write_suite(suite, n=80).run("--crucible-adapter=base")
+    result = suite.run("--crucible-adapter=tuned", "--compare=run:latest")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--compare=run:latest cannot be compared with: dataset rows changed since run *"])
+
+
 def test_without_a_confirming_half_claims_hold_for_all_members(suite):
     sweep = SWEEP.replace("[2, 9, 4]", "[8, 9, 2]") + "confirm = 0\n"
     result = write_suite(suite, n=80, sweep=sweep).run(*BOTH, "--crucible-json=r.json")

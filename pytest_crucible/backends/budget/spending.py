@@ -31,6 +31,8 @@ class Spending:
         self.run = None if budget is None else Budget.read(budget, ledger)
         self.budgets: dict[str, Budget] = {}
         """By experiment."""
+        self._shared: dict[str, Budget] = {}
+        """The same, of experiments that spend from the budget of another."""
         self._prices = prices or Prices()
         self._unpriced: dict[str, str] = {}
         self._dearest = Price(0.0, 0.0)
@@ -57,6 +59,11 @@ class Spending:
         self._check_priced(budget, adapters)
         self.budgets[experiment] = budget
 
+    def share(self, experiment: str, other: str) -> None:
+        """Let another experiment, such as the choosing half of a sweep, spend from an experiment's budget."""
+        if experiment in self.budgets:
+            self._shared[other] = self.budgets[experiment]
+
     def begin(self, experiment: str, arms_of: ArmsOf) -> None:
         """Announce an experiment; `arms_of` returns the arms that will send requests for a sample."""
         account = self.account(experiment)
@@ -72,9 +79,12 @@ class Spending:
     def account(self, experiment: str) -> Account | None:
         """Return the account of an experiment; None if it has no budget."""
         if experiment not in self._accounts:
-            budgets = tuple(budget for budget in (self.run, self.budgets.get(experiment)) if budget is not None)
+            budgets = tuple(budget for budget in (self.run, self._budget_of(experiment)) if budget is not None)
             self._accounts[experiment] = Account(budgets) if budgets else None
         return self._accounts[experiment]
+
+    def _budget_of(self, experiment: str) -> Budget | None:
+        return self.budgets.get(experiment) or self._shared.get(experiment)
 
     @property
     def dearest(self) -> Price:
