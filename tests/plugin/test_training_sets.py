@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.training_sets import find_training_set
 
 SCRIPTS = """
     from pytest_crucible import BackendError, Reply
@@ -218,3 +221,20 @@ def test_an_invalid_purpose_is_refused(suite, argument, target, sentence):
     """)
 
     suite.refuses(suite.run("--crucible-adapter=v1"), f"*{sentence}*")
+
+
+def test_a_training_set_from_postgresql_is_that_of_sqlite(suite, postgresql, monkeypatch, capsys):
+    run_both(suite)
+    suite.run(*ARMS, f"--crucible-store={postgresql}")
+    monkeypatch.chdir(suite.path)
+    for name, store in (("file", ".crucible/crucible.db"), ("server", postgresql)):
+        assert export(*DPO, "-o", f"{name}.jsonl", "--store", store) == 0
+
+    assert Path("file.jsonl").read_bytes() == Path("server.jsonl").read_bytes()
+    sha256 = json.loads(Path("server.card.json").read_text())["sha256"]
+    with contextlib.closing(RunStore(postgresql)) as store:
+        card, origins = find_training_set(store, sha256) or ({}, "")
+    assert (card, origins) == (
+        json.loads(Path("server.card.json").read_text()),
+        Path("server.origins.jsonl").read_text(),
+    )
