@@ -46,7 +46,7 @@ def load_ending(store: RunStore, run: str, plans: Sequence[Plan]) -> StageDecisi
 def alpha_of(ending: StageDecision | None, plans: Sequence[Plan], alpha: float) -> float:
     """Return the error rate of all claims at the stage where the session ended; alpha itself without stages."""
     stages = next((plan.stages for plan in plans if plan.stages), ())
-    return alpha if ending is None else stage_alpha(alpha, len(stages), ending.stage)
+    return alpha if ending is None or not stages else stage_alpha(alpha, len(stages), ending.stage)
 
 
 def count_claims(plans: Sequence[Plan]) -> int:

@@ -155,8 +155,12 @@ def test_a_proven_miss_ends_the_session_between_stages(suite):
     # The family is what was planned, and each look has its own share of alpha.
     run = document(suite)["run"]
     assert (run["alpha"], run["family_size"]) == (pytest.approx(0.005), 4)
-    shown = suite.command("show", "latest")
-    assert sentence in shown.stdout.str()
+    assert sentence in suite.command("show", "latest").stdout.str()
+
+    before = verdicts(suite), n_of(suite)
+    suite.run(*BOTH, "--crucible-resume")
+    assert (verdicts(suite), n_of(suite)) == before
+    assert calls(suite) == {"test_first": 80, "test_groups": 40}
 
 
 def test_until_ends_after_a_stage_and_resume_goes_on_without_a_request_twice(suite):
@@ -186,6 +190,22 @@ def test_a_target_out_of_reach_ends_the_session_at_once(suite):
     assert verdicts(suite)["test_first", "exact_match >= 0.97"] == ("missed", False)
     assert {state for (name, _), (state, _) in verdicts(suite).items() if name != "test_first"} == {"undecided"}
     result.stdout.fnmatch_lines(["*it could not be met any more, whatever the samples that are left score*"])
+
+
+def test_slow_replies_change_neither_the_end_nor_a_verdict(suite):
+    ends = []
+    for slow in ("right", "wrong"):
+        write_suite(suite, ours=0.5, theirs=0.5, target="exact_match >= 0.9")
+        test = suite.path / "test_sums.py"
+        sleep = f"await asyncio.sleep(0.004 * (reply.text == {slow!r}))"
+        sleeps = f"reply = await sampler.generate(sample.input)\n    {sleep}\n    return reply"
+        source = test.read_text().replace("return await sampler.generate(sample.input)", sleeps, 1)
+        test.write_text("import asyncio\n" + source)
+        suite.run(*BOTH, "--crucible-cache=off", "--crucible-fresh", "--crucible-concurrency=8")
+        ends.append((verdicts(suite), n_of(suite)))
+
+    assert ends[0] == ends[1]
+    assert ends[0][0]["test_first", "exact_match >= 0.9"] == ("missed", False)
 
 
 def test_workers_wait_for_each_other(suite):
