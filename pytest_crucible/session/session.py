@@ -31,6 +31,7 @@ from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
 from pytest_crucible.session.joined_tests import function_nodeid
 from pytest_crucible.session.messages import Messages
+from pytest_crucible.session.notifier import open_notifier
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
@@ -42,6 +43,7 @@ from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
 if TYPE_CHECKING:
+    from pytest_crucible.backends.budget.budget import Budget
     from pytest_crucible.backends.not_sent import UnsentRequest
     from pytest_crucible.session.estimating import Estimator
     from pytest_crucible.session.stage_run import StageRun
@@ -62,6 +64,7 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
         config.pluginmanager.register(session.conclusion, "crucible-conclusion")
+        session.register_notifier()
     return session
 
 
@@ -161,6 +164,21 @@ class CrucibleSession:
         self._tests_and_verdicts = session.testscollected
         for report in reports:
             self.config.hook.pytest_runtest_logreport(report=report)
+
+    def register_notifier(self) -> None:
+        """Register the plugin that sends messages, if the project has a table `[notify]`."""
+        try:
+            notifier = open_notifier(self.config, self.run, self._messages, self._open_budget)
+        # Reported with all other errors of the configuration.
+        except CrucibleError as error:
+            self._messages.problems.append(str(error))
+            return
+        if notifier is not None and not self.settings.estimate and self.settings.sample is None:
+            self.config.pluginmanager.register(notifier, "crucible-notifier")
+
+    def _open_budget(self) -> Budget | None:
+        shared = vars(self._resources).get("shared")
+        return None if shared is None else shared.spending.run
 
     def _location(self) -> str:
         """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
