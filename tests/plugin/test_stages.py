@@ -186,7 +186,7 @@ def test_a_target_out_of_reach_ends_the_session_at_once(suite):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     # The fourth wrong answer of 120 leaves at most 116/120.
     assert n_of(suite)[0] < 20
-    assert calls(suite)["test_first"] <= 2 * n_of(suite)[0] + 4
+    assert calls(suite)["test_first"] <= 2 * n_of(suite)[0] * 1.15 + 4
     assert verdicts(suite)["test_first", "exact_match >= 0.97"] == ("missed", False)
     assert {state for (name, _), (state, _) in verdicts(suite).items() if name != "test_first"} == {"undecided"}
     result.stdout.fnmatch_lines(["*it could not be met any more, whatever the samples that are left score*"])
