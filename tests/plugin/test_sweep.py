@@ -137,7 +137,8 @@ def test_a_killed_run_is_resumed_with_the_same_drops_and_winner(suite):
     dies = (
         'if os.path.exists("die") and sum(1 for _ in open("calls.txt")) > 45: time.sleep(0.7), os.kill(os.getpid(), 9)'
     )
-    write_suite(suite, n=80, before=dies)
+    # Two of the members are so alike that the choice goes on to the end.
+    write_suite(suite, n=80, before=dies, sweep=SWEEP.replace("[2, 9, 4]", "[2, 9, 8]"))
     (suite.path / "die").touch()
     suite.run_apart(*BOTH, "--crucible-concurrency=2")
     (suite.path / "die").unlink()
@@ -149,7 +150,8 @@ def test_a_killed_run_is_resumed_with_the_same_drops_and_winner(suite):
     first, second = decisions(suite)
     assert first == before
     assert {key: second[key] for key in first} == first
-    assert second["winner of tuned", 0]["winner"] == GOOD
+    assert "winner of tuned" not in {subject for subject, _ in first}
+    assert second["winner of tuned", 0]["winner"] != POOR[0]
     # Apart from those in flight.
     repeated = [call for call, count in Counter(suite.calls()).items() if count > 1 and " s" in call]
     assert len([call for call in repeated if sent[call]]) <= 3
@@ -184,7 +186,7 @@ def test_workers_wait_for_the_winner(suite):
 
 @pytest.mark.slow
 def test_when_the_worker_that_chooses_dies_nothing_hangs_and_all_is_undecided(suite):
-    dies = 'if "tuned" in request.arm and sum(1 for _ in open("calls.txt")) > 40: os.kill(os.getpid(), 9)'
+    dies = 'if "tuned" in request.arm and sum(1 for _ in open("calls.txt")) > 20: os.kill(os.getpid(), 9)'
     result = write_suite(suite, before=dies).run_n2(*BOTH, "--crucible-json=r.json", "-rs")
 
     assert result.ret == 1
