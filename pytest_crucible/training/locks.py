@@ -32,8 +32,10 @@ else:
 
 
 @contextlib.contextmanager
-def file_lock(path: Path, wait: Callable[[], None]) -> Iterator[None]:
+def file_lock(path: Path, wait: Callable[[], None]) -> Iterator[IO[bytes]]:
     """Hold the lock of a file within the block. `wait` is called once where another process holds it.
+
+    A process that inherits the open file holds the lock too.
 
     The file is not removed afterwards: two processes could then hold locks on two files of one name.
     """
@@ -43,4 +45,4 @@ def file_lock(path: Path, wait: Callable[[], None]) -> Iterator[None]:
             wait()
             while not _try_lock(file):
                 time.sleep(PAUSE_S)
-        yield
+        yield file

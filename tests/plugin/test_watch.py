@@ -1,0 +1,114 @@
+"""A watcher registers and judges each checkpoint of a training once, also after it was killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_crucible.cli import main
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
+from pytest_crucible.records import RunSummary
+from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.runs import RunStore
+
+TEST = """
+    import asyncio, pathlib
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("length >= 0")
+    async def test_replies(sample, sampler, score):
+        pathlib.Path("begun").touch()
+        await asyncio.sleep(1 if pathlib.Path("slow").exists() else 0)
+        score(length=len((await sampler.generate(sample.input, max_tokens=2)).text))
+"""
+WATCH = ("watch", "checkpoints", "--model", "claims", "--once", "--", "-q", "test_replies.py")
+
+
+@pytest.fixture
+def training(suite, monkeypatch) -> Any:
+    """A suite, and a function that writes a checkpoint as a training does."""
+    monkeypatch.chdir(suite.path)
+    suite.test(TEST, name="test_replies")
+    engine = Engine.load_packaged()
+
+    def save(name: str, seed: int) -> Path:
+        place = suite.path / "checkpoints" / name
+        place.mkdir(parents=True)
+        engine.trainer(LoraSpec(rank=4, seed=seed)).save_sampler(place)
+        (file,) = place.glob("*.safetensors")
+        return file
+
+    return save
+
+
+def save_on_tinker(root: Path, name: str, seed: int) -> None:
+    """As `save_weights_for_sampler` leaves it on the server of this machine."""
+    engine = Engine.load_packaged()
+    about = CheckpointInfo("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=None)
+    checkpoint = CheckpointPath(f"run-{seed}", SAMPLER, name)
+    with Archive(root / ".crucible" / "tinker").write_checkpoint(checkpoint, about) as place:
+        engine.trainer(LoraSpec(rank=4, seed=seed)).save_sampler(place)
+
+
+def finished(path: Path) -> list[RunSummary]:
+    with closing(RunStore(str(path / ".crucible" / "crucible.db"))) as store:
+        return [run for run in list_runs(store) if run.status == "finished"]
+
+
+def test_each_checkpoint_is_judged_once_and_a_half_written_one_later(training, suite, capfd):
+    training("000001", 1)
+    second = training("000002", 2)
+    whole = second.read_bytes()
+    second.write_bytes(whole[: len(whole) // 2])
+
+    assert main(WATCH) == 0
+    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    printed = capfd.readouterr()
+    assert "claims@1 is candidate, was draft" in printed.out
+    assert "000002 cannot be read and is tried again later" in printed.err
+
+    second.write_bytes(whole)
+    assert main(WATCH) == main(WATCH) == 0
+    assert [run.arms for run in finished(suite.path)] == [("claims@2",), ("claims@1",)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_killed_watcher_judges_each_checkpoint_exactly_once(training, suite):
+    training("000001", 1)
+    (suite.path / "slow").touch()
+    watcher = subprocess.Popen([sys.executable, "-m", "pytest_crucible", *WATCH], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (suite.path / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    watcher.send_signal(signal.SIGKILL)
+    watcher.wait()
+
+    # Its run goes on, and this one waits for its end.
+    assert main(WATCH) == 0
+    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+
+
+def test_a_service_that_is_gone_and_a_cookbooks_file(training, suite, capfd):
+    rows = [{"name": "000010", "sampler_path": "tinker://gone/sampler_weights/000010"}, {"state_path": "tinker://x"}]
+    (suite.path / "checkpoints.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows) + '{"name": "0000')
+    assert main(("watch", "checkpoints.jsonl", "--model", "claims", "--once")) == 1
+    assert "tinker://gone/sampler_weights/000010 cannot be read" in capfd.readouterr().err
+    assert finished(suite.path) == []
+
+    save_on_tinker(suite.path, "000010", 1)
+    assert main(("watch", "tinker://run-1", *WATCH[2:])) == 0
+    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    capfd.readouterr()
+    assert main(("watch", "nowhere", "--model", "claims", "--once")) == 4
+    assert "nowhere does not exist: name a directory" in capfd.readouterr().err
