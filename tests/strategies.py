@@ -29,7 +29,10 @@ def is_given(value: Any) -> bool:
     return value is not None
 
 
-COLUMNS = {records.ArmOutcomes, records.ArmEvents, records.Dataset, records.ScoreColumns, records.ExportTable}
+COLUMNS = {
+    *(records.ArmOutcomes, records.ArmEvents, records.ChoosingHalf, records.Dataset, records.ScoreColumns),
+    records.ExportTable,
+}
 """Records that never leave the process that made them."""
 RECORDS = sorted(
     (
