@@ -30,7 +30,11 @@ def is_given(value: Any) -> bool:
 
 
 COLUMNS = {
-    *(records.ArmOutcomes, records.ArmEvents, records.ChoosingHalf, records.Dataset, records.ScoreColumns),
+    records.ArmOutcomes,
+    records.ArmEvents,
+    records.ChoosingHalf,
+    records.Dataset,
+    records.ScoreColumns,
     records.ExportTable,
 }
 """Records that never leave the process that made them."""

@@ -38,7 +38,7 @@ from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import markdown
 from pytest_crucible.report.align_numbers import align_estimates
 from pytest_crucible.report.page import html_tables
-from pytest_crucible.store import prompt_forms
+from pytest_crucible.store import attempts, prompt_forms
 
 ROOT = Path(pytest_crucible.__file__).parent
 OPTIONS = ["one", "two"]
@@ -147,6 +147,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "report/align_numbers.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
     "report/page/html_tables.py": {"blanks": html_tables.blanks},
+    "store/attempts.py": {"own texts of a form": attempts._OWN.findall},
     "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
 }
 CONFIGURATION = "reads the configuration or the command line"
@@ -158,6 +159,7 @@ NO_REPLIES = {
     "importers/directories.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
     "records/amounts.py": CONFIGURATION,
+    "records/registry.py": CONFIGURATION,
     "records/durations.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,

@@ -56,6 +56,8 @@ EXAMPLES = {
     "paired": True,
 }
 OTHERS = {  # where the examples do not fit
+    "bound_chosen_arm": {"arms": 3},
+    "compare_chosen_arm": {"arms": 3},
     "clustered_interval": {"mean": "clustered"},
     "clustered_p_value": {"mean": "clustered"},
     "power_clustered": {"clusters": 20},
