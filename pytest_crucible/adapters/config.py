@@ -71,7 +71,7 @@ def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
         return f"write openai+{name}#MODEL for a model of a server"
     if not adapters:
         return (
-            "there is no adapter in this folder: run pytest in the folder of the suite, or add a table [adapters.NAME] to "
+            "no adapter is configured in this folder: run pytest in the folder of the suite, or add a table [adapters.NAME] to "
             "crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
         )
     # A family may have many members, whose names follow from its own.

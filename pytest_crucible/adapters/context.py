@@ -48,8 +48,8 @@ def files_folder(root: Path, store: str) -> Path:
 
 
 def no_registry(name: str) -> Version:
-    """Raise SpecError: nothing is registered where there is no run store."""
-    raise SpecError(f"{name!r} is not registered: there is no run store here")
+    """Raise SpecError: a version is registered in a run store, and none exists here."""
+    raise SpecError(f"{name!r} is not registered: no run store exists here")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ def resolve_version(name: str, state: RegistryState, location: str) -> tuple[str
 
 def find_version(store: RunStore, name: str) -> Version:
     """Return the version that a name means now. Raises SpecError."""
-    # A broken log is no reason to measure nothing: `promote` and `doctor` refuse it.
+    # Measuring goes on with a broken log, which `promote` and `doctor` refuse.
     model, number = resolve_version(name, load_registry(store, check=False).state, store.location)
     version = load_version(store, model, number)
     if version is None:

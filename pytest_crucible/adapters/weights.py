@@ -11,7 +11,7 @@ from pytest_crucible.records import Lineage
 
 @dataclass(frozen=True)
 class Weights:
-    """What an adapter's replies come from, as far as it lies on this machine."""
+    """The files and folders on this machine from which an adapter replies."""
 
     files: Mapping[str, Path] = field(default_factory=dict)
     """Option of the adapter -> the file that it names."""

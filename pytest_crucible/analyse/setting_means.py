@@ -24,13 +24,13 @@ share a training."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingMeans:
-    """What each setting of a sweep is worth by one metric. Differences are signed so that positive is better."""
+    """The marginal means of each setting of a sweep by one metric. Differences are signed so that positive is better."""
 
     metric: str
     means: stats.MarginalMeans | None = None
     """None where no claim can be made."""
     reason: str = ""
-    """Why there is none."""
+    """Why no claim is made."""
     dropped: bool = False
     """Whether members were dropped by their scores: then the settings are compared among those that were left."""
 

@@ -65,7 +65,7 @@ def _check_place(where: str) -> Iterator[ReproductionCheck]:
 
 
 def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
-    """Check the registry's log, the versions that it registered, and their weights; nothing where there is no registry."""
+    """Check the registry's log, the versions that it registered, and their weights; a store without a registry passes."""
     registry = load_registry(store, check=False)
     versions = load_versions(store)
     if not (registry.rows or registry.head.number or versions):

@@ -86,7 +86,7 @@ class _NearIndex:
         self._places: dict[tuple[int, int, int], list[int]] = defaultdict(list)
 
     def find_or_add(self, number: int) -> int | None:
-        """Return the first row added before that this one is near to; where there is none, add this one."""
+        """Return the first row added before that this one is near to; without one, add this row."""
         keys = self._keys(self._rows[number])
         # Any field finds all near rows, so the one with the rarest words is used.
         places = [[self._places[key] for key in of_field if key in self._places] for of_field in keys]

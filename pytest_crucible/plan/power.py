@@ -191,7 +191,7 @@ def _needed_to_resolve(
     relevant: float, facts: MetricFacts, deviation: float, alpha: float, level: float, *, grouped: bool
 ) -> int | None:
     """Return the samples (or groups) that detect the relevant difference, and prove equal arms equivalent: 80 % power each."""
-    # A number is no share: what the metric is only its values will show.
+    # A number is not a share: only its values will show what the metric is.
     if facts.kind is None and relevant >= 1:
         return None
     if facts.kind in (None, "binary") and not grouped:

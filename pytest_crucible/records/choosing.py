@@ -31,7 +31,7 @@ class ChoosingHalf:
     known_kinds: Mapping[str, str]
     looks: tuple[SweepLook, ...]
     winner: str
-    """Empty while there is none."""
+    """Empty until it is known."""
 
     def looked_at(self, member: str) -> int:
         """Return the number of samples, in look order, that decided about a member: it was dropped, or the last one."""

@@ -34,7 +34,7 @@ class StageDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageProgress:
-    """How far one experiment of a session with stages came."""
+    """The progress of one experiment of a session with stages."""
 
     decision: StageDecision
     """The decision that ended the session; without an `end` it reached the last stage."""

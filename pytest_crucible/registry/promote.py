@@ -103,7 +103,7 @@ def _decide(
     """Return the entries of the promotion for the registry as it is now."""
     status = registry.state.statuses[version.model, version.number]
     at = request.now.isoformat(timespec="milliseconds")
-    # A version that is there already is told first: its proof may be out of date by now.
+    # Refused first where the version has that state already, because its proof may be out of date by now.
     promotion(registry.state, status, request.to, Note(at=at, by=request.by))
     production = _production(store, registry.state, version)
     proof = _proof(store, request, production)
@@ -156,7 +156,7 @@ def _evidence(proof: Proof, production: Production | None) -> dict[str, Any]:
 
 
 def _candidate_arm(store: RunStore, run: str) -> Arm:
-    """Return the candidate of a run. Raises SpecError where there is none, or several."""
+    """Return the candidate of a run. Raises SpecError for none and for several."""
     arms = [plan.candidate for plan in judged_plans(store, run)]
     if not arms:
         raise SpecError(

@@ -21,7 +21,7 @@ from pytest_crucible.store.runs import RunStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What the stored answers of a run show."""
+    """The evidence in the stored answers of a run."""
 
     run: str
     started: str

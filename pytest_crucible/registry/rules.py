@@ -47,7 +47,7 @@ def shortcomings(proof: Proof, to: VersionState, situation: Situation) -> list[s
     """Return what the proof lacks for a state, a sentence each; empty where it suffices."""
     found = list(_candidate(proof))
     if to in ("staged", "production"):
-        found += _staged(proof, situation)
+        found += _check_staged(proof, situation)
     if to == "production":
         found += _production(proof, situation)
     return found
@@ -90,7 +90,7 @@ def _candidate(proof: Proof) -> Iterator[str]:
         yield f"{run} has {verdict.subject} {verdict.state} in its session ({verdict.reason})"
 
 
-def _staged(proof: Proof, situation: Situation) -> Iterator[str]:
+def _check_staged(proof: Proof, situation: Situation) -> Iterator[str]:
     """A comparison with the version that is in production now; a first version compares with nothing."""
     production = situation.production
     if production is None or any(_compares_with(plan, production.version) for plan in proof.plans):
@@ -162,7 +162,7 @@ def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison)
     contrast = comparison.contrast
     if contrast.margin is None and contrast.relevant is None and contrast.alternative == "regression":
         return (
-            f"run {proof.run} has {verdict.subject} without a margin, and no proven regression is no proof: write "
+            f"run {proof.run} has {verdict.subject} without a margin, which proves nothing: write "
             f'@pytest.mark.ab_compare("{contrast.expression}", margin={_margin_example(comparison)}), or promote to staged'
         )
     return _not_proven(proof, verdict.subject, comparison.pairs, comparison.needed)

@@ -13,7 +13,7 @@ from pytest_crucible.records.suggestions import suggest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings:
-    """What production requires beyond the rules that always hold."""
+    """The rules of production beyond those that always hold."""
 
     proven: bool = True
     """Every verdict must be proven, not only met."""

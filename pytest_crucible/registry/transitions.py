@@ -21,7 +21,7 @@ EXCLUSIVE = (STAGED, PRODUCTION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What the log records of a transition besides the states."""
+    """The facts of a transition that the log records besides the states."""
 
     at: str
     by: str
@@ -58,7 +58,7 @@ def promotion(state: RegistryState, status: VersionStatus, to: VersionState, not
 
 
 def rollback(state: RegistryState, model: str, note: Note) -> tuple[LogEntry, ...]:
-    """Return the entries that restore the production version before this one. Raises SpecError where there is none."""
+    """Return the entries that restore the production version before this one. Raises SpecError without one."""
     earlier, holder = state.earlier_production(model), state.holder(model, PRODUCTION)
     if earlier is None:
         raise SpecError(f"{model} has no earlier production version to restore")

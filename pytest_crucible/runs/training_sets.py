@@ -31,7 +31,7 @@ NO_CALL = "no stored call"
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a training set is made of."""
+    """The runs and options that a training set is made of."""
 
     runs: tuple[str, ...]
     """Ids, oldest first."""

@@ -28,7 +28,7 @@ class SweepResult:
 
     sweep: Sweep
     winner: str
-    """Empty where there is none."""
+    """Empty without a winner."""
     looks: tuple[SweepLook, ...]
     compared: SweepMembers | None
     """The members in grid order, each on the samples up to the look that dropped it; None in experiments that did not choose."""

@@ -18,7 +18,7 @@ from pytest_crucible.session.arm_rows import ArmRows
 
 
 class LookRule(Protocol):
-    """When a run looks, and which arms go on. Both depend on the results of the samples looked at, and on nothing else."""
+    """A rule for when a run looks and which arms go on; both depend only on the results of the samples looked at."""
 
     def next_look(self, looked: int, complete: int) -> int | None:
         """Return at how many samples to look now; None to wait for more. The last look was at `looked`."""
@@ -45,7 +45,7 @@ class Looks:
         self._groups = [sample.group for sample in samples]
         self.order = look_order([sample.id for sample in samples], self._groups)
         self._arms = [ArmRows(outcomes, plan.draws(number)) for number, outcomes in enumerate(stored)]
-        # An arm of a stored run has the replies that it has: nobody waits for others.
+        # An arm of a stored run gets no further replies to wait for.
         self._awaited = {
             number: (Counter(answered_units(stored[number])), plan.draws(number).size)
             for number, arm in enumerate(plan.arms)

@@ -142,12 +142,12 @@ class CrucibleSession:
         return WorkerStages(self.config, stages, barrier, self.interruptions.check)
 
     def run_later_stages(self, session: pytest.Session) -> None:
-        """In a worker of xdist: run the later stages of its experiments, when its items have run."""
+        """Run the later stages of a worker's experiments, when its items have run."""
         if self._worker_stages is not None:
             self._worker_stages.run(session, {plan.nodeid: plan for plan in self.plans()})
 
     def end_worker(self, node: Any, session: pytest.Session, *, died: bool) -> None:
-        """In the controller of xdist: report a worker's later stages, and let no other worker wait for it any more."""
+        """Report a worker's later stages in the controller, and let the other workers stop waiting for it."""
         if self._stages is None or not self._messages.begun:
             return
         from pytest_crucible.session.stage_barrier import StageBarrier

@@ -21,7 +21,7 @@ _BEGUN, _DOWN = "workers of stages", "workers that ended"
 
 @dataclass(frozen=True)
 class StageBarrier:
-    """What one process has to say and to ask about the workers of a run."""
+    """One process's part in a barrier that all workers of a run pass together."""
 
     store: RunStore
     run: str
@@ -31,7 +31,7 @@ class StageBarrier:
         self._add(_BEGUN, worker)
 
     def leave(self, worker: str) -> None:
-        """Enter that nobody has to wait for a worker any more: it has ended, or has no experiment."""
+        """Enter that a worker has ended, or has no experiment, so that the others stop waiting for it."""
         self._add(_DOWN, worker)
 
     def pass_stage(self, worker: str, stage: int, check: Callable[[], None]) -> None:
@@ -39,8 +39,8 @@ class StageBarrier:
 
         `check` is called meanwhile, and may raise KeyboardInterrupt.
         """
-        self._add(_passed(stage), worker)
-        while not self._workers(_BEGUN) <= self._workers(_DOWN) | self._workers(_passed(stage)):
+        self._add(_subject_of(stage), worker)
+        while not self._workers(_BEGUN) <= self._workers(_DOWN) | self._workers(_subject_of(stage)):
             check()
             time.sleep(POLL_S)
 
@@ -52,5 +52,5 @@ class StageBarrier:
         return {body["worker"] for body in load_decisions(self.store, self.run, subject).values()}
 
 
-def _passed(stage: int) -> str:
+def _subject_of(stage: int) -> str:
     return f"workers that ran stage {stage}"

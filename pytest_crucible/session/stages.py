@@ -114,7 +114,7 @@ class SessionStages:
         self._completed[plan.nodeid] = number
 
     def _check_session(self, number: int) -> None:
-        """Ask, now and then, whether another worker has ended the session. Without workers there is no other."""
+        """Ask, now and then, whether another worker has ended the session. Only workers have others."""
         now = time.monotonic()
         if self.is_worker and not self._is_over and now - self._asked_at > ASK_EVERY_S:
             self._asked_at = now

@@ -53,7 +53,7 @@ class SweepChoice:
                 copy_decisions(self.store, earlier[0], self.run, subject)
 
     def choose(self, run_choosing: RunChoosing, flush: Callable[[], None]) -> OpenedArm:
-        """Let the members compete, and return the winner. Raises CrucibleError where there is none."""
+        """Let the members compete, and return the winner. Raises CrucibleError where no member has a score."""
 
         def decide(look: int, kept: list[str]) -> list[str]:
             # A decision must not outlive the replies that it rests on.
@@ -69,12 +69,12 @@ class SweepChoice:
                 f"the sweep of {self.record.family!r} was cut short before it had a winner: --crucible-resume continues it"
             )
         body = self._pick(stored)
-        return self._opened(add_decision(self.store, self.run, self.record.winner_subject, 0, body)["winner"])
+        return self._find_member(add_decision(self.store, self.run, self.record.winner_subject, 0, body)["winner"])
 
     def winner(self) -> OpenedArm | None:
-        """Return the winner; None while there is none."""
+        """Return the winner; None until it is stored."""
         stored = load_decisions(self.store, self.run, self.record.winner_subject)
-        return self._opened(stored[0]["winner"]) if stored else None
+        return self._find_member(stored[0]["winner"]) if stored else None
 
     def apply(self, experiment: Experiment, winner: OpenedArm) -> Experiment:
         """Return the experiment with the winner in the family's place, in the run store, too."""
@@ -98,7 +98,7 @@ class SweepChoice:
             )
         return {"winner": live[chosen], "members": live}
 
-    def _opened(self, name: str) -> OpenedArm:
+    def _find_member(self, name: str) -> OpenedArm:
         return next(opened for opened in self.sweep.family.competitors if opened.arm.name == name)
 
 

@@ -26,7 +26,7 @@ from pytest_crucible.store.versions import load_registry, load_version
 
 @dataclass(frozen=True)
 class Resolved:
-    """What the names of versions mean in this session."""
+    """The names of versions, resolved for this session."""
 
     names: dict[str, str]
     """Name -> the version by its number; a name that means nothing here is missing, and opening it reports why."""

@@ -68,7 +68,7 @@ class WorkerStages:
 
 
 def stage_reports(node: Any) -> list[pytest.TestReport]:
-    """In the controller: return the reports of the later stages of a worker that has ended."""
+    """Return, in the controller, the reports of the later stages of a worker that has ended."""
     config = node.config
     reports = [
         config.hook.pytest_report_from_serializable(config=config, data=data)

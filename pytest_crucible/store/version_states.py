@@ -13,7 +13,7 @@ STAGED: VersionState = "staged"
 
 @dataclass(slots=True)
 class RegistryState:
-    """What the log says up to its last entry."""
+    """The states of all versions after the last entry of the log."""
 
     statuses: dict[tuple[str, int], VersionStatus] = field(default_factory=dict)
     tenures: dict[str, list[int]] = field(default_factory=dict)

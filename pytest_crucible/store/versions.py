@@ -97,7 +97,7 @@ def next_number(store: RunStore, model: str) -> int:
 
 
 def load_version(store: RunStore, model: str, number: int) -> Version | None:
-    """Return a version; None where there is none of this number."""
+    """Return a version; None for an unknown number."""
     body = _body(store, model, number)
     return None if body is None else from_plain(Version, json.loads(body))
 

@@ -13,8 +13,8 @@ def sweep_changes(before: Sweep, now: Sweep) -> Iterator[str]:
     for key in dict.fromkeys((*before.grid, *now.grid)):
         then, here = before.grid.get(key), now.grid.get(key)
         if then is None or here is None or list(then) != list(here):
-            now_is = f"it is {list(here)}" if then and here else _swept(key, here, "it sweeps")
-            yield f"{_swept(key, then, 'swept')}; now {now_is}: restore the grid"
+            now_is = f"it is {list(here)}" if then and here else _swept_text(key, here, "it sweeps")
+            yield f"{_swept_text(key, then, 'swept')}; now {now_is}: restore the grid"
     for name in ("by", "confirm", "drop"):
         then, here = getattr(before, name), getattr(now, name)
         if then != here:
@@ -26,7 +26,7 @@ def sweep_changes(before: Sweep, now: Sweep) -> Iterator[str]:
             yield f"had another model as {other.name}: restore it"
 
 
-def _swept(key: str, values: Sequence[Any] | None, verb: str) -> str:
+def _swept_text(key: str, values: Sequence[Any] | None, verb: str) -> str:
     """Return `swept steps = [9, 30]`, or `swept no steps`."""
     name = key.rpartition(".")[2]
     return f"{verb} no {name}" if values is None else f"{verb} {name} = {list(values)}"

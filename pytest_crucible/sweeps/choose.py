@@ -11,7 +11,7 @@ from pytest_crucible.sweeps.drops import best_member
 def choose_winner(values: npt.NDArray[np.float64]) -> int | None:
     """Return the column of samples x members values with the best mean; higher is better, NaN is a lost value.
 
-    Of equal means the first wins. Members are compared on the samples that all of them have; None where there is none.
+    Of equal means the first wins. Members are compared on the samples that all of them have; None without such samples.
 
     >>> choose_winner(np.array([[1.0, 0.0, 1.0], [np.nan, 1.0, 1.0]]))
     0

@@ -40,10 +40,12 @@ def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Crite
     selected = Selected()
     for of_prompt in _by_prompt(attempts, selected.left_out).values():
         if task == "sft":
-            selected.rows.extend(_supervised(of_prompt, criteria, selected.left_out))
+            selected.rows.extend(_supervised_rows(of_prompt, criteria, selected.left_out))
         else:
             judged = [one for one in (_judge(one, criteria, selected.left_out) for one in of_prompt) if one is not None]
-            choose = _preferences(judged, criteria, gap, selected.left_out) if task == "dpo" else map(_labelled, judged)
+            choose = (
+                _preferences(judged, criteria, gap, selected.left_out) if task == "dpo" else map(_label_row, judged)
+            )
             selected.rows.extend(choose)
     return selected
 
@@ -91,7 +93,7 @@ def _why_not_judged(attempt: Attempt, criterion: Criterion | None) -> str:
     return ""
 
 
-def _supervised(attempts: Sequence[Attempt], criteria: Criteria, left_out: Counter[str]) -> Iterator[TrainingRow]:
+def _supervised_rows(attempts: Sequence[Attempt], criteria: Criteria, left_out: Counter[str]) -> Iterator[TrainingRow]:
     gold = gold_answer(attempts[0])
     if gold is not None:
         left_out["the prompt has its gold answer already"] += len(attempts) - 1
@@ -123,7 +125,7 @@ def _preferences(
 def _pair(
     rejected: _Judged, gold: str | None, passed: Sequence[_Judged], criteria: Criteria, gap: float
 ) -> TrainingRow | str:
-    """Return the row with the best chosen reply, or the reason why there is none."""
+    """Return the row with the best chosen reply, or the reason against one."""
     criterion = criteria[rejected.attempt.source.experiment]
     assert criterion is not None  # a judged attempt has one
     attempt = rejected.attempt
@@ -147,7 +149,7 @@ def _is_wide(difference: float, gap: float) -> bool:
     return gap == 0 if math.isnan(difference) else difference >= gap - 1e-9
 
 
-def _labelled(judged: _Judged) -> TrainingRow:
+def _label_row(judged: _Judged) -> TrainingRow:
     origin = {**_origin(judged.attempt), "score": _number(judged.value)}
     return _row(judged.attempt, judged.attempt.reply or "", origin, label=judged.passed)
 

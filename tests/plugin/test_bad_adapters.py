@@ -76,7 +76,7 @@ def test_without_any_configuration_the_place_for_it_is_named(suite):
 
     suite.refuses(
         suite.run("--crucible-adapter=v2"),
-        "adapter 'v2' is not configured: there is no adapter in this folder: run pytest in the folder of the suite, or add a "
+        "adapter 'v2' is not configured: no adapter is configured in this folder: run pytest in the folder of the suite, or add a "
         "table [[]adapters.NAME[]] to crucible.toml, or [[]tool.crucible.adapters.NAME[]] to pyproject.toml",
     )
 

@@ -51,7 +51,7 @@ def detectable_by_error(se: float, dof: float, *, alpha: float = 0.05, power: fl
 
 
 def detectable_paired_change(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """Return the smallest difference of paired proportions that n pairs show with this power; None if there is none.
+    """Return the smallest difference of paired proportions that n pairs show with this power; None where none is found.
 
     `discordance` is the share of pairs that disagree. A difference beyond it is one in which all changes go one way, so
     that the discordance is the difference itself. McNemar's test by enumeration; Connor's formula for many pairs.

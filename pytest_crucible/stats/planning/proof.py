@@ -107,7 +107,7 @@ def _beta_values(mean: float, deviation: float, bounds: Range) -> Array:
         )
     if not spread:
         return np.full(2, mean)
-    # At the largest deviation, all values lie at the bounds, and the distribution is no beta any more.
+    # At the largest deviation, all values lie at the bounds, and the distribution is not a beta.
     weight = max(share * (1 - share) / spread**2 - 1, _FEWEST_BETWEEN)
     chances = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     return low + span * np.asarray(betaincinv(share * weight, (1 - share) * weight, chances))

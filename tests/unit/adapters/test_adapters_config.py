@@ -209,7 +209,7 @@ def test_an_unknown_adapter_is_refused_with_those_that_are_known(name, hint):
 
 def test_without_any_adapters_it_is_said_where_they_belong():
     assert refusal(find_adapter, "v2", {}) == (
-        "adapter 'v2' is not configured: there is no adapter in this folder: run pytest in the folder of the suite, or "
+        "adapter 'v2' is not configured: no adapter is configured in this folder: run pytest in the folder of the suite, or "
         "add a table [adapters.NAME] to crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
     )
 

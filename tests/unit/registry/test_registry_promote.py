@@ -115,7 +115,7 @@ def test_a_regression_gate_without_a_margin_proves_nothing(production):
     run = measure(production, "second", v2=0.85, v1=0.85, margin=None)
 
     assert refusal(production, run) == (
-        "run second has exact: v2 vs v1 without a margin, and no proven regression is no proof: write "
+        "run second has exact: v2 vs v1 without a margin, which proves nothing: write "
         '@pytest.mark.ab_compare("exact", margin=0.05), or promote to staged'
     )
 
