@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from pytest_crucible.training.preferences import LOSS, Preference, sides
 
 CustomLoss = Callable[[Any, list[Any]], tuple[Any, dict[str, float]]]
@@ -14,6 +12,9 @@ CustomLoss = Callable[[Any, list[Any]], tuple[Any, dict[str, float]]]
 
 def make_loss(pairs: Sequence[Preference], beta: float) -> CustomLoss:
     """Return the function that the SDK calls with the log-probabilities of both replies of each pair."""
+    # Imported here: torch comes with Tinker's SDK only where somebody installs it.
+    import torch
+
     weights = [torch.tensor(datum.inputs["weights"].tolist(), dtype=torch.float64) for datum in sides(pairs)]
     reference = torch.tensor([pair.reference for pair in pairs], dtype=torch.float64)
 

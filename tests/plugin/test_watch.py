@@ -83,6 +83,7 @@ def test_each_checkpoint_is_judged_once_and_a_half_written_one_later(training, s
     assert [run.arms for run in finished(suite.path)] == [("claims@2",), ("claims@1",)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_watcher_judges_each_checkpoint_exactly_once(training, suite):
     training("000001", 1)
@@ -99,6 +100,7 @@ def test_a_killed_watcher_judges_each_checkpoint_exactly_once(training, suite):
     assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
 
 
+@pytest.mark.slow
 def test_a_service_that_is_gone_and_a_cookbooks_file(training, suite, capfd):
     rows = [{"name": "000010", "sampler_path": "tinker://gone/sampler_weights/000010"}, {"state_path": "tinker://x"}]
     (suite.path / "checkpoints.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows) + '{"name": "0000')
