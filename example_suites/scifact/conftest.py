@@ -12,6 +12,6 @@ def pytest_crucible_backend(adapter):
     """`backend = "multivers"` answers with what a checkpoint of MultiVerS predicted."""
     if adapter.backend != "multivers":
         return None
-    if adapter.options.get("trained_on") not in multivers.checkpoints():
-        raise SpecError(f"adapter {adapter.name!r} needs trained_on = one of {', '.join(multivers.checkpoints())}")
-    return recorded_rows(multivers.replies(adapter.options["trained_on"]), name=adapter.name)
+    if adapter.options.get("weights") not in multivers.checkpoints():
+        raise SpecError(f"adapter {adapter.name!r} needs weights = one of {', '.join(multivers.checkpoints())}")
+    return recorded_rows(multivers.replies(adapter.options["weights"]), name=adapter.name)

@@ -91,23 +91,23 @@ def _compare_at_drops(
             looked_at[list(order[: look.samples])] = True
             chosen = [scores[name] for name in live]
             try:
-                found = rank_scores(facts, chosen, attributes, alpha=alpha, inside=looked_at)
+                ranked = rank_scores(facts, chosen, attributes, alpha=alpha, inside=looked_at)
             except NotEnoughData:
-                found = None
-            if found is not None:
-                drops.update({name: _describe_drop(found, live, name, half.winner, alpha) for name in leaving})
+                ranked = None
+            if ranked is not None:
+                drops.update({name: _describe_drop(ranked, live, name, half.winner, alpha) for name in leaving})
         live = [name for name in live if name in look.kept]
     return drops
 
 
-def _describe_drop(found: RankedScores, live: Sequence[str], name: str, winner: str, alpha: float) -> _Drop:
-    place, p_better = live.index(name), found.ranks.p_adjusted[:, live.index(name)]
+def _describe_drop(ranked: RankedScores, live: Sequence[str], name: str, winner: str, alpha: float) -> _Drop:
+    place, p_better = live.index(name), ranked.ranks.p_adjusted[:, live.index(name)]
     better = tuple(other for other, p_value in zip(live, p_better, strict=True) if p_value <= alpha)
     if winner not in live:
         return _Drop(better, None, None)
     best = live.index(winner)
-    difference = float(found.ranks.comparisons.differences[place, best])
-    return _Drop(better, difference, found.intervals.interval(place, best))
+    difference = float(ranked.ranks.comparisons.differences[place, best])
+    return _Drop(better, difference, ranked.intervals.interval(place, best))
 
 
 def _better_than(name: str, drops: Mapping[str, _Drop]) -> frozenset[str]:

@@ -100,13 +100,13 @@ class Watcher:
         tag = self._tag(version)
         # pytest holds the lock too: where the watcher was killed, its run goes on, and the next watcher waits for its end.
         with file_lock(registry_folder(self.where) / "watch.lock", _say_waiting) as lock:
-            if not self._finished(tag):
+            if not self._finished_runs(tag):
                 status = self._run_pytest(version, tag, lock)
-                if status in WRONG_ARGUMENTS and not self._finished(tag):
+                if status in WRONG_ARGUMENTS and not self._finished_runs(tag):
                     raise SpecError(
                         f"pytest ended with exit status {status} for {version}: correct its arguments or the suite"
                     )
-            runs = self._finished(tag)
+            runs = self._finished_runs(tag)
             if not runs:
                 click.echo(f"crucible watch: the run of {version} broke: it is judged again at the next look", err=True)
                 return False
@@ -138,7 +138,7 @@ class Watcher:
         inherited = () if sys.platform == "win32" else (lock.fileno(),)
         return subprocess.run(command, pass_fds=inherited, check=False).returncode
 
-    def _finished(self, tag: str) -> list[RunSummary]:
+    def _finished_runs(self, tag: str) -> list[RunSummary]:
         return [run for run in list_runs(self.store, tag=tag) if run.status == "finished"]
 
     def _tag(self, version: str) -> str:

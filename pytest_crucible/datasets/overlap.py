@@ -39,18 +39,18 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     # Gold answers and prompts occur in many rows: each text is split once.
     words = {text: normalised_words(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
     normal = {text: " ".join(of_text) for text, of_text in words.items()}
-    found: list[Duplicate | None] = []
+    duplicates: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
     for position, row in enumerate(rows):
         earlier = first.setdefault(tuple([normal[text] for text in row]), position)
-        found.append(None if earlier == position else Duplicate(earlier, True))
+        duplicates.append(None if earlier == position else Duplicate(earlier, True))
     long_rows = [position for position in first.values() if any(_may_differ(words[text]) for text in rows[position])]
     index = _NearIndex([tuple(words[text] for text in rows[position]) for position in long_rows])
     for number, position in enumerate(long_rows):
         near = index.find_or_add(number)
         if near is not None:
-            found[position] = Duplicate(long_rows[near], False)
-    return [_first_of_all(found, duplicate) for duplicate in found]
+            duplicates[position] = Duplicate(long_rows[near], False)
+    return [_first_of_all(duplicates, duplicate) for duplicate in duplicates]
 
 
 def is_near(words: Words, others: Words) -> bool:
@@ -62,9 +62,9 @@ def is_near(words: Words, others: Words) -> bool:
     return words == others or _differ_in_at_most(max(len(words), len(others)) // NEAR, words, others)
 
 
-def _first_of_all(found: list[Duplicate | None], duplicate: Duplicate | None) -> Duplicate | None:
+def _first_of_all(duplicates: list[Duplicate | None], duplicate: Duplicate | None) -> Duplicate | None:
     """Return the row that stays where the earlier row is itself a near duplicate."""
-    earlier = None if duplicate is None else found[duplicate.of]
+    earlier = None if duplicate is None else duplicates[duplicate.of]
     return duplicate if earlier is None else Duplicate(earlier.of, False)
 
 

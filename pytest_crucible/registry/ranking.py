@@ -38,7 +38,7 @@ def rank_versions(store: RunStore, versions: Sequence[Version], metric: str, *, 
 
     Raises SpecError where no test did.
     """
-    measured = _measured(store, versions)
+    measured = _measured_versions(store, versions)
     rankings = tuple(_rankings(store, measured, metric, alpha))
     if not rankings:
         raise SpecError(
@@ -48,7 +48,7 @@ def rank_versions(store: RunStore, versions: Sequence[Version], metric: str, *, 
     return rankings
 
 
-def _measured(store: RunStore, versions: Sequence[Version]) -> Mapping[Test, Mapping[str, Place]]:
+def _measured_versions(store: RunStore, versions: Sequence[Version]) -> Mapping[Test, Mapping[str, Place]]:
     """Return, by test, the latest finished experiment that measured each version."""
     measured: dict[Test, dict[str, Place]] = {}
     for run in list_runs(store):

@@ -45,12 +45,12 @@ class Situation:
 
 def shortcomings(proof: Proof, to: VersionState, situation: Situation) -> list[str]:
     """Return what the proof lacks for a state, a sentence each; empty where it suffices."""
-    found = list(_candidate(proof))
+    problems = list(_candidate(proof))
     if to in ("staged", "production"):
-        found += _check_staged(proof, situation)
+        problems += _check_staged(proof, situation)
     if to == "production":
-        found += _production(proof, situation)
-    return found
+        problems += _production(proof, situation)
+    return problems
 
 
 def is_version_arm(arm: Arm, version: Version) -> bool:

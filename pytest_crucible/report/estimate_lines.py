@@ -27,7 +27,9 @@ def estimate_lines(
         untrained = ", ".join(estimate.arm for estimate in of_experiment if estimate.is_untrained)
         if untrained:
             yield f"  {untrained}: would be trained first (--crucible-train), which takes a time that is not known"
-    sums = (f"{head} {_shown(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True))
+    sums = (
+        f"{head} {_forecast_text(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True)
+    )
     yield f"all      {', '.join(sums)}"
     yield from (_budget_line(*budget) for budget in budgets)
 
@@ -38,7 +40,7 @@ def _row(estimate: ArmEstimate) -> list[str]:
     return [
         f"  {estimate.arm}",
         *(f"{count:,}" for count in counts),
-        *(_shown(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
+        *(_forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
     ]
 
 
@@ -47,7 +49,7 @@ def _align(rows: list[list[str]]) -> list[str]:
     return tabulate([list(HEADS), *rows], tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
 
 
-def _shown(forecast: Forecast | None, form: Callable[[float], str]) -> str:
+def _forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:
     if forecast is None:
         return "unknown"
     if forecast.low == forecast.high:

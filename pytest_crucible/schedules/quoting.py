@@ -59,7 +59,7 @@ def cron_command(line: str) -> str:
     >>> print(cron_command("echo '50%'"))
     echo '50'\%''
     """
-    written = _without_percent(line) if "\n" not in line else _printed(line)
+    written = _without_percent(line) if "\n" not in line else _through_printf(line)
     if len(written) > LONGEST_CRON_LINE:
         raise SpecError(
             f"the command has {len(written):,} characters, and cron cuts lines at 1,000: put the command into a script, "
@@ -74,7 +74,7 @@ def _without_percent(line: str) -> str:
     return line.replace("%", "'\\%'")
 
 
-def _printed(line: str) -> str:
+def _through_printf(line: str) -> str:
     escaped = line.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
     # The quotes come last: _without_percent needs every percent sign within them.
     return f'eval "$(printf {_without_percent(shlex.quote(escaped))})"'

@@ -187,13 +187,13 @@ class ExperimentCollection:
             environment=environment_facts(),
             manifest={
                 **build_manifest(command.args, command.dir, self._config.rootpath, settings),
-                "deselected": self._deselected(),
+                "deselected": self._deselected_tests(),
             },
         )
         for name in settings.tag:
             add_tag(store, run, name, at=started)
 
-    def _deselected(self) -> list[str]:
+    def _deselected_tests(self) -> list[str]:
         """Return the experiments and joined tests that -k, -m or --lf have removed: without them a run is not whole."""
         return sorted({*self._functions, *self._joined_ids} - {*self.experiments, *self.joined})
 

@@ -65,7 +65,9 @@ class Estimator:
                     plan.nodeid,
                     arm.name,
                     stored=len(done[number]),
-                    replies=[self._asked(experiment, unit, calls) for unit, calls in asked if unit.arm == number],
+                    replies=[
+                        self._describe_unit(experiment, unit, calls) for unit, calls in asked if unit.arm == number
+                    ],
                     past=past_usage(self.store, plan.nodeid, arm.name),
                     concurrency=self.settings.concurrency,
                     is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
@@ -109,7 +111,7 @@ class Estimator:
         sent = set(positions)
         return [{(position, place) for position, place in units if position in sent} for units in done]
 
-    def _asked(self, experiment: Experiment, unit: Unit, calls: int) -> Asked:
+    def _describe_unit(self, experiment: Experiment, unit: Unit, calls: int) -> Asked:
         plan = experiment.plan
         place = (
             plan.nodeid,

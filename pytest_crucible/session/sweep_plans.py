@@ -71,7 +71,7 @@ def plan_sweep(
         looks=looks if family.drop != "none" else (),
     )
     used = {_sample_key(sample) for sample in chosen_by}
-    judge = partial(_without, left_out=used) if family.confirm else partial(_corrected, used=used)
+    judge = partial(_without, left_out=used) if family.confirm else partial(_correct_for_choice, used=used)
     confirming = {nodeid: with_sweep(judge(experiment, record), record) for nodeid, experiment in experiments.items()}
     return PlannedSweep(family_arm, _with_members(choosing, record, family_arm.competitors)), confirming
 
@@ -156,7 +156,7 @@ def _split(experiment: Experiment, confirm: float) -> tuple[Halves, tuple[int, .
     return halves, look_lengths([position for position in order if position in chosen_by], groups, LOOKS)
 
 
-def _corrected(experiment: Experiment, record: Sweep, *, used: set[str]) -> Experiment:
+def _correct_for_choice(experiment: Experiment, record: Sweep, *, used: set[str]) -> Experiment:
     """Return an experiment on samples that have chosen: its claims hold for all members, and targets need proof."""
     if not any(_sample_key(sample) in used for sample in experiment.dataset.samples):
         return experiment

@@ -149,7 +149,7 @@ def _check_replicates(grid: Grid, seeds: Sequence[Hashable], trainings: Sequence
 def _means(table: _Trainings, setting: str) -> list[LevelMean]:
     """Return the means of a setting's levels over the same combinations of the others; none where there are none."""
     blocks = table.grid.blocks(setting, table.grid.levels(setting))
-    found = []
+    means = []
     for level, cells in blocks.items():
         if cells:
             weights = _weights(table, cells)
@@ -160,20 +160,20 @@ def _means(table: _Trainings, setting: str) -> list[LevelMean]:
                 low, high = max(low, table.bounds[0]), min(high, table.bounds[1])
             interval = Interval(low=low, high=high, level=table.level, method=METHOD)
             count = _count_trainings(table, weights)
-            found.append(
+            means.append(
                 LevelMean(setting=setting, level=level, mean=mean, interval=interval, trainings=count, cells=len(cells))
             )
-    return found
+    return means
 
 
 def _differences(table: _Trainings, setting: str) -> list[LevelDifference]:
-    found = []
+    differences = []
     for other, level in itertools.combinations(table.grid.levels(setting), 2):
         blocks = table.grid.blocks(setting, (other, level))
         if blocks[level]:
             weights = _weights(table, blocks[level]) - _weights(table, blocks[other])
             value, half, p = _contrast(table, weights, table.trainings)
-            found.append(
+            differences.append(
                 LevelDifference(
                     setting=setting,
                     level=level,
@@ -186,7 +186,7 @@ def _differences(table: _Trainings, setting: str) -> list[LevelDifference]:
                     cells=len(blocks[level]),
                 )
             )
-    return found
+    return differences
 
 
 def _adjust(differences: Sequence[LevelDifference]) -> tuple[LevelDifference, ...]:
