@@ -52,10 +52,10 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
     return SweepMembers(
         members=table
         if table.reason
-        else replace(table, arms=tuple(_add_difference(one, drops) for one in table.arms)),
+        else replace(table, arms=tuple(_add_difference(result, drops) for result in table.arms)),
         settings=compare_settings(
             facts,
-            np.column_stack([one.values for one in scores.values()]),
+            np.column_stack([arm_scores.values for arm_scores in scores.values()]),
             [member.settings for member in sweep.members],
             attributes.clusters,
             alpha=alpha,

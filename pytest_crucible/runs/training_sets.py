@@ -100,7 +100,7 @@ def _make(store: RunStore, wanted: Wanted) -> Made:
 def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, int]]:
     """Yield the arm in each experiment that may be exported. Raises SpecError."""
     names: set[str] = set()
-    found = False
+    has_any = False
     for run in wanted.runs:
         experiments = [(key, plan) for key, plan, _ in store.experiments(run)]
         usable = [(key, plan) for key, plan in experiments if wanted.allow_gate_samples or plan.purpose == "practice"]
@@ -111,9 +111,9 @@ def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, in
             names.update(arms)
             number = arms.index(wanted.arm) if wanted.arm in arms else 0 if not wanted.arm else None
             if number is not None:
-                found = True
+                has_any = True
                 yield run, key, plan, number
-    if not found:
+    if not has_any:
         raise SpecError(f"--of={wanted.arm}: no such arm in these runs: {suggest(wanted.arm, sorted(names))}")
 
 
@@ -121,18 +121,18 @@ def _add_criteria(store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], 
     """Yield the parts with their criteria. Raises SpecError for a missing or unknown metric."""
     known: dict[str, None] = {}
     metric = parse_on(wanted.on)[0]
-    found = False
+    has_any = False
     for run, key, plan, number in parts:
         kinds = stored_kinds(store, key)
         facts = {each.name: each for each in plan.metrics}
         known |= dict.fromkeys((*facts, *kinds))
         has_metric = bool(metric) and (metric in facts or metric in kinds)
-        found |= has_metric
+        has_any |= has_metric
         criterion = _criterion(wanted.on, metric, facts.get(metric), kinds.get(metric)) if has_metric else None
         yield Part(run, key, plan, number, criterion)
     if not metric and wanted.shape.task != "sft":
         raise SpecError(f"--what={wanted.shape.task} needs --on METRIC, which decides what passed: {', '.join(known)}")
-    if metric and not found:
+    if metric and not has_any:
         raise SpecError(f"--on={wanted.on}: these experiments have no metric {metric!r}: {suggest(metric, known)}")
 
 

@@ -29,12 +29,12 @@ def setting_tables(result: SettingMeans) -> tuple[Table, ...]:
             rows=tuple(
                 Row(
                     cells=(
-                        f"{_name(one.setting, means)} = {one.level}",
-                        with_interval(one.mean, one.interval),
-                        f"{one.trainings:,}",
+                        f"{_name(mean.setting, means)} = {mean.level}",
+                        with_interval(mean.mean, mean.interval),
+                        f"{mean.trainings:,}",
                     )
                 )
-                for one in means.means
+                for mean in means.means
             ),
             numbers=("trainings",),
             note=_left_out(result, means),
@@ -45,13 +45,13 @@ def setting_tables(result: SettingMeans) -> tuple[Table, ...]:
             rows=tuple(
                 Row(
                     cells=(
-                        f"{_name(one.setting, means)}: {one.level} vs {one.other}",
-                        with_interval(one.difference, one.interval, sign=True),
-                        f"{one.trainings:,}",
-                        p_value(one.p_adjusted),
+                        f"{_name(difference.setting, means)}: {difference.level} vs {difference.other}",
+                        with_interval(difference.difference, difference.interval, sign=True),
+                        f"{difference.trainings:,}",
+                        p_value(difference.p_adjusted),
                     )
                 )
-                for one in means.differences
+                for difference in means.differences
             ),
             numbers=("trainings", _p_head(means)),
             note="Intervals are unadjusted; p-values are adjusted for all differences in this table.",
@@ -69,7 +69,11 @@ def setting_note(result: SettingMeans) -> Note:
         return Note(
             text=f"settings by {result.metric}: no claim: no two levels were run to the end beside the same other settings"
         )
-    proven = [_claim(one, _name(one.setting, means)) for one in means.differences if one.p_adjusted <= 1 - means.level]
+    proven = [
+        _claim(difference, _name(difference.setting, means))
+        for difference in means.differences
+        if difference.p_adjusted <= 1 - means.level
+    ]
     text = "; ".join(proven) if proven else "no difference between levels is proven"
     return Note(text=f"settings by {result.metric}: {text}")
 
@@ -85,35 +89,35 @@ def setting_document(result: SettingMeans) -> dict[str, Any]:
         "incomplete": means.incomplete if means else None,
         "means": [
             {
-                "setting": one.setting,
-                "level": one.level,
-                "value": one.mean,
-                **interval_ends(one.interval),
-                "trainings": one.trainings,
-                "combinations": one.cells,
+                "setting": mean.setting,
+                "level": mean.level,
+                "value": mean.mean,
+                **interval_ends(mean.interval),
+                "trainings": mean.trainings,
+                "combinations": mean.cells,
             }
-            for one in (means.means if means else ())
+            for mean in (means.means if means else ())
         ],
         "differences": [
             {
-                "setting": one.setting,
-                "level": one.level,
-                "other": one.other,
-                "difference": one.difference,
-                **interval_ends(one.interval),
-                "p_value": one.p_value,
-                "p_adjusted": one.p_adjusted,
-                "trainings": one.trainings,
-                "combinations": one.cells,
+                "setting": difference.setting,
+                "level": difference.level,
+                "other": difference.other,
+                "difference": difference.difference,
+                **interval_ends(difference.interval),
+                "p_value": difference.p_value,
+                "p_adjusted": difference.p_adjusted,
+                "trainings": difference.trainings,
+                "combinations": difference.cells,
             }
-            for one in (means.differences if means else ())
+            for difference in (means.differences if means else ())
         ],
     }
 
 
 def _name(setting: str, means: stats.MarginalMeans) -> str:
     """Return the last part of a dotted key, where that is unambiguous, as in the names of members."""
-    keys = {one.setting for one in means.means} | {one.setting for one in means.differences}
+    keys = {mean.setting for mean in means.means} | {difference.setting for difference in means.differences}
     last = [key.rpartition(".")[2] for key in keys]
     short = setting.rpartition(".")[2]
     return short if last.count(short) == 1 else setting
@@ -136,10 +140,14 @@ def _left_out(result: SettingMeans, means: stats.MarginalMeans) -> str:
     return f"{units} {left}{without}"
 
 
-def _claim(one: stats.LevelDifference, name: str) -> str:
-    better, worse = (one.level, one.other) if one.difference > 0 else (one.other, one.level)
+def _claim(difference: stats.LevelDifference, name: str) -> str:
+    better, worse = (
+        (difference.level, difference.other) if difference.difference > 0 else (difference.other, difference.level)
+    )
     # The interval is turned with the levels, so that a better level is named first.
-    sign = 1 if one.difference > 0 else -1
-    ends = sorted((sign * one.interval.low, sign * one.interval.high))
-    interval = type(one.interval)(low=ends[0], high=ends[1], level=one.interval.level, method=one.interval.method)
-    return f"{name} = {better} is better than {worse}: {with_interval(abs(one.difference), interval, sign=True)}"
+    sign = 1 if difference.difference > 0 else -1
+    ends = sorted((sign * difference.interval.low, sign * difference.interval.high))
+    interval = type(difference.interval)(
+        low=ends[0], high=ends[1], level=difference.interval.level, method=difference.interval.method
+    )
+    return f"{name} = {better} is better than {worse}: {with_interval(abs(difference.difference), interval, sign=True)}"

@@ -221,7 +221,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
 def _compared_document(compared: SweepMembers | None, name: str) -> dict[str, Any]:
     if compared is None:
         return {}
-    document = arm_document(next(one for one in compared.members.arms if one.arm == name), compared.members)
+    document = arm_document(next(result for result in compared.members.arms if result.arm == name), compared.members)
     return {key: value for key, value in document.items() if key != "arm"}
 
 

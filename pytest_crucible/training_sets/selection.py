@@ -42,7 +42,11 @@ def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Crite
         if task == "sft":
             selected.rows.extend(_supervised_rows(of_prompt, criteria, selected.left_out))
         else:
-            judged = [one for one in (_judge(one, criteria, selected.left_out) for one in of_prompt) if one is not None]
+            judged = [
+                outcome
+                for outcome in (_judge(attempt, criteria, selected.left_out) for attempt in of_prompt)
+                if outcome
+            ]
             choose = (
                 _preferences(judged, criteria, gap, selected.left_out) if task == "dpo" else map(_label_row, judged)
             )
@@ -110,8 +114,8 @@ def _supervised_rows(attempts: Sequence[Attempt], criteria: Criteria, left_out: 
 def _preferences(
     judged: Sequence[_Judged], criteria: Criteria, gap: float, left_out: Counter[str]
 ) -> Iterator[TrainingRow]:
-    passed = [one for one in judged if one.passed]
-    failed = [one for one in judged if not one.passed]
+    passed = [attempt for attempt in judged if attempt.passed]
+    failed = [attempt for attempt in judged if not attempt.passed]
     gold = gold_answer(judged[0].attempt) if judged else None
     left_out["passed, and no reply to the sample failed"] += 0 if failed else len(passed)
     for rejected in failed:
@@ -135,7 +139,7 @@ def _pair(
     if not passed:
         return "failed, and the sample has no chosen reply" if gold is None else f"closer than the gap of {gap:g}"
     # The first of the best ones: equal runs give equal rows.
-    best = max(passed, key=lambda one: criterion.gap(one.value, 0.0))
+    best = max(passed, key=lambda attempt: criterion.gap(attempt.value, 0.0))
     if not _is_wide(criterion.gap(best.value, rejected.value), gap):
         return f"closer than the gap of {gap:g}"
     place: dict[str, Any] = {"run": best.attempt.source.run, "variant": best.attempt.variant}
