@@ -47,6 +47,8 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 LIBRARIES = (
     "scipy.stats",
     "sqlalchemy.dialects.sqlite",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "httpx",
     "jsonschema",
     "jinja2",
     "nbformat",
@@ -54,7 +56,7 @@ LIBRARIES = (
     "pandas",
     "psycopg",
 )
-"""Libraries that sessions import when they need them; psycopg is an extra."""
+"""Libraries that sessions import when they need them; psycopg and httpx are extras. A second copy would have other classes."""
 
 
 @pytest.fixture(scope="session")
