@@ -121,8 +121,15 @@ def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
                 f"adapter {name!r} in {source} has seeds and a sweep: sweep seed = [1, 2], so that each training competes, or "
                 "remove the sweep"
             )
-        for member, point in family.members().items():
+        # The members of a search are known when it proposes them.
+        for member, point in () if family.trials else family.members().items():
             yield _adapter(member, member_table(table, point), source)
+
+
+def trial_adapter(family: Adapter, name: str, point: Mapping[str, Any], root: Path) -> Adapter:
+    """Return the adapter of a trial: the family's table in the configuration, with these settings. Raises SpecError."""
+    source, tables = next((source, tables) for source, tables in _tables(root, "adapters") if family.name in tables)
+    return _adapter(name, member_table(tables[family.name], point), source)
 
 
 def _adapter(name: str, table: Any, source: Path) -> Adapter:

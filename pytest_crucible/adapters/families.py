@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.options import UnknownOption
 from pytest_crucible.records import Adapter, Arm, Role
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sweeps.grid import SWEEP, Family, read_family
+from pytest_crucible.sweeps.grid import SWEEP, member_name, read_family
 from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 
-def open_family(adapter: Adapter, role: Role, open_member: Callable[[str], OpenedArm]) -> OpenedArm:
+def open_family(
+    adapter: Adapter,
+    role: Role,
+    open_member: Callable[[str], OpenedArm],
+    trials: Sequence[Mapping[str, Any]] | None = None,
+) -> OpenedArm:
     """Return the arm of a family. Its record stands for the winner until the winner is known.
+
+    `trials` are the settings with which a search begins; None for a grid.
 
     Raises SpecError for a family that is not the candidate, for a key that the adapter or its recipe does not have, and for
     two members that are one checkpoint.
     """
     family = read_family(adapter.name, adapter.options[SWEEP])
     if role != "candidate":
-        example = next(iter(family.members()))
-        raise SpecError(
-            f"adapter {adapter.name!r} is a family, of which a winner is chosen, so it can only be the candidate: name one "
-            f"of its members, such as {example!r}"
+        use = (
+            "name another adapter"
+            if family.trials
+            else f"name one of its members, such as {next(iter(family.members()))!r}"
         )
+        raise SpecError(
+            f"adapter {adapter.name!r} is a family, of which a winner is chosen, so it can only be the candidate: {use}"
+        )
+    points = list(family.points()) if trials is None else trials
+    names = family.members() if trials is None else [member_name(family, point) for point in trials]
     try:
-        members = tuple(open_member(name) for name in family.members())
+        members = tuple(open_member(name) for name in names)
     except UnknownHyperparameter as error:
         key = f"hyperparameters.{error.name}"
         if key not in family.settings:
@@ -41,13 +54,12 @@ def open_family(adapter: Adapter, role: Role, open_member: Callable[[str], Opene
             raise
         rest = str(error).partition(f" has {error.name!r}")[2]
         raise SpecError(f"adapter {adapter.name!r} sweeps {error.name!r}{rest}") from None
-    check_members(family, members)
+    check_members(points, members)
     return OpenedArm(_describe(adapter, members), members[0].backend, competitors=members, family=family)
 
 
-def check_members(family: Family, members: Sequence[OpenedArm]) -> None:
+def check_members(points: Sequence[Mapping[str, Any]], members: Sequence[OpenedArm]) -> None:
     """Raise SpecError for two members that are one checkpoint: the sweep would compare it with itself."""
-    points = list(family.points())
     for number, member in enumerate(members):
         for other in range(number):
             if _is_same(member.arm, members[other].arm):

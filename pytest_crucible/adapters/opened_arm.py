@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_crucible.backends import Backend
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
@@ -24,6 +25,8 @@ class OpenedArm:
     """The members of a family, of which the winner takes the arm's place; `backend` is then that of the first."""
     family: Family | None = None
     """How they compete."""
+    open_trial: Callable[[Mapping[str, Any]], OpenedArm] | None = None
+    """Opens a further member with these settings, which is trained first where it has a recipe; only in a search."""
 
     @property
     def parts(self) -> tuple[OpenedArm, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
+from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters, trial_adapter
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.families import open_family
 from pytest_crucible.adapters.kinds import kind_of
@@ -16,12 +16,12 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
 from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
-from pytest_crucible.adapters.untrained import Untrained, untrained_recipes
+from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sweeps.grid import SWEEP
+from pytest_crucible.sweeps.grid import SWEEP, Family, member_name, read_family
 
 if TYPE_CHECKING:
     from pytest_crucible.training import Recipe, TrainedAdapter
@@ -89,12 +89,36 @@ class Opener:
 
     def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         if SWEEP in adapter.options:
+            family = read_family(adapter.name, adapter.options[SWEEP])
+            if family.trials:
+                return self._open_search(adapter, family, role)
             return open_family(adapter, role, lambda name: self._open_configured(self._configured[name], role, ()))
         if SEEDS in adapter.options:
             trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
             return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
         is_group = bool(kind_of(adapter).members)
         return self._open_group(adapter, role, parents) if is_group else self._open_single(adapter, role)
+
+    def _open_search(self, adapter: Adapter, family: Family, role: Role) -> OpenedArm:
+        """Return the arm of a search with its first trials, which depend on the seed alone."""
+        from pytest_crucible.sweeps.search import first_points
+
+        def open_member(point: Mapping[str, Any]) -> OpenedArm:
+            trial = trial_adapter(adapter, member_name(family, point), point, self._context.root)
+            return self._open_configured(trial, "candidate", ())
+
+        def open_trial(point: Mapping[str, Any]) -> OpenedArm:
+            opened = open_member(point)
+            missing = untrained_recipes([opened])
+            if missing and not self._context.settings.train:
+                raise SpecError("\n".join(explain_missing([opened])))
+            self.train(missing)
+            return open_member(point) if missing else opened
+
+        points = first_points(family, self._context.settings.seed) if role == "candidate" else []
+        named = {member_name(family, point): point for point in points}
+        opened = open_family(adapter, role, lambda name: open_member(named[name]), points)
+        return replace(opened, open_trial=open_trial)
 
     def _open_group(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         if adapter.name in parents:

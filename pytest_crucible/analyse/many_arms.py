@@ -77,12 +77,14 @@ def compare_many_arms(
     alpha: float,
     dropped: Mapping[str, frozenset[str]] = MappingProxyType({}),
     rank_alpha: float | None = None,
+    not_ranked: str = "",
 ) -> ManyArms:
     """Return the arms by their means of a metric; `arms` are names with scores.
 
     Ranks and differences are of the samples that all arms scored. A rank is excluded only where that holds whatever the lost
     samples are. Arms without any score are not ranked and may have every rank. `dropped` arms were not run to the end; they
-    come with the arms that are proven better, by a part of alpha of which `rank_alpha` is left.
+    come with the arms that are proven better, by a part of alpha of which `rank_alpha` is left. `not_ranked` is a reason of the
+    caller's to rank none.
     """
     ranked = [k for k, (name, scores) in enumerate(arms) if scores.seen.any() and name not in dropped]
     chosen = [arms[k][1] for k in ranked]
@@ -95,7 +97,7 @@ def compare_many_arms(
         incomplete=int(_incomplete(chosen).sum()),
         by_ratio=is_by_ratio(facts, chosen),
     )
-    reason = _why_not_ranked(attributes, chosen)
+    reason = not_ranked or _why_not_ranked(attributes, chosen)
     if reason:
         return replace(table, reason=reason)
     try:

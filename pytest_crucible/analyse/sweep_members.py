@@ -16,6 +16,8 @@ from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.records import ChoosingHalf, Interval, MetricFacts, Sweep
 from pytest_crucible.records.errors import NotEnoughData
 
+SEARCHED = "a search proposes settings by the scores of earlier ones, so that its trials are not a sample of settings"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMembers:
@@ -48,7 +50,10 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
         alpha=alpha,
         dropped={name: _better_than(name, drops) for name in dropped},
         rank_alpha=alpha / 2 if dropped else alpha,
+        not_ranked=SEARCHED if sweep.trials else "",
     )
+    if sweep.trials:
+        return SweepMembers(members=table, settings=SettingMeans(metric=facts.name, reason=SEARCHED))
     return SweepMembers(
         members=table
         if table.reason

@@ -35,7 +35,7 @@ class Sweep:
     grid: Mapping[str, tuple[Any, ...]]
     """Dotted key of the adapter -> its values; the last key varies fastest."""
     members: tuple[SweepMember, ...]
-    """In grid order."""
+    """In grid order, or in that of the trials."""
     choosing: int
     """Samples of the choosing half."""
     choosing_sha256: str
@@ -43,6 +43,10 @@ class Sweep:
     """Samples of the confirming half."""
     looks: tuple[int, ...]
     """The numbers of samples after which members may be dropped."""
+    trials: int = 0
+    """The number of settings that a search proposes; 0 for a grid. Its members are then the trials until now."""
+    seed: int = 0
+    """The seed of the search."""
 
     @property
     def sha256(self) -> str:
@@ -63,6 +67,11 @@ class Sweep:
     def winner_subject(self) -> str:
         """The subject of the decision who has won."""
         return f"winner of {self.family}"
+
+    @property
+    def trials_subject(self) -> str:
+        """The subject of the decisions on the settings of trials."""
+        return f"trials of {self.family}"
 
 
 def choosing_nodeid(test: str, family: str) -> str:

@@ -51,11 +51,9 @@ def _sweep_lines(plan: Plan) -> Iterator[str]:
         yield f"  {sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
         return
     which = f"{sweep.choosing:,} other samples" if sweep.confirm else "the same samples"
-    replies = sweep.choosing * len(sweep.members) * plan.draws(0).size
-    yield (
-        f"  {sweep.family}: first {len(sweep.members)} members compete by {sweep.by} on {which}, "
-        f"with at most {replies:,} replies"
-    )
+    members = f"{sweep.trials} trials" if sweep.trials else f"{len(sweep.members)} members"
+    replies = sweep.choosing * (sweep.trials or len(sweep.members)) * plan.draws(0).size
+    yield (f"  {sweep.family}: first {members} compete by {sweep.by} on {which}, with at most {replies:,} replies")
 
 
 def _stages(plan: Plan) -> str:

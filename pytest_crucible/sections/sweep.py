@@ -159,6 +159,14 @@ def _basis(result: SweepResult) -> str:
 
 def _methods(sweep: Sweep, compared: SweepMembers) -> list[Statement]:
     looks = f"after {', '.join(map(str, sweep.looks))} samples"
+    if sweep.trials:
+        return [
+            Statement(
+                text=f"Optuna proposed the settings of {len(sweep.members)} trials from the mean of {sweep.by} in earlier ones "
+                f"(tree-structured Parzen estimator, seed {sweep.seed}). They answered {sweep.choosing:,} samples, and only the "
+                f"best one and the baselines answered the other {sweep.confirming:,}, on which the verdicts rest."
+            )
+        ]
     drops = {
         "proven": f"Members that are proven not to be the best {looks} get no more requests: each is compared with all others "
         "(subset selection), and the looks share an error rate of 0.05 for dropping the best member.",
@@ -190,6 +198,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
         "confirm": sweep.confirm,
         "drop": sweep.drop,
         "grid": sweep.grid,
+        "search": {"trials": sweep.trials, "seed": sweep.seed} if sweep.trials else None,
         "sha256": sweep.sha256,
         "choosing": sweep.choosing,
         "choosing_sha256": sweep.choosing_sha256,

@@ -271,7 +271,7 @@ class ExperimentCollection:
                 f"member, such as --crucible-adapter='{self.opened_arms[0].competitors[0].arm.name}'"
             )
         if self.experiments:
-            self.sweep, changed = plan_sweep(self.opened_arms[0], self.experiments)
+            self.sweep, changed = plan_sweep(self.opened_arms[0], self.experiments, self._settings.seed)
             looks = "--crucible-stop" if self._settings.stop else "crucible_stages" if self._settings.stages else ""
             if looks and not self.sweep.record.confirm:
                 raise SpecError(

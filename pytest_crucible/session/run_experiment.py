@@ -67,8 +67,11 @@ class ExperimentRunner:
         show: Callable[[Progress | None], None],
         rule: LookRule | None = None,
         stage: StageRun | None = None,
+        answered: int = 0,
     ) -> None:
         """Request every reply that is not stored yet: of the arms that `rule` lets go on at its looks, or of a stage.
+
+        The first `answered` arms have had their requests in this run: trials of a search before the next one.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
@@ -77,7 +80,7 @@ class ExperimentRunner:
         for warning in experiment.warnings if stage is None or stage.is_first else ():
             item.warn(CrucibleWarning(printable(warning)))
         # Stored replies are copied first: only the other units cost requests.
-        key, arms, done = self._add_to_store(experiment, stage)
+        key, arms, done = self._add_to_store(experiment, stage, answered)
         threads = DaemonThreads(self.settings.concurrency)
         try:
             on_unit_done = self._begin_spending(experiment, done)
@@ -95,7 +98,7 @@ class ExperimentRunner:
     # -- what is known already ----------------------------------------------------------------------------------
 
     def _add_to_store(
-        self, experiment: Experiment, stage: StageRun | None
+        self, experiment: Experiment, stage: StageRun | None, answered: int
     ) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:
         """Return the store's keys of the experiment and, by arm and prompt, of its arms, and the units with stored replies."""
         if stage is not None and not stage.is_first:
@@ -113,6 +116,8 @@ class ExperimentRunner:
                 }
             )
             arms.append(keys)
+        if answered:
+            done[:answered] = [done_units(answers) for answers in load_experiment(self.store, key).arms[:answered]]
         return key, arms, done
 
     def _continue_in_store(self, experiment: Experiment) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:

@@ -286,7 +286,7 @@ class CrucibleSession:
             experiment = self._collection.experiments[collected_nodeid(item)] = self._sweep_items.with_winner(
                 item,
                 experiment,
-                lambda choosing, rule: runner(item, choosing, show, rule),
+                lambda choosing, rule, answered: runner(item, choosing, show, rule, answered=answered),
                 self._resources.writer.flush,
             )
         runner(item, experiment, show, stage=stage)
@@ -369,6 +369,11 @@ class CrucibleSession:
         if sweep is not None and sweep.record.drop != "none":
             self._messages.lines.append(
                 f"  {sweep.record.family}: at most so much, since members that are dropped answer less"
+            )
+        if sweep is not None and sweep.record.trials:
+            self._messages.lines.append(
+                f"  {sweep.record.family}: only the first {len(sweep.record.members)} of {sweep.record.trials} trials are known, "
+                "and the others are not in these numbers"
             )
         if may_be_too_little:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

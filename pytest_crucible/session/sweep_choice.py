@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.records import Sweep
 from pytest_crucible.records.errors import CrucibleError, SpecError, UnscoredMetric
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.sweep_looks import SweepLooks, unscored_text
-from pytest_crucible.session.sweep_plans import PlannedSweep, with_winner
+from pytest_crucible.session.sweep_plans import PlannedSweep, with_sweep, with_winner
+from pytest_crucible.session.sweep_trials import RunChoosing, SearchTrials, stored_inputs, with_stored_trials
 from pytest_crucible.store.decisions import add_decision, copy_decisions, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
 from pytest_crucible.store.past_sweeps import latest_plan
@@ -24,10 +24,8 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.sweeps.changes import sweep_changes
 from pytest_crucible.sweeps.choose import choose_winner
 
-RunChoosing = Callable[[Experiment, SweepLooks], None]
 
-
-@dataclass(frozen=True)
+@dataclass
 class SweepChoice:
     """The choice of one sweep in one run."""
 
@@ -49,7 +47,7 @@ class SweepChoice:
             check_same_sweep(earlier[0], earlier[1].sweep, self.record)
         self.store.enter_plan(self.run, self.sweep.choosing.plan)
         if earlier is not None:
-            for subject in (self.record.looks_subject, self.record.winner_subject):
+            for subject in (self.record.looks_subject, self.record.trials_subject, self.record.winner_subject):
                 copy_decisions(self.store, earlier[0], self.run, subject)
 
     def choose(self, run_choosing: RunChoosing, flush: Callable[[], None]) -> OpenedArm:
@@ -62,7 +60,10 @@ class SweepChoice:
             stored = add_decision(self.store, self.run, self.record.looks_subject, look, body)
             return list(stored["kept"])
 
-        run_choosing(self.sweep.choosing, SweepLooks(self.record, decide))
+        if self.record.trials:
+            self.sweep = SearchTrials(self.sweep, self.run, self.store, run_choosing).run_all()
+        else:
+            run_choosing(self.sweep.choosing, SweepLooks(self.record, decide), 0)
         stored = find_experiment(self.store, self.run, self.record.nodeid)
         if stored is None or not stored.finished:
             raise CrucibleError(
@@ -74,11 +75,15 @@ class SweepChoice:
     def winner(self) -> OpenedArm | None:
         """Return the winner; None until it is stored."""
         stored = load_decisions(self.store, self.run, self.record.winner_subject)
-        return self._find_member(stored[0]["winner"]) if stored else None
+        if not stored:
+            return None
+        if self.record.trials:
+            self.sweep = with_stored_trials(self.sweep, self.store, self.run)
+        return self._find_member(stored[0]["winner"])
 
     def apply(self, experiment: Experiment, winner: OpenedArm) -> Experiment:
         """Return the experiment with the winner in the family's place, in the run store, too."""
-        changed = with_winner(experiment, winner)
+        changed = with_winner(with_sweep(experiment, self.record), winner)
         self.store.replace_plan(self.run, changed.plan)
         return changed
 
@@ -87,7 +92,9 @@ class SweepChoice:
         looks = load_decisions(self.store, self.run, self.record.looks_subject)
         names = [member.name for member in self.record.members]
         live = looks[max(looks)]["kept"] if looks else names
-        compared = member_values(_inputs(stored), self.record.by, map(names.index, live), range(len(stored.groups)))
+        compared = member_values(
+            stored_inputs(stored), self.record.by, map(names.index, live), range(len(stored.groups))
+        )
         if compared is None:
             raise UnscoredMetric(unscored_text(self.record, stored.arms))
         chosen = choose_winner(compared.scores)
@@ -100,16 +107,6 @@ class SweepChoice:
 
     def _find_member(self, name: str) -> OpenedArm:
         return next(opened for opened in self.sweep.family.competitors if opened.arm.name == name)
-
-
-def _inputs(stored: StoredExperiment) -> AnalysisInputs:
-    return AnalysisInputs(
-        plan=stored.plan,
-        answers=stored.arms,
-        groups=stored.groups,
-        finished=stored.finished,
-        known_kinds=stored.known_kinds,
-    )
 
 
 def check_same_sweep(run: str, before: Sweep, now: Sweep) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.sweep_choice import RunChoosing, SweepChoice
+from pytest_crucible.session.sweep_choice import SweepChoice
+from pytest_crucible.session.sweep_trials import RunChoosing
 from pytest_crucible.session.sweep_waiting import NoWinner, report_failure, signs_of_life, wait_for_winner
 
 

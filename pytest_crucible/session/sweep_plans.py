@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
@@ -19,6 +20,7 @@ from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.sweeps.drops import LOOKS
 from pytest_crucible.sweeps.grid import Family
 from pytest_crucible.sweeps.halves import Halves, look_lengths, split_halves
+from pytest_crucible.sweeps.search import first_points
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class PlannedSweep:
 
 
 def plan_sweep(
-    family_arm: OpenedArm, experiments: Mapping[str, Experiment]
+    family_arm: OpenedArm, experiments: Mapping[str, Experiment], seed: int
 ) -> tuple[PlannedSweep, dict[str, Experiment]]:
     """Return the sweep, and all experiments on the samples that their verdicts may rest on.
 
@@ -57,14 +59,17 @@ def plan_sweep(
     samples = chooser.dataset.samples
     chosen_by = [samples[position] for position in halves.choosing]
     choosing = _restrict(chooser, chosen_by)
+    points = first_points(family, seed) if family.trials else family.points()
     record = Sweep(
         family=family.name,
         test=test,
         by=metric,
         confirm=family.confirm,
         drop=family.drop,
-        grid=family.settings,
-        members=_members(family, family_arm.competitors),
+        grid=family.grid,
+        members=_members(points, family_arm.competitors),
+        trials=family.trials,
+        seed=seed if family.trials else 0,
         choosing=len(halves.choosing),
         choosing_sha256=choosing.plan.dataset_sha256,
         confirming=len(halves.confirming),
@@ -78,8 +83,16 @@ def plan_sweep(
 
 def with_trained(sweep: PlannedSweep, family_arm: OpenedArm) -> PlannedSweep:
     """Return the sweep with its members as they are after training."""
-    assert family_arm.family is not None
-    record = replace(sweep.record, members=_members(family_arm.family, family_arm.competitors))
+    points = [member.settings for member in sweep.record.members]
+    record = replace(sweep.record, members=_members(points, family_arm.competitors))
+    return PlannedSweep(family_arm, _with_members(sweep.choosing, record, family_arm.competitors))
+
+
+def with_trial(sweep: PlannedSweep, settings: Mapping[str, Any], trial: OpenedArm) -> PlannedSweep:
+    """Return the sweep with one more member, which a search has proposed."""
+    member = SweepMember(name=trial.arm.name, settings=settings, identity=trial.arm.identity)
+    record = replace(sweep.record, members=(*sweep.record.members, member))
+    family_arm = replace(sweep.family, competitors=(*sweep.family.competitors, trial))
     return PlannedSweep(family_arm, _with_members(sweep.choosing, record, family_arm.competitors))
 
 
@@ -136,10 +149,10 @@ def _metric_names(plan: Plan) -> set[str]:
     return named | {measure.metric for measure in (*plan.targets, *plan.contrasts)}
 
 
-def _members(family: Family, competitors: Sequence[OpenedArm]) -> tuple[SweepMember, ...]:
+def _members(points: Iterable[Mapping[str, Any]], competitors: Sequence[OpenedArm]) -> tuple[SweepMember, ...]:
     return tuple(
         SweepMember(name=opened.arm.name, settings=point, identity=opened.arm.identity)
-        for point, opened in zip(family.points(), competitors, strict=True)
+        for point, opened in zip(points, competitors, strict=True)
     )
 
 

@@ -86,10 +86,10 @@ class RunStore:
         self._insert_once(schema.experiments, row)
 
     def replace_plan(self, run: str, plan: Plan) -> None:
-        """Store an experiment's plan again: the winner of its sweep is known now."""
+        """Store the plan of an experiment that goes on: the winner of its sweep is known now, or its next trial."""
         table, arms = schema.experiments, schema.arms
         of = (table.c.run == run, table.c.nodeid == plan.nodeid)
-        self._execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide)))
+        self._execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide), finished=False))
         key = select(table.c.id).where(*of).scalar_subquery()
         self._execute(delete(arms).where(arms.c.experiment == key, arms.c.fingerprint == ""))
 

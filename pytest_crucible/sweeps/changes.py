@@ -15,7 +15,7 @@ def sweep_changes(before: Sweep, now: Sweep) -> Iterator[str]:
         if then is None or here is None or list(then) != list(here):
             now_is = f"it is {list(here)}" if then and here else _swept_text(key, here, "it sweeps")
             yield f"{_swept_text(key, then, 'swept')}; now {now_is}: restore the grid"
-    for name in ("by", "confirm", "drop"):
+    for name in ("by", "confirm", "drop", "trials", "seed"):
         then, here = getattr(before, name), getattr(now, name)
         if then != here:
             yield f"swept with {name} = {then!r}; now it is {here!r}: restore it"

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.sweeps.ranges import EXAMPLE, Range, is_range, read_range
 
 SWEEP = "sweep"
 DROPS = ("proven", "half", "none")
-OPTIONS = ("by", "confirm", "drop")
+OPTIONS = ("by", "confirm", "drop", "search")
 """Keys of the table that are no setting of the adapter."""
 
 
@@ -31,12 +32,22 @@ class Family:
 
     name: str
     settings: Mapping[str, tuple[Any, ...]]
-    """Dotted key of the adapter -> its values."""
+    """Dotted key of the adapter -> its values; in a search also one range."""
     by: str
     """The metric that chooses, or `test_name::metric`; empty where the only metric does."""
     confirm: float
     """The share of samples that is kept for the verdicts."""
     drop: str
+    trials: int = 0
+    """The number of settings that a search proposes; 0 for a grid."""
+
+    @property
+    def grid(self) -> dict[str, tuple[Any, ...]]:
+        """The settings as they are written."""
+        return {
+            key: tuple(value.as_table() if isinstance(value, Range) else value for value in values)
+            for key, values in self.settings.items()
+        }
 
     def points(self) -> Iterator[dict[str, Any]]:
         """Yield the settings of each member; the last key varies fastest."""
@@ -61,12 +72,18 @@ def read_family(name: str, table: Any) -> Family:
     if not isinstance(table, Mapping):
         raise SpecError(f"adapter {name!r} has sweep = {table!r}: write a table, as in [adapters.{name}.sweep]")
     options = {key: table[key] for key in OPTIONS if key in table}
+    trials = _read_trials(name, options["search"]) if "search" in options else 0
+    if trials:
+        _check_search(name, options)
     return Family(
         name=name,
-        settings=_read_settings(name, {key: value for key, value in table.items() if key not in OPTIONS}),
+        settings=_read_settings(
+            name, {key: value for key, value in table.items() if key not in OPTIONS}, is_search=trials > 0
+        ),
         by=_read_by(name, options.get("by", "")),
         confirm=_read_confirm(name, options.get("confirm", 0.5)),
-        drop=_read_drop(name, options.get("drop", "proven")),
+        drop=_read_drop(name, options.get("drop", "none" if trials else "proven")),
+        trials=trials,
     )
 
 
@@ -107,26 +124,59 @@ def _value_text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
-def _read_settings(name: str, table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    settings = dict(_flatten(table))
-    for key, values in settings.items():
-        if key.split(".")[0] == "search":
-            raise SpecError(
-                f"the sweep of {name!r} has search, which is not built yet: list the values of each key instead"
-            )
-        if not isinstance(values, list) or not values:
-            raise SpecError(
-                f"the sweep of {name!r} has {key} = {values!r}: write a list of values, such as {key} = [1, 2]"
-            )
+def _read_settings(name: str, table: Mapping[str, Any], *, is_search: bool) -> dict[str, tuple[Any, ...]]:
+    settings = {key: _read_values(name, key, value, is_search) for key, value in _flatten(table)}
     if not settings:
         raise SpecError(f'the sweep of {name!r} names no key of the adapter: write for example "lora.rank" = [8, 32]')
-    return {key: tuple(values) for key, values in settings.items()}
+    return settings
+
+
+def _read_values(name: str, key: str, values: Any, is_search: bool) -> tuple[Any, ...]:
+    if is_range(values):
+        if not is_search:
+            raise SpecError(
+                f"the sweep of {name!r} has a range for {key}, from which only a search proposes: add search = {{ trials = 20 }}, "
+                f"or write a list of values, such as {key} = [1, 2]"
+            )
+        return (read_range(name, key, values),)
+    if not isinstance(values, list) or not values:
+        ranges = f", or a range, {EXAMPLE}" if is_search else ""
+        raise SpecError(
+            f"the sweep of {name!r} has {key} = {values!r}: write a list of values, such as {key} = [1, 2]{ranges}"
+        )
+    return tuple(values)
+
+
+def _read_trials(name: str, search: Any) -> int:
+    trials = search.get("trials") if isinstance(search, Mapping) and set(search) == {"trials"} else None
+    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 2:
+        given = dict(search) if isinstance(search, Mapping) else search
+        raise SpecError(
+            f"the sweep of {name!r} has search = {given!r}: write a whole number of trials, 2 or more, such as "
+            "search = { trials = 20 }"
+        )
+    return trials
+
+
+def _check_search(name: str, options: Mapping[str, Any]) -> None:
+    """Raise SpecError for options that a search does not have."""
+    if options.get("drop", "none") != "none":
+        raise SpecError(
+            f"the sweep of {name!r} has search and drop = {options['drop']!r}, but each trial answers the whole choosing half: "
+            "remove drop"
+        )
+    if options.get("confirm") == 0:
+        # Claims for all members need members that do not depend on the scores.
+        raise SpecError(
+            f"the sweep of {name!r} has search and confirm = 0, but verdicts on a search need samples that have not "
+            "chosen: set confirm = 0.5"
+        )
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     # TOML reads lora.rank = [8, 32] without quotes as a table in a table.
     for key, value in table.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not is_range(value):
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

@@ -1,0 +1,174 @@
+"""A search: Optuna proposes the settings of trials, from the choosing half only."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+from tiny_base import write_tiny_base
+
+pytest.importorskip("optuna")
+
+SCRIPTS = """
+    import random
+
+    def right(request, share):
+        with open("calls.txt", "a") as file:
+            file.write(f"{request.arm} {request.sample}" + chr(10))
+        return "right" if random.Random(f"{request.sample}").random() < share else "wrong"
+
+    def answer(request):
+        return right(request, request.parameters["quality"])
+
+    def base(request):
+        return right(request, 0.5)
+"""
+TESTS = """
+    import pytest
+
+    SAMPLES = [{"id": f"s{k}", "input": f"q{k}"} for k in range(80)]
+    OTHERS = [{"id": f"t{k}", "input": f"q{k}"} for k in range(20)]
+
+    @pytest.mark.crucible(dataset=OTHERS)
+    @pytest.mark.quality_target("well >= 0.1")
+    async def test_other(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(well=reply.text == "right")
+
+    @pytest.mark.crucible(dataset=SAMPLES)
+    @pytest.mark.ab_compare("ok")
+    async def test_sums(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(ok=reply.text == "right")
+"""
+SEARCH = """
+[adapters.tuned]
+backend = "scripted"
+script = "scripts:answer"
+
+[adapters.tuned.sweep]
+"parameters.quality" = { low = 0.1, high = 0.9 }
+"parameters.form" = ["long", "short"]
+search = { trials = 5 }
+by = "ok"
+"""
+BOTH = ("--crucible-adapter=tuned", "--compare=base")
+
+
+@pytest.fixture
+def searching(suite):
+    suite.script(SCRIPTS)
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write(SEARCH)
+    suite.test(TESTS)
+    return suite
+
+
+def decisions(suite):
+    """Return the decisions of each run."""
+    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as store:
+        rows = store.execute(
+            "select run, subject, number, body from decisions join runs on runs.id = run order by started"
+        ).fetchall()
+    runs = {}
+    for run, subject, number, body in rows:
+        if not subject.startswith("choice"):
+            runs.setdefault(run, {})[subject, number] = json.loads(body)
+    return list(runs.values())
+
+
+def forget_decisions(suite, count):
+    """Leave a run as it was when it was killed in the trial after `count`."""
+    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as store:
+        store.execute("delete from decisions where subject like 'winner%' or number > ?", (count,))
+
+
+def test_the_best_trial_is_the_candidate_and_a_resumed_search_repeats_it(searching):
+    result = searching.run(*BOTH, "--crucible-json=r.json")
+
+    assert result.ret == 0
+    (first,) = decisions(searching)
+    document = json.loads((searching.path / "r.json").read_text())["experiments"]
+    sections = {experiment["nodeid"].partition("::")[2]: experiment["sections"]["sweep"] for experiment in document}
+    members = {member["name"]: member["value"] for member in sections["test_sums"]["members"]}
+    winner = first["winner of tuned", 0]["winner"]
+    calls = [line.split() for line in searching.calls()]
+    chosen = {sample for arm, sample in calls if arm in members and arm != winner and sample.startswith("s")}
+    assert len(members) == 5
+    assert members[winner] == max(members.values())
+    assert {section["winner"] for section in sections.values()} == {winner}
+    # Each trial answers the choosing half once, and the baseline the other half.
+    assert all(sum(arm == name and sample in chosen for arm, sample in calls) == 40 for name in members)
+    assert len(calls) == 5 * 40 + 2 * 40 + 20 == len({tuple(call) for call in calls})
+    assert not chosen & {sample for arm, sample in calls if arm == "base"}
+    assert sections["test_sums"]["search"] == {"trials": 5, "seed": 0}
+    result.stdout.fnmatch_lines(["*tuned: first 5 trials compete by ok on 40 other samples, with at most 200*"])
+
+    forget_decisions(searching, 3)
+    searching.forget_calls()
+    result = searching.run(*BOTH, "--crucible-resume")
+
+    assert result.ret == 0
+    assert searching.calls() == []
+    assert decisions(searching)[-1] == first
+
+    searching.refuses(
+        searching.run(*BOTH, "--crucible-resume", "--crucible-seed=7"), "run ???? swept with seed = 0; now it is 7*"
+    )
+
+
+@pytest.mark.slow
+def test_workers_wait_for_the_best_trial(searching):
+    result = searching.run_n2(*BOTH, "--crucible-json=r.json")
+
+    assert result.ret == 0
+    document = json.loads((searching.path / "r.json").read_text())["experiments"]
+    (made,) = decisions(searching)
+    assert {experiment["arms"][0]["name"] for experiment in document} == {made["winner of tuned", 0]["winner"]}
+    assert {len(experiment["sections"]["sweep"]["members"]) for experiment in document} == {5}
+
+
+TRAINED = """
+[adapters.tuned]
+backend = "local"
+base = {base}
+recipe = "recipes:train"
+parameters = {{ max_tokens = 4 }}
+
+[adapters.tuned.sweep]
+"hyperparameters.rate" = {{ low = 1e-4, high = 1e-2, log = true }}
+"hyperparameters.steps" = {{ low = 1, high = 3 }}
+search = {{ trials = 4 }}
+by = "ok"
+"""
+RECIPE = """
+    def train(trainer, rate, steps):
+        for _ in range(steps):
+            trainer.step(trainer.datums([{"prompt": "1?", "completion": "right"}]), learning_rate=rate)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [False, True])
+def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
+    suite.script(SCRIPTS)
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write(TRAINED.format(base=json.dumps(str(write_tiny_base(tmp_path / "base")))))
+    suite.test(RECIPE, name="recipes")
+    suite.test(TESTS)
+    run = suite.run_n2 if workers else suite.run
+    result = run(*BOTH, "--crucible-train", "--crucible-json=r.json")
+
+    (made,) = decisions(suite)
+    settings = [made["trials of tuned", number]["settings"] for number in range(4)]
+    folders = list((suite.path / ".crucible" / "adapters").rglob("lineage.json"))
+    # An untaught model misses the target.
+    assert result.ret == 1
+    assert len({str(point) for point in settings}) == len(folders) == 4
+
+    forget_decisions(suite, 2)
+    result = run(*BOTH, "--crucible-resume", "--crucible-train")
+
+    assert result.ret == 1
+    assert decisions(suite)[-1] == made
