@@ -43,6 +43,7 @@ def resolve_checkpoint(
             other,
             name=adapter.name,
             parameters={**other.parameters, **adapter.parameters},
+            variables={**other.variables, **adapter.variables},
             trained_on=(*other.trained_on, *adapter.trained_on),
         )
     named = _saved_checkpoints(context.adapters_folder, context.root / TINKER)

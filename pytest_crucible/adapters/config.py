@@ -146,11 +146,32 @@ def _adapter(name: str, table: Any, source: Path) -> Adapter:
     if not isinstance(backend, str) or not isinstance(parameters, dict):
         raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
     trained_on = _read_trained_on(name, options.pop("trained_on", ()), source)
+    variables = _read_variables(name, options.pop("variables", {}), source)
     # What is left are the options of the adapter's kind, which its own module checks.
     asking = {word: options.pop(word) for word in ASKING if word in options}
     return Adapter(
-        name=name, backend=backend, options=options, parameters=parameters, asking=asking, trained_on=trained_on
+        name=name,
+        backend=backend,
+        options=options,
+        parameters=parameters,
+        asking=asking,
+        trained_on=trained_on,
+        variables=variables,
     )
+
+
+def _read_variables(name: str, value: Any, source: Path) -> Mapping[str, Any]:
+    """Return the variables for test functions. Raises SpecError."""
+    if not isinstance(value, dict):
+        raise SpecError(
+            f'adapter {name!r} in {source} has variables = {value!r}: write a table, variables = {{ prompt = "terse.txt" }}'
+        )
+    prompt = value.get("prompt", "text")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise SpecError(
+            f"adapter {name!r} in {source} has variables.prompt = {prompt!r}: write the name of a file, or the text itself"
+        )
+    return value
 
 
 def _read_trained_on(name: str, value: Any, source: Path) -> tuple[str, ...]:

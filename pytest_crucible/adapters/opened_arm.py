@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.backends import Backend
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
+from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
 
 
@@ -63,10 +65,18 @@ def describe_arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=backend.identity,
+        identity=_identify(backend, adapter.variables),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         training=training if isinstance(training, TrainingResult) else None,
         members=members,
         trained_on=trained_on,
+        variables=adapter.variables,
     )
+
+
+def _identify(backend: Backend, variables: Mapping[str, Any]) -> str:
+    """Return the identity of a model with these variables: a test that reads them sends other requests."""
+    if not variables:
+        return backend.identity
+    return hashlib.sha256(canonical([backend.identity, dict(variables)]).encode()).hexdigest()

@@ -144,6 +144,11 @@ class Opener:
             raise SpecError(f"ensemble {parents[-1]!r}: {error}") from None
         if name not in self._configured:
             return self._open_single(adapter, role)
+        if adapter.variables:
+            raise SpecError(
+                f"ensemble {parents[-1]!r}: member {name!r} has variables, and a test function has those of the whole "
+                f"ensemble: move them to the table of {parents[-1]!r}"
+            )
         opened = self._open_configured(adapter, role, parents)
         if opened.competitors:
             raise SpecError(

@@ -77,6 +77,8 @@ class Adapter:
     """Settings of requests, whichever backend it has: retries, limits, hedges, prices."""
     trained_on: tuple[str, ...] = ()
     """Declared training files, relative to the configuration. They change no reply."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Values for test functions: `prompt` is the argument of that name, the others are `sampler.variables`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,8 @@ class Arm:
     """The trainings that answer each sample in turn, where its adapter has `seeds`; empty for one model."""
     trained_on: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 -> name of each file that it was trained on, as far as that is known or declared."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """The adapter's variables, as they were written. They are part of the identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +282,8 @@ class Plan:
     """Whole repetitions, one after the other: repeat k belongs to round k // (repeats / rounds)."""
     prompts: tuple[PromptForm, ...] = ()
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
+    arm_prompts: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
 

@@ -47,6 +47,11 @@ class Sampler:
         """The arm that replies."""
         return self._arm
 
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The adapter's `variables`, without `prompt`, which is an argument of the test function."""
+        return {name: value for name, value in self._arm.variables.items() if name != "prompt"}
+
     async def generate(self, input: Any, /, **parameters: Any) -> Reply:
         """Send a request and return the reply. Parameters given here override the adapter's.
 
@@ -119,6 +124,11 @@ class BlockingSampler:
     def arm(self) -> Arm:
         """The arm that replies."""
         return self._sampler.arm
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The adapter's `variables`, without `prompt`, which is an argument of the test function."""
+        return self._sampler.variables
 
     def generate(self, input: Any, /, **parameters: Any) -> Reply:
         """Send a request and wait for the reply."""

@@ -104,7 +104,7 @@ class Call:
         if "sampler" in self.injected:
             arguments["sampler"] = self._sampler(self.experiment.opened_arms[outcome.unit.arm], sample.id, outcome)
         if PROMPT in self.injected:
-            arguments[PROMPT] = self.experiment.prompts[outcome.unit.variant]
+            arguments[PROMPT] = self.experiment.prompt(outcome.unit)
         if "score" in self.injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
         return arguments

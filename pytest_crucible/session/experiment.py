@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +17,12 @@ from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Unit
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
 PROMPT = "prompt"
-"""The argument that receives the text of one form of the prompt, if the marker has prompts=."""
+"""The argument that receives the text of one form of the prompt, if the marker has prompts= or the adapters have `prompt`."""
+HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
+"""Marks the item of an experiment whose `prompt` is a variable of its adapters."""
 
 
-def injected_names(prompts: Sequence[str]) -> tuple[str, ...]:
+def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
     """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture where no prompts are declared."""
     return (*INJECTED, PROMPT) if prompts else INJECTED
 
@@ -45,6 +47,8 @@ class Experiment:
     """The setting `crucible_reasoning`."""
     prompts: tuple[str, ...] = ()
     """The texts of the prompt's forms."""
+    arm_prompts: Mapping[str, str] = field(default_factory=dict)
+    """The text of the variable `prompt` by the name of its arm; empty where the adapters have none."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -55,6 +59,10 @@ class Experiment:
         """Return the number of a unit's reply, counted over all factors of its arm and sample."""
         return self.draws[unit.arm].place(unit.variant, unit.repeat)
 
+    def prompt(self, unit: Unit) -> str:
+        """Return the text that the argument `prompt` receives."""
+        return self.prompts[unit.variant] if self.prompts else self.arm_prompts[self.opened_arms[unit.arm].arm.name]
+
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
         ids = [sample.id for sample in self.dataset.samples]
@@ -62,11 +70,16 @@ class Experiment:
 
     @property
     def injected(self) -> frozenset[str]:
-        return frozenset(injected_names(self.prompts)) & frozenset(inspect.signature(self.function).parameters)
+        return frozenset(injected_names(self.prompts or self.arm_prompts)) & frozenset(
+            inspect.signature(self.function).parameters
+        )
 
     def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
         """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters, injected = inspect.signature(self.function).parameters, injected_names(self.prompts)
+        parameters, injected = (
+            inspect.signature(self.function).parameters,
+            injected_names(self.prompts or self.arm_prompts),
+        )
         return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Rea
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
-from pytest_crucible.session.experiment import Experiment, injected_names
+from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
-from pytest_crucible.session.prompt_files import read_prompts
+from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
+from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
 
 
 class ExperimentPlanner:
@@ -41,13 +42,16 @@ class ExperimentPlanner:
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
-        _check_fixtures(item, mark)
         _check_return(function)
         prompts, texts = read_prompts(item, function, mark.prompts)
         self._check_adapter("sampler" in takes)
+        arms = self._arms_to_query(item)
+        arm_prompts = read_arm_prompts(item, function, mark.prompts, arms)
+        _check_fixtures(item, mark.prompts or arm_prompts)
+        item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
         selected = self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
-        metrics, arms = declared_metrics(self._config, mark.metrics), self._arms_to_query(item)
+        metrics = declared_metrics(self._config, mark.metrics)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
@@ -60,6 +64,7 @@ class ExperimentPlanner:
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
             prompts=prompts,
+            arm_prompts={name: hash_prompt(text) for name, text in arm_prompts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
             fingerprint=_fingerprint(item, function, dataset, metrics, timeout_s, self._settings.reasoning),
@@ -74,7 +79,7 @@ class ExperimentPlanner:
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
         return Experiment(
-            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, prompts=texts
+            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, texts, arm_prompts
         )
 
     def plan_joined_test(
@@ -88,6 +93,7 @@ class ExperimentPlanner:
                 "which pytest runs once: deselect it, or leave the option out"
             )
         arms = self._arms_to_query(item)
+        check_joined_prompts(arms)
         trained = next((arm.arm for arm in arms if arm.arm.trainings), None)
         if trained is not None:
             raise SpecError(
@@ -215,9 +221,9 @@ def _check_return(function: Callable[..., Any]) -> None:
         raise SpecError(f"{function.__name__} has a yield: an experiment's function returns its reply; write return")
 
 
-def _check_fixtures(item: pytest.Function, mark: ExperimentMark) -> None:
+def _check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
     """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
-    for name in injected_names(mark.prompts):
+    for name in injected_names(prompts):
         definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
         if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
             raise SpecError(

@@ -29,21 +29,32 @@ def read_prompts(
         raise SpecError(
             f"{function.__name__} has prompts= and no argument {PROMPT!r}: add the argument, which receives the text of one prompt"
         )
-    texts = tuple(_read(item, name) for name in names)
+    texts = tuple(read_prompt(item, name) for name in names)
     for name, text in zip(names, texts, strict=True):
         first = names[texts.index(text)]
         if first != name:
             raise SpecError(f"the prompts {first!r} and {name!r} have the same text: keep one of them")
-    forms = (
-        PromptForm(name=name, sha256=hashlib.sha256(text.encode()).hexdigest())
-        for name, text in zip(names, texts, strict=True)
-    )
+    forms = (PromptForm(name=name, sha256=hash_prompt(text)) for name, text in zip(names, texts, strict=True))
     return tuple(forms), texts
 
 
-def _read(item: pytest.Item, name: str) -> str:
-    places = [item.path.parent / name, item.config.rootpath / name]
-    path = next((place for place in places if place.is_file()), None)
+def hash_prompt(text: str) -> str:
+    """Return what recognises the text of a prompt."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def find_prompt(item: pytest.Item, name: str) -> Path | None:
+    """Return the file of that name in the test's folder or in pytest's root directory; None without one."""
+    return next((place for place in _places(item, name) if place.is_file()), None)
+
+
+def _places(item: pytest.Item, name: str) -> list[Path]:
+    return [item.path.parent / name, item.config.rootpath / name]
+
+
+def read_prompt(item: pytest.Item, name: str) -> str:
+    """Return the text of a prompt's file. Raises SpecError for one that is missing, is not text, or is empty."""
+    path, places = find_prompt(item, name), _places(item, name)
     if path is None:
         folders = " and ".join(dict.fromkeys(str(place.parent) for place in places))
         raise SpecError(f"there is no prompt {name!r} in {folders}: write the name of a file there{_near(places[0])}")

@@ -304,6 +304,9 @@ def arm_fingerprint(plan: Plan, number: int, variant: int = 0) -> str:
     parts_of_key += [parts.reasoning] if parts.reasoning else []
     if plan.prompts:
         parts_of_key += [{"prompts": [prompt.sha256 for prompt in plan.prompts], "variant": variant}]
+    if arm.name in plan.arm_prompts:
+        # The arm's identity has the name of a file only, whose text may change.
+        parts_of_key += [{"prompt": plan.arm_prompts[arm.name]}]
     return hashlib.sha256(json.dumps(parts_of_key, sort_keys=True, default=repr).encode()).hexdigest()
 
 

@@ -297,3 +297,35 @@ def test_a_metric_that_no_score_has_is_refused_after_the_first_sample(suite):
 
     suite.refuses(result, "the sweep of 'tuned' chooses by 'citation', which no selected test scores: set by = \"ok\"*")
     assert len(suite.calls()) <= 4
+
+
+def test_a_sweep_of_prompts_is_chosen_by_what_the_test_sends(suite):
+    suite.script("""
+        def answer(request):
+            return "right" if request.input.startswith("Be terse. friendly") else "wrong"
+    """)
+    (suite.path / "terse.txt").write_text("Be terse.")
+    (suite.path / "crucible.toml").write_text("""
+        [adapters.tuned]
+        backend = "scripted"
+        script = "scripts:answer"
+        variables = { tone = "friendly" }
+
+        [adapters.tuned.sweep]
+        "variables.prompt" = ["Be polite.", "terse.txt"]
+        by = "ok"
+    """)
+    suite.test("""
+        import pytest
+
+        @pytest.mark.crucible(dataset=[{"id": f"s{k}", "input": f"q{k}"} for k in range(80)])
+        @pytest.mark.quality_target("ok >= 0.5")
+        async def test_sums(sample, sampler, prompt, score):
+            reply = await sampler.generate(f"{prompt} {sampler.variables['tone']} {sample.input}")
+            score(ok=reply.text == "right")
+    """)
+
+    suite.run("--crucible-adapter=tuned", "--crucible-json=r.json").assert_outcomes(passed=2)
+
+    (experiment,) = experiments(suite).values()
+    assert experiment["arms"][0]["name"] == "tuned[prompt=terse.txt]"

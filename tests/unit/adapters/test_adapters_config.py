@@ -59,6 +59,16 @@ def test_declared_training_files_are_no_options(tmp_path):
     assert "has trained_on = 3: write a list of files" in refusal(read_adapters, tmp_path)
 
 
+def test_variables_are_no_options(tmp_path):
+    path = tmp_path / "crucible.toml"
+    path.write_text(CRUCIBLE_TOML + 'variables = { prompt = "terse.txt", tone = 3 }\n')
+    assert read_adapters(tmp_path) == {"v2": replace(V2, variables={"prompt": "terse.txt", "tone": 3})}
+    path.write_text(CRUCIBLE_TOML + "variables = 3\n")
+    assert "has variables = 3: write a table" in refusal(read_adapters, tmp_path)
+    path.write_text(CRUCIBLE_TOML + "variables = { prompt = 3 }\n")
+    assert "has variables.prompt = 3: write the name of a file, or the text itself" in refusal(read_adapters, tmp_path)
+
+
 @pytest.mark.parametrize("content", [None, "", "[tool.other]\nx = 1\n", "[tool.crucible]\nx = 1\n"])
 def test_a_project_may_have_no_adapters(tmp_path, content):
     if content is not None:

@@ -1,0 +1,88 @@
+"""Reads the texts of the adapters' variable `prompt`, which the argument `prompt` of a test function receives."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.experiment import PROMPT
+from pytest_crucible.session.prompt_files import find_prompt, read_prompt
+
+_FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
+"""A text without spaces that ends in a suffix: a misspelt file must not become a prompt of one word."""
+_LONGEST_NAME = 255
+"""Longer texts are no names of files on common file systems, and asking for them is an error there."""
+
+
+def read_arm_prompts(
+    item: pytest.Item, function: Callable[..., Any], declared: Sequence[str], arms: Sequence[OpenedArm]
+) -> dict[str, str]:
+    """Return the text of the variable `prompt` by arm, also by member of a family; empty where no arm has one.
+
+    Raises SpecError for a test without the argument, for `prompts=` in its marker, for an unknown file, for an arm without the
+    variable beside others that have it, and for two members of a family whose prompts have one text.
+    """
+    answering = list(_answering_arms(arms))
+    names = {opened.arm.name: opened.arm.variables[PROMPT] for opened in answering if PROMPT in opened.arm.variables}
+    if not names:
+        return {}
+    first = next(iter(names))
+    if declared:
+        raise SpecError(
+            f"{function.__name__} has prompts= and adapter {first!r} has variables.prompt: remove one of them"
+        )
+    if PROMPT not in inspect.signature(function).parameters:
+        raise SpecError(
+            f"adapter {first!r} has variables.prompt, and {function.__name__} has no argument 'prompt': add the argument, "
+            "remove the variable, or deselect the test"
+        )
+    for opened in answering:
+        if opened.arm.name not in names:
+            raise SpecError(
+                f"{function.__name__} takes the prompt of adapter {first!r}, and adapter {opened.arm.name!r} has none: "
+                'add variables = { prompt = "..." } to its table'
+            )
+    texts = {arm: _read_text(item, name) for arm, name in names.items()}
+    _check_members(arms, names, texts)
+    return texts
+
+
+def check_joined_prompts(arms: Sequence[OpenedArm]) -> None:
+    """Raise SpecError for a variable `prompt` beside a test that joins with its items: pytest binds its arguments."""
+    for opened in _answering_arms(arms):
+        if PROMPT in opened.arm.variables:
+            raise SpecError(
+                f"adapter {opened.arm.name!r} has variables.prompt, which needs a test that is marked crucible, and this test "
+                "joins with its items: give the variable another name and read crucible.sampler.variables"
+            )
+
+
+def _answering_arms(arms: Sequence[OpenedArm]) -> Iterator[OpenedArm]:
+    """Yield the arms that send requests; the members of a family in its place."""
+    for opened in arms:
+        if opened.backend is not None:
+            yield from opened.competitors or (opened,)
+
+
+def _read_text(item: pytest.Item, name: str) -> str:
+    """Return the text of the file of that name, else the text itself."""
+    could_be_file = len(name) <= _LONGEST_NAME and "\n" not in name
+    if could_be_file and (_FILE_NAME.fullmatch(name) or find_prompt(item, name)):
+        return read_prompt(item, name)
+    return name
+
+
+def _check_members(arms: Sequence[OpenedArm], names: dict[str, str], texts: dict[str, str]) -> None:
+    """Raise SpecError for two prompts of a sweep that have one text: they would be compared with each other."""
+    for opened in arms:
+        named: dict[str, str] = {}
+        for member in opened.competitors:
+            name, text = names[member.arm.name], texts[member.arm.name]
+            if named.setdefault(text, name) != name:
+                raise SpecError(f"the prompts {named[text]!r} and {name!r} have the same text: keep one of them")
