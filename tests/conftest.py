@@ -49,6 +49,7 @@ LIBRARIES = (
     "sqlalchemy.dialects.sqlite",
     "sqlalchemy.dialects.postgresql.psycopg",
     "httpx",
+    "httpcore",  # httpx imports it with the first request, and keeps its classes
     "jsonschema",
     "jinja2",
     "nbformat",
