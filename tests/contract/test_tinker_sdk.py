@@ -235,6 +235,7 @@ def test_a_model_keeps_the_name_that_it_was_created_with(tinker, service, server
     assert got(rest.get_training_run_by_tinker_path(weights)).base_model == name
 
 
+@pytest.mark.slow
 def test_many_clients_at_once(tinker, server, service, tokenizer):
     """Several services, models and samplers, all in one server and none in the way of another."""
     tokens = tokenizer.encode("claim 7 of document 49")
@@ -259,6 +260,7 @@ def test_many_clients_at_once(tinker, server, service, tokenizer):
     assert together == alone
 
 
+@pytest.mark.slow
 def test_a_script_under_strict_warnings_leaves_nothing_open(tinker, server):
     script = """
         import gc, tinker

@@ -476,6 +476,7 @@ SLOW = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
 def test_a_training_that_is_cut_short_leaves_nothing_that_is_used(recipes, how):
     recipes.test(SLOW.format(pause=60), name="recipes")
@@ -503,6 +504,7 @@ HELD = """
 """
 
 
+@pytest.mark.slow
 def test_two_sessions_that_train_the_same_adapter(recipes):
     recipes.test(HELD, name="recipes")
     arguments = ("--crucible-adapter=v2", "--crucible-train")

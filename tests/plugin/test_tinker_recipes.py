@@ -96,6 +96,7 @@ def trainings(suite: Any) -> int:
     return len((suite.path / "trainings.txt").read_text().split())
 
 
+@pytest.mark.slow
 def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
     result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
 
@@ -117,6 +118,7 @@ def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
     assert replies[0] == replies[1]
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
 
@@ -132,6 +134,7 @@ def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
     assert trainings(recipes) == 2
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_state_of_the_service(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
     (first,) = lineages(recipes)
@@ -192,6 +195,7 @@ def test_what_cannot_be_trained_is_told_in_a_sentence(recipes, more, sentence):
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_service_that_goes_away_ends_the_training_in_a_sentence(recipes, tmp_path, monkeypatch, base):
     with LocalServer.start(tmp_path / "hosted", base=base) as behind:
         (model,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")

@@ -46,6 +46,7 @@ def test_openai(tmp_path, task):
             messages.validate_python(each)
 
 
+@pytest.mark.slow
 def test_tinker_cookbook(tmp_path):
     preferences = pytest.importorskip("tinker_cookbook.preference.preference_datasets")
     builder = preferences.ComparisonBuilderFromJsonl(train_path=str(write(tmp_path, "tinker", "dpo")))
