@@ -16,7 +16,7 @@ from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.options import read_settings
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import CrucibleError, StoreError, UnscoredMetric
+from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress
@@ -275,7 +275,7 @@ class CrucibleSession:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
             # Known only from the first scores, but an error of the suite like those before the first request.
-            if isinstance(error, UnscoredMetric):
+            if isinstance(error, UnsuitableMetric):
                 self._messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
