@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import pytest
@@ -13,6 +14,8 @@ from pytest_crucible.session.estimating import Estimator
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.sweep_plans import PlannedSweep
+from pytest_crucible.sweeps.search import most_trials
 
 
 class EstimatePlugin:
@@ -42,7 +45,7 @@ class EstimatePlugin:
         """Estimate an experiment, and the choice of the winner where it is the one that chooses."""
         sweep = self._collection.sweep
         if sweep is not None and item.nodeid == sweep.record.test:
-            self._estimator(item, sweep.choosing)
+            self._estimator(item, sweep.choosing, _count_further(sweep))
         self._estimator(item, experiment)
 
     @pytest.hookimpl(tryfirst=True)
@@ -52,15 +55,22 @@ class EstimatePlugin:
             return
         lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
         self._messages.lines += lines
-        sweep = self._collection.sweep
-        if sweep is not None and sweep.record.drop != "none":
-            self._messages.lines.append(
-                f"  {sweep.record.family}: at most so much, since members that are dropped answer less"
-            )
-        if sweep is not None and sweep.record.trials:
-            self._messages.lines.append(
-                f"  {sweep.record.family}: only the first {len(sweep.record.members)} of {sweep.record.trials} trials are known, "
-                "and the others are not in these numbers"
-            )
+        self._messages.lines += self._early_ends()
         if may_be_too_little:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _early_ends(self) -> Iterator[str]:
+        """Yield why the run may take less than the numbers say, with intervals that reach down to it."""
+        sweep = self._collection.sweep
+        if sweep is not None and sweep.record.looks:
+            yield f"  {sweep.record.family}: at most so much, since members that are dropped answer less"
+        if self._settings.stop:
+            yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
+        if self._settings.stages is not None:
+            yield "  at most so much, since the session may end after a stage"
+
+
+def _count_further(sweep: PlannedSweep) -> int:
+    """Return the number of a search's trials that are not proposed yet; 0 for a grid."""
+    family = sweep.family.family
+    return 0 if family is None or not family.trials else most_trials(family) - len(sweep.record.members)

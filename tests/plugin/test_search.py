@@ -216,3 +216,22 @@ def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
 
     assert result.ret == 1
     assert decisions(suite)[-1] == made
+
+
+def requests(result):
+    (line,) = [line for line in result.outlines if line.startswith("all ")]
+    return line.partition("requests ")[2].split(", tokens")[0]
+
+
+def test_an_estimate_counts_the_trials_that_are_not_proposed_yet(searching):
+    result = searching.run(*BOTH, "--crucible-estimate")
+
+    result.stdout.fnmatch_lines(["tuned: 3 further trials * 120 * 0 * 0 * 120 *"])
+    assert requests(result) == "300"
+    assert searching.calls() == []
+    searching.run(*BOTH)
+    assert len(searching.calls()) == 300
+    file = searching.path / "crucible.toml"
+    file.write_text(file.read_text().replace("{ low = 0.1, high = 0.9 }", "[0.2, 0.5]"))
+    # Four combinations are all that there are to try.
+    searching.run(*BOTH, "--crucible-estimate").stdout.fnmatch_lines(["tuned: 2 further trials *"])
