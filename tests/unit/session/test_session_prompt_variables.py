@@ -54,7 +54,7 @@ def test_two_files_of_one_name_must_have_one_text(pytester):
     (pytester.path / "terse.txt").write_text("Be terse.")
     beside = pytester.mkdir("suite")
     (beside / "terse.txt").write_text("Be brief.")
-    item = pytester.getitem(SOURCE)
+    item = pytester.getitem(SOURCE, "test_it")
     item.path = beside / "test_it.py"
 
     with pytest.raises(
