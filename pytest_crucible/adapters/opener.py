@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,9 @@ class Opener:
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
         arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files)
+        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
         if not isinstance(backend, Untrained):
-            backend = wrap_backend(backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
+            backend = wrap()
+        elif context.shared.on_unsent is not None:
+            backend.estimating = wrap()
         return OpenedArm(arm, backend)

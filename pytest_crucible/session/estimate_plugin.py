@@ -7,6 +7,7 @@ from functools import cached_property
 
 import pytest
 
+from pytest_crucible.adapters.context import ADAPTERS, files_folder
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection
@@ -15,6 +16,7 @@ from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.sweep_plans import PlannedSweep
+from pytest_crucible.session.training_estimate import training_lines
 from pytest_crucible.sweeps.search import most_trials
 
 
@@ -55,6 +57,10 @@ class EstimatePlugin:
             return
         lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
         self._messages.lines += lines
+        sweep = self._collection.sweep
+        further = 0 if sweep is None else _count_further(sweep)
+        folder = files_folder(session.config.rootpath, self._settings.store) / ADAPTERS
+        self._messages.lines += training_lines(self._collection.opened_arms, further, folder)
         self._messages.lines += self._early_ends()
         if may_be_too_little:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

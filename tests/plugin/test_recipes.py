@@ -571,6 +571,16 @@ def write_kept_steps(suite, *, steps: str) -> None:
 
 def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
     write_kept_steps(recipes, steps="[2, 80]")
+    result = recipes.run("--crucible-adapter=tuned", "--crucible-train", "--crucible-estimate")
+    # What is not trained yet has no replies in the cache.
+    result.stdout.fnmatch_lines(
+        [
+            "tuned[[]at=80[]] * 25 * 0 * 0 * 25 *",
+            "all      requests 75 *",
+            "training 1 run of recipes:train: unknown *",
+        ]
+    )
+    assert not trainings(recipes)
     result = recipes.run("--crucible-adapter=tuned", "--crucible-train", "--crucible-json=r.json")
 
     result.stdout.fnmatch_lines(
