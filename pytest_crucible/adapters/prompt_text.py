@@ -11,10 +11,11 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 
 PROMPT = "prompt"
+"""The test's argument that receives the text, of a form of `prompts=` in the marker or of the adapter's variable of this name."""
 _FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
 """A text without spaces that ends in a suffix: a misspelt file must not become a prompt of one word."""
 _LONGEST_NAME = 255
-"""Longer texts are no names of files on common file systems, and asking for them is an error there."""
+"""In bytes. Longer texts are no names of files on common file systems, and looking for them is an error there."""
 
 
 def names_file(prompt: str) -> bool:
@@ -24,7 +25,7 @@ def names_file(prompt: str) -> bool:
 
 def could_name_file(prompt: str) -> bool:
     """Return whether a file can have this name."""
-    return len(prompt) <= _LONGEST_NAME and "\n" not in prompt
+    return len(prompt.encode()) <= _LONGEST_NAME and "\n" not in prompt
 
 
 def with_prompt_text(variables: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

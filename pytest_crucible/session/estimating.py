@@ -180,10 +180,11 @@ def least_share(plan: Plan, samples: int) -> float:
         return plan.sweep.looks[0] / samples
     if plan.look_alpha is not None and not plan.chooses:
         return 1 / samples
-    if plan.stages and plan.targets:
-        # A target may be out of reach within the first stage, where it could hardly be met from the beginning.
-        return min((plan.stages[plan.first_stage].samples or samples) / samples, 1.0)
-    return 1.0
+    if plan.stages and plan.first_stage:
+        # The session may end before it begins.
+        return 0.0
+    # A target is out of reach within the first stage only where it could hardly be met from the beginning.
+    return min((plan.stages[0].samples or samples) / samples, 1.0) if plan.stages and samples else 1.0
 
 
 def _planned_request(unsent: UnsentRequest) -> PlannedRequest:

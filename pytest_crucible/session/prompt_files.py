@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.records import PromptForm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import closest_name
-from pytest_crucible.session.experiment import PROMPT
 
 
 def read_prompts(

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.prompt_text import could_name_file, names_file
+from pytest_crucible.adapters.prompt_text import PROMPT, could_name_file, names_file
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.experiment import PROMPT
 from pytest_crucible.session.prompt_files import find_prompts, read_prompt
 
 
