@@ -9,7 +9,7 @@ from staged_rank_evals import STAGED, count_right_sessions
 
 pytestmark = pytest.mark.slow
 
-RUNS = choose_runs(400)
+RUNS = choose_runs(200)
 
 
 @pytest.mark.parametrize("name", STAGED)
