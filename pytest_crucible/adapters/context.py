@@ -25,6 +25,9 @@ class TrainingDisplay(Protocol):
     def announce(self) -> None:
         """Show what would be trained, where nothing is run."""
 
+    def share(self, name: str) -> None:
+        """Show that the adapter uses the training of another."""
+
     def begin(self) -> None: ...
 
     def wait(self) -> None:
@@ -38,7 +41,7 @@ class TrainingDisplay(Protocol):
     def fail(self, error: BaseException) -> None: ...
 
 
-REGISTRY = "registry"
+ADAPTERS, REGISTRY = "adapters", "registry"
 
 
 def files_folder(root: Path, store: str) -> Path:
@@ -81,7 +84,7 @@ class AdapterContext:
     @property
     def adapters_folder(self) -> Path:
         """Trained adapters are kept beside the run store, or in `.crucible` where the store is a database server."""
-        return files_folder(self.root, self.settings.store) / "adapters"
+        return files_folder(self.root, self.settings.store) / ADAPTERS
 
     @property
     def registry_folder(self) -> Path:

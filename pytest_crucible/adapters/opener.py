@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,8 @@ class Opener:
         backend = kind.open_group(adapter, self._context, members)
         files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
         files |= find_training_files(adapter, backend, self._context.root)
-        return OpenedArm(describe_arm(adapter, role, backend, members=names, trained_on=files), backend, members)
+        arm = describe_arm(adapter, role, backend, root=self._context.root, members=names, trained_on=files)
+        return OpenedArm(arm, backend, members)
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
@@ -167,7 +169,11 @@ class Opener:
         adapter = prepare_adapter(adapter, context, self._configured, typed_in)
         backend = open_backend(adapter, context, self._trained.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
-        arm = describe_arm(adapter, role, backend, trained_on=find_training_files(adapter, backend, context.root))
+        files = find_training_files(adapter, backend, context.root)
+        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files)
+        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
         if not isinstance(backend, Untrained):
-            backend = wrap_backend(backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
+            backend = wrap()
+        elif context.shared.on_unsent is not None:
+            backend.estimating = wrap()
         return OpenedArm(arm, backend)

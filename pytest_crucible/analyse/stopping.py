@@ -23,7 +23,7 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
 )
 from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Target
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.measures.reach import bounds_problem
 from pytest_crucible.stats.measures.row import End, Prepared
@@ -54,7 +54,7 @@ def stop_early(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> An
 def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> int | None:
     """Return after how many samples of the order all claims were settled; None where some are not.
 
-    `order` ends with the last sample that is complete in all arms. Raises SpecError for a metric without bounds.
+    `order` ends with the last sample that is complete in all arms. Raises UnsuitableMetric for one without bounds.
     """
     table = in_order(score_table(inputs), order, alpha)
     ends = [_find_end(claim, inputs, table, alpha) for claim in _claims(inputs)]
@@ -148,7 +148,7 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
         return NEVER
     problem = bounds_problem(claim, table.facts[claim.metric])
     if problem:
-        raise SpecError(problem)
+        raise UnsuitableMetric(problem)
     readings = list(_readings(claim, inputs, table))
     limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
     # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.

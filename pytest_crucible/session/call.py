@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics.models.attribution import set_current_reply
 from pytest_crucible.records import MetricFacts, Outcome, Unit, Value
 from pytest_crucible.records.errors import StoreError
@@ -18,7 +19,7 @@ from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, n
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
-from pytest_crucible.session.experiment import PROMPT, Experiment
+from pytest_crucible.session.experiment import Experiment
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Unit
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
-PROMPT = "prompt"
-"""The argument that receives the text of one form of the prompt, if the marker has prompts= or the adapters have `prompt`."""
 HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
 """Marks the item of an experiment whose `prompt` is a variable of its adapters."""
 

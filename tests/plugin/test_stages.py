@@ -290,7 +290,13 @@ def test_an_expected_failure_ends_no_session(suite):
 
 def test_an_estimate_ends_where_the_run_would(suite):
     write_suite(suite).run(*BOTH[:2], "--crucible-estimate", "--crucible-until=dev").stdout.fnmatch_lines(
-        ["scripted * 40 *", "base * 40 *", "scripted * 40 *", "  scripted: nothing to send", "all * requests 120, *"]
+        [
+            "scripted * 40 *",
+            "base * 40 *",
+            "scripted * 40 *",
+            "  scripted: nothing to send",
+            "all * requests 120 [[]*, 120[]], *",
+        ]
     )
     assert not (suite.path / "calls.txt").exists()
 
