@@ -10,6 +10,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.origin import shorten_path
 from pytest_crucible.adapters.training_files import hash_declared_files
+from pytest_crucible.adapters.versions import find_training_start
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_trained, train_or_load
@@ -30,7 +31,11 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         seed=adapter.options.get("seed", 0),
         hyperparameters=adapter.options.get("hyperparameters", {}),
     )
-    return replace(recipe, declared=hash_declared_files(adapter, context.root))
+    return replace(
+        recipe,
+        declared=hash_declared_files(adapter, context.root),
+        find_version=lambda name: find_training_start(name, context),
+    )
 
 
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:

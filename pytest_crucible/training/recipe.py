@@ -40,6 +40,9 @@ class Recipe:
     declared: Mapping[str, str] = field(default_factory=dict)
     """Name -> SHA-256 of the files that the adapter's `trained_on` declares."""
 
+    find_version: Callable[[str], str] = field(default=str, compare=False)
+    """Returns where a registered version's weights are, such as those of `claims@1`; other texts unchanged. Raises SpecError."""
+
     @cached_property
     def sha256(self) -> str:
         """The SHA-256 of the function's source and of all that it reads, through the user's own functions."""
