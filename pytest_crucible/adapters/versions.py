@@ -90,12 +90,13 @@ def find_training_start(name: str, context: AdapterContext) -> str:
             f"{version.name}"
         )
     # A service resumes from a state, and samples from other weights.
-    state = str((version.lineage or {}).get("state") or "")
+    state = (version.lineage or {}).get("state")
+    if state:
+        return str(state)
     adapter = version_adapter(version, context.registry_folder, context.root)
-    start = state or str(adapter.options.get("checkpoint", ""))
-    if not start:
+    if "checkpoint" not in adapter.options:
         raise SpecError(f"{name} has no weights to train from: name a version that a recipe has trained")
-    return str(context.root / start) if not state else state
+    return str(context.root / adapter.options["checkpoint"])
 
 
 def weights_path(folder: Path, stored: StoredWeights) -> Path:
