@@ -83,12 +83,12 @@ def find_training_start(name: str, context: AdapterContext) -> str:
     """
     if not is_version(name):
         return name
-    version = context.versions(name)
     if not is_numbered(name):
         raise SpecError(
-            f"{name!r} may be another version tomorrow, and this adapter would not be trained again: name it by its number, "
-            f"{version.name}"
+            f"{name!r} may be another version tomorrow, and this adapter would not be trained again: name a version by its "
+            "number, such as claims@1"
         )
+    version = context.versions(name)
     # A service resumes from a state, and samples from other weights.
     state = (version.lineage or {}).get("state")
     if state:

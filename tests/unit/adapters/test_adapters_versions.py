@@ -53,5 +53,5 @@ def test_a_service_resumes_from_the_state_and_not_from_the_sampled_weights(tmp_p
 
 @pytest.mark.parametrize("name", ["production", "claims@production", "claims@staged"])
 def test_a_name_that_may_mean_another_version_tomorrow_is_refused(name, tmp_path):
-    with pytest.raises(SpecError, match="would not be trained again: name it by its number, claims@1"):
+    with pytest.raises(SpecError, match="would not be trained again: name a version by its number, such as claims@1"):
         find_training_start(name, context_with(LOCAL, tmp_path))
