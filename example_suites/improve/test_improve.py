@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from claims_judging import judge
+from improving import ROWS, TRAINING
 
 from pytest_crucible.metrics import metric
 
 CLAIMS = Path(__file__).parent.parent / "claims"
-ROWS = (CLAIMS / "train.jsonl").read_text(encoding="utf-8").splitlines()
+LINES = ROWS.read_text(encoding="utf-8").splitlines()[TRAINING.stop :]
 PRACTICE = [
     {"id": f"p{k:03}", "input": row["prompt"], "expected": row["completion"], "group": f"passage-{k // 2}"}
-    for k, row in enumerate(map(json.loads, ROWS[320:]))
+    for k, row in enumerate(map(json.loads, LINES))
 ]
 
 

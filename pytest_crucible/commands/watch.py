@@ -74,7 +74,7 @@ class Watcher:
     def look(self) -> bool:
         """Judge every checkpoint that is not judged yet; return whether each could be judged.
 
-        None can whose service is gone, or whose run broke or lost samples.
+        A checkpoint cannot be judged while its service is gone, nor when its run broke or lost samples.
         """
         try:
             checkpoints = self._list()

@@ -15,9 +15,9 @@ def finished_runs(store: RunStore, tag: str) -> list[RunSummary]:
 
 
 def judging_run(store: RunStore, tag: str) -> RunSummary | None:
-    """Return the newest finished run with a tag; None where there is none, or where the next run may not lose what it lost.
+    """Return the newest finished run with a tag, unless it lost something that the next run may obtain; else None.
 
-    Where two runs in turn lost the same, a third would too, for example a sample on which the test raises.
+    Where two runs in turn lost the same, a third would too: for example a sample on which the test raises.
     """
     runs = finished_runs(store, tag)[:2]
     lost = [lost_values(store, run.id) for run in runs]
