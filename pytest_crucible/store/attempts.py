@@ -208,7 +208,7 @@ class _Samples:
         self._rows = {position: facts for position, *facts in rows}
         self._dataset = dataset
         self._is_gate = is_gate
-        self._facts: tuple[int, SampleFacts | None] = (-1, None)
+        self._facts: SampleFacts | None = None
         self._texts: tuple[int, dict[str, str]] = (-1, {})
 
     def input(self, position: int) -> Any:
@@ -216,11 +216,10 @@ class _Samples:
 
     def facts(self, position: int) -> SampleFacts:
         """Return the facts of a sample. Rows come in the order of positions, so only the last ones are kept."""
-        if self._facts[0] != position:
+        if self._facts is None or self._facts.position != position:
             key, group, input, expected, _ = self._rows[position]
-            facts = SampleFacts(self._dataset, position, key, group, expected, self._is_gate(input))
-            self._facts = (position, facts)
-        return self._facts[1]
+            self._facts = SampleFacts(self._dataset, position, key, group, expected, self._is_gate(input))
+        return self._facts
 
     def texts(self, position: int) -> dict[str, str]:
         """Return the texts that a form refers to, those of the last sample kept."""

@@ -154,16 +154,18 @@ def test_a_run_that_lost_samples_judges_nothing_until_two_in_turn_lose_the_same(
 
 
 @pytest.mark.slow  # a service that was there is waited for
+@pytest.mark.parametrize("hook", ["pytest_crucible_observed(sample)", "pytest_collection_modifyitems(items)"])
 def test_a_service_that_is_killed_in_a_run_leaves_the_checkpoint_to_be_judged_later(
-    training, suite, capfd, monkeypatch, tmp_path
+    training, suite, capfd, monkeypatch, tmp_path, hook
 ):
+    """While it samples, and before pytest has opened the adapter, which then is a usage error."""
     pytest.importorskip("tinker")
     folder = tmp_path / "service"
     save_on_tinker(folder, "000010", 1)
     suite.pytester.makefile(".ini", pytest="[pytest]\ncrucible_tinker = hosted\n")
     watch = ("watch", "tinker://run-1", *WATCH[2:], "--crucible-concurrency=4")
     with serve(folder, monkeypatch) as server:
-        (suite.path / "conftest.py").write_text(KILL.format(pid=server.process.pid))
+        (suite.path / "conftest.py").write_text(KILL.format(pid=server.process.pid, hook=hook))
         assert main(watch) == 1
     # No run is begun while the service is gone.
     assert main(watch) == 1
@@ -185,8 +187,8 @@ from pytest_crucible.backends import circuit_breaker
 # A service that was there is waited for, as long as it takes to restart it.
 circuit_breaker.MAX_SILENCE_S = 3.0
 
-def pytest_crucible_observed(sample):
-    if sample == "q08":
+def {hook}:
+    if "items" in locals() or sample == "q08":
         os.kill({pid}, signal.SIGKILL)
 """
 
