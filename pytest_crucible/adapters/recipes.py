@@ -10,6 +10,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.origin import shorten_path
 from pytest_crucible.adapters.training_files import hash_declared_files
+from pytest_crucible.adapters.versions import find_training_start
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.git import git_commit
@@ -33,7 +34,11 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         hyperparameters=adapter.options.get("hyperparameters", {}),
         at=adapter.options.get("at"),
     )
-    return replace(recipe, declared=hash_declared_files(adapter, context.root))
+    return replace(
+        recipe,
+        declared=hash_declared_files(adapter, context.root),
+        find_version=lambda name: find_training_start(name, context),
+    )
 
 
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:

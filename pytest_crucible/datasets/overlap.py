@@ -7,11 +7,11 @@ Every field of a row (prompt, completion, ...) has to be that near: two prompts 
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_crucible.metrics.text import normalised_words
+from pytest_crucible.metrics.text import normalise
 
 NEAR = 20
 """One word in so many may differ: 5 %."""
@@ -19,7 +19,12 @@ NEAR = 20
 # A text of 19 words is near one of 20; below, one word is more than 5 % of whatever it is compared with.
 _SHORTEST = NEAR - 1
 
+# A text of 40 words has 6 pairs of rare words; one of 500 would have 378.
+_LONGEST_OF_PAIRS = 40
+
 Words = list[str]
+Key = int | tuple[int, int]
+"""The rank of a rare word, or those of two."""
 
 
 class Duplicate(NamedTuple):
@@ -36,20 +41,19 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     >>> find_duplicates([("What is 2 + 2?", "4"), ("what is  2 + 2?", "4"), ("What is 2 + 3?", "5")])
     [None, Duplicate(of=0, is_equal=True), None]
     """
-    # Gold answers and prompts occur in many rows: each text is split once.
-    words = {text: normalised_words(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
-    normal = {text: " ".join(of_text) for text, of_text in words.items()}
+    # Gold answers and prompts occur in many rows: each text is normalised once.
+    normal = {text: normalise(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
+    normal_rows = [tuple([normal[text] for text in row]) for row in rows]
     duplicates: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
-    for position, row in enumerate(rows):
-        earlier = first.setdefault(tuple([normal[text] for text in row]), position)
+    for position, row in enumerate(normal_rows):
+        earlier = first.setdefault(row, position)
         duplicates.append(None if earlier == position else Duplicate(earlier, True))
-    long_rows = [position for position in first.values() if any(_may_differ(words[text]) for text in rows[position])]
-    index = _NearIndex([tuple(words[text] for text in rows[position]) for position in long_rows])
-    for number, position in enumerate(long_rows):
-        near = index.find_or_add(number)
-        if near is not None:
-            duplicates[position] = Duplicate(long_rows[near], False)
+    for bucket in _buckets(first):
+        texts = [tuple([text.split() for text in normal_rows[position] if _is_long(text)]) for position in bucket]
+        for number, near in enumerate(_find_near(texts)):
+            if near is not None:
+                duplicates[bucket[number]] = Duplicate(bucket[near], False)
     return [_first_of_all(duplicates, duplicate) for duplicate in duplicates]
 
 
@@ -68,61 +72,85 @@ def _first_of_all(duplicates: list[Duplicate | None], duplicate: Duplicate | Non
     return duplicate if earlier is None else Duplicate(earlier.of, False)
 
 
-def _may_differ(words: Words) -> bool:
-    return len(words) >= _SHORTEST
+def _is_long(text: str) -> bool:
+    """Return whether a normalised text may differ in a word from one that it is near to."""
+    return text.count(" ") >= _SHORTEST - 1
 
 
-class _NearIndex:
-    """Rows by their rarest words: texts that differ in k words share one of the k + 1 rarest words of each.
+def _buckets(first: Mapping[tuple[str, ...], int]) -> Iterator[list[int]]:
+    """Yield the positions of rows that may be near each other: all their short texts are equal, and they have long ones."""
+    long = {text for text in dict.fromkeys(itertools.chain.from_iterable(first)) if _is_long(text)}
+    buckets: dict[tuple[str | None, ...], list[int]] = {}
+    for row, position in first.items():
+        buckets.setdefault(tuple([None if text in long else text for text in row]), []).append(position)
+    # Short answers are often different in all rows, which are then near none.
+    return (bucket for key, bucket in buckets.items() if len(bucket) > 1 and None in key)
 
-    This is the prefix filter of set similarity joins (Chaudhuri et al. 2006; Bayardo et al. 2007): only rows with a rare word
-    in common are compared.
+
+class _Field(NamedTuple):
+    """One long text of a row."""
+
+    words: Words
+    keys: list[Key]
+    """Two texts that are near each other share one of these."""
+    rare: frozenset[int]
+    """The ranks of the rarest words."""
+    most: int
+    """At most so many words differ from a near text."""
+
+
+def _find_near(rows: Sequence[tuple[Words, ...]]) -> Iterator[int | None]:
+    """Yield for each row the first earlier row, itself not a duplicate, that all its texts are near to; None without one.
+
+    Only rows that share a key in a field are compared: one or two rare words.
     """
+    ranks = [_rank_words(texts) for texts in zip(*rows, strict=True)]
+    places: list[dict[Key, list[int]]] = [{} for _ in ranks]
+    fields = [list(map(_read_field, row, ranks)) for row in rows]
+    for number, row in enumerate(fields):
+        near = next((other for other in _candidates(row, places) if all(map(_are_near, row, fields[other]))), None)
+        if near is None:
+            for field, known in zip(row, places, strict=True):
+                for key in field.keys:
+                    known.setdefault(key, []).append(number)
+        yield near
 
-    def __init__(self, rows: Sequence[tuple[Words, ...]]) -> None:
-        self._rows = rows
-        self._ranks = [_rank_words([row[field] for row in rows]) for field in range(len(rows[0]) if rows else 0)]
-        self._buckets: dict[tuple[str | None, ...], int] = {}
-        self._places: dict[tuple[int, int, int], list[int]] = defaultdict(list)
 
-    def find_or_add(self, number: int) -> int | None:
-        """Return the first row added before that this one is near to; without one, add this row."""
-        keys = self._keys(self._rows[number])
-        # Any field finds all near rows, so the one with the rarest words is used.
-        places = [[self._places[key] for key in of_field if key in self._places] for of_field in keys]
-        rarest = min(places, key=lambda lists: sum(map(len, lists)))
-        for candidate in sorted(set(itertools.chain.from_iterable(rarest))):
-            if all(map(is_near, self._rows[number], self._rows[candidate])):
-                return candidate
-        for of_field in keys:
-            for key in of_field:
-                self._places[key].append(number)
-        return None
+def _candidates(row: Sequence[_Field], places: Sequence[dict[Key, list[int]]]) -> list[int]:
+    """Return the rows before that share a key. Any field finds all near rows: the one with the fewest is used."""
+    by_field = [[known[key] for key in field.keys if key in known] for field, known in zip(row, places, strict=True)]
+    fewest = min(by_field, key=lambda rows: sum(map(len, rows)))
+    return sorted(set(itertools.chain.from_iterable(fewest)))
 
-    def _keys(self, row: tuple[Words, ...]) -> list[list[tuple[int, int, int]]]:
-        """Return the keys of each field that may differ. Rows are compared only if their short texts are equal."""
-        long = [len(words) >= _SHORTEST for words in row]
-        short = tuple([None if is_long else " ".join(words) for words, is_long in zip(row, long, strict=True)])
-        bucket = self._buckets.setdefault(short, len(self._buckets))
-        return [
-            [(bucket, field, rank) for rank in _rarest(row[field], self._ranks[field])]
-            for field, is_long in enumerate(long)
-            if is_long
-        ]
+
+def _are_near(field: _Field, other: _Field) -> bool:
+    # Comparing all words takes a hundred times as long as comparing the rarest ones, which rules out nearly all texts.
+    most = min(field.most, other.most)
+    shared = min(most + 2, max(len(field.rare), len(other.rare)) - most)
+    return len(field.rare & other.rare) >= shared and is_near(field.words, other.words)
 
 
 def _rank_words(texts: Sequence[Words]) -> dict[str, int]:
     """Return each word's rank, the rarest first. Equally rare words are in alphabetical order, so that all rows agree."""
-    counts: Counter[str] = Counter()
-    for words in texts:
-        if _may_differ(words):
-            counts.update(set(words))
+    counts = Counter(itertools.chain.from_iterable(map(set, texts)))
     return {word: rank for rank, (word, _) in enumerate(sorted(counts.items(), key=lambda item: (item[1], item[0])))}
 
 
-def _rarest(words: Words, ranks: dict[str, int]) -> list[int]:
+def _read_field(words: Words, ranks: dict[str, int]) -> _Field:
+    """Return a text with its rarest words.
+
+    Sets that differ in k words share l of the k + l rarest words of each, where they have so many in common (Wang et al. 2012,
+    doi:10.1145/2213836.2213847; l = 1 is the prefix filter of Chaudhuri et al. 2006). Few texts share two rare words; but
+    there are k^2 / 2 pairs, so that long texts have single words as keys.
+    """
     # A near text is at most 1 / 0.95 times as long, so that the two differ in at most a 19th of these words.
-    return sorted(map(ranks.__getitem__, set(words)))[: len(words) // (NEAR - 1) + 1]
+    most = len(words) // (NEAR - 1)
+    rare = sorted(map(ranks.__getitem__, set(words)))
+    keys: list[Key] = [*itertools.combinations(rare[: most + 2], 2)] if len(words) <= _LONGEST_OF_PAIRS else []
+    # A text that is near one without pairs has single words, too, and so has one with too few words to share two.
+    if len(words) >= _LONGEST_OF_PAIRS * (NEAR - 1) // NEAR or len(rare) < 3 * most + 4:
+        keys += rare[: most + 1]
+    return _Field(words, keys, frozenset(rare[: 2 * most + 2]), most)
 
 
 def _differ_in_at_most(most: int, words: Words, others: Words) -> bool:

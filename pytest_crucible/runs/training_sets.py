@@ -6,7 +6,7 @@ import contextlib
 import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +175,7 @@ def _sends_messages(part: Part) -> bool:
 def _as_sent(attempt: Attempt) -> Attempt:
     """Return the attempt with a text as the message that its server was sent."""
     is_text = isinstance(attempt.prompt, str)
-    return replace(attempt, prompt=with_messages(attempt.prompt)) if is_text else attempt
+    return attempt._replace(prompt=with_messages(attempt.prompt)) if is_text else attempt
 
 
 def _explain_empty(wanted: Wanted, left_out: Counter[str]) -> str:

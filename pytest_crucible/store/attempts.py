@@ -202,25 +202,28 @@ class _Samples:
 
     def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool]) -> None:
         table = schema.samples
-        self._rows = {row.position: row for row in connection.execute(select(table).where(table.c.dataset == dataset))}
+        columns = (table.c[name] for name in ("position", "sample_id", "sample_group", "input", "expected", "metadata"))
+        rows = connection.execute(select(*columns).where(table.c.dataset == dataset))
+        # As plain tuples: a named column of a row costs as much as all the rest of it.
+        self._rows = {position: facts for position, *facts in rows}
+        self._dataset = dataset
         self._is_gate = is_gate
-        self._facts: dict[int, SampleFacts] = {}
+        self._facts: SampleFacts | None = None
         self._texts: tuple[int, dict[str, str]] = (-1, {})
 
     def input(self, position: int) -> Any:
-        return self._rows[position].input
+        return self._rows[position][2]
 
     def facts(self, position: int) -> SampleFacts:
-        if position not in self._facts:
-            row = self._rows[position]
-            self._facts[position] = SampleFacts(
-                row.dataset, position, row.sample_id, row.sample_group, row.expected, self._is_gate(row.input)
-            )
-        return self._facts[position]
+        """Return the facts of a sample. Rows come in the order of positions, so only the last ones are kept."""
+        if self._facts is None or self._facts.position != position:
+            key, group, input, expected, _ = self._rows[position]
+            self._facts = SampleFacts(self._dataset, position, key, group, expected, self._is_gate(input))
+        return self._facts
 
     def texts(self, position: int) -> dict[str, str]:
-        """Return the texts that a form refers to. Rows come in the order of positions, so only the last ones are kept."""
+        """Return the texts that a form refers to, those of the last sample kept."""
         if self._texts[0] != position:
-            row = self._rows[position]
-            self._texts = (position, sample_texts(row.input, row.metadata or {}))
+            _, _, input, _, metadata = self._rows[position]
+            self._texts = (position, sample_texts(input, metadata or {}))
         return self._texts[1]

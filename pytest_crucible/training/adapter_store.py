@@ -153,6 +153,7 @@ def _train(
     hide: Callable[[str], str],
 ) -> TrainedAdapter:
     trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
+    trainer.find_version = recipe.find_version
     started = time.perf_counter()
     read_files, stopped = _run_recipe(recipe, trainer)
     _check_steps(recipe, trainer, stopped)

@@ -42,6 +42,9 @@ class Recipe:
     at: int | None = None
     """The step whose weights the adapter has, among those that the recipe keeps; None for its end."""
 
+    find_version: Callable[[str], str] = field(default=str, compare=False)
+    """Returns where a registered version's weights are, such as those of `claims@1`; other texts unchanged. Raises SpecError."""
+
     @cached_property
     def sha256(self) -> str:
         """The SHA-256 of the function's source and of all that it reads, through the user's own functions."""

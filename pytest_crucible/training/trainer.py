@@ -72,6 +72,8 @@ class RecipeTrainer(ABC):
         self.kept: dict[int, SaveWeights] = {}
         """Step -> how its weights, which `checkpoint` has kept, are saved."""
         self._to_keep: set[int] = set()
+        self.find_version: Callable[[str], str] = str
+        """Returns where a registered version's weights are; other texts unchanged. Raises SpecError."""
         self._encoder, self._context = encoder, context
         self._has_reference = False
         self._folder = folder
@@ -118,12 +120,17 @@ class RecipeTrainer(ABC):
         return path
 
     def start_from(self, checkpoint: str | Path) -> None:
-        """Start from an adapter that was trained before, which becomes the parent. Raises ValueError after the first step."""
+        """Start from an adapter that was trained before, which becomes the parent.
+
+        A path, or a registered version by its number, such as `claims@1`. Raises ValueError after the first step, and SpecError
+        for a version that is not registered.
+        """
         if self.log.losses or any(self._sums):
             raise ValueError("training has begun: call start_from before the first step")
         if self._has_reference:
             raise ValueError("the reference is the model before start_from: call start_from before preferences")
-        self.parent = self._load(checkpoint)
+        is_path = isinstance(checkpoint, Path) or (self._folder / checkpoint).exists()
+        self.parent = self._load(checkpoint if is_path else self.find_version(str(checkpoint)))
 
     def checkpoint(self, step: int) -> None:
         """Keep the weights of this step, counted from 1, for adapters with `at = step`. Called before it, or right after it.

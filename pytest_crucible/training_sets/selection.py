@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_crucible.records import Attempt, TrainingRow, TrainingTask
 from pytest_crucible.records.serialize import canonical
@@ -24,8 +24,7 @@ class Selected:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     attempt: Attempt
     value: float
     passed: bool

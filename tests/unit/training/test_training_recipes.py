@@ -182,6 +182,11 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
     with pytest.raises(ValueError, match="before the first step"):
         second.start_from("first.safetensors")
 
+    third = EmbeddedTrainer(engine, SPEC, folder=tmp_path)
+    third.find_version = {"claims@1": "first.safetensors"}.__getitem__
+    third.start_from("claims@1")
+    assert third.parent == second.parent
+
 
 # -- recipes ------------------------------------------------------------------------------------------------------
 
