@@ -111,6 +111,11 @@ if TYPE_CHECKING:
     from pytest_crucible.records.usage import Quantile as Quantile
     from pytest_crucible.records.usage import Usage as Usage
     from pytest_crucible.records.usage import judge_arm as judge_arm
+    from pytest_crucible.records.variants import UNCHANGED as UNCHANGED
+    from pytest_crucible.records.variants import NoTwin as NoTwin
+    from pytest_crucible.records.variants import PlannedVariant as PlannedVariant
+    from pytest_crucible.records.variants import Twin as Twin
+    from pytest_crucible.records.variants import Variant as Variant
     from pytest_crucible.records.views import Chart as Chart
     from pytest_crucible.records.views import Claim as Claim
     from pytest_crucible.records.views import Excerpt as Excerpt
@@ -143,6 +148,7 @@ _NAMES = {
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
     "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
+    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
 }

@@ -13,6 +13,7 @@ from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
+from pytest_crucible.records.variants import NoTwin, PlannedVariant, Twin
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
 
 
@@ -26,6 +27,8 @@ class Sample:
     group: str | None = None
     """Samples that share a passage, a repository or a template share a group: they are one cluster."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    variants: Mapping[str, Twin | NoTwin] = field(default_factory=dict)
+    """Its twins by the name of their variant (`records.variants`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +287,8 @@ class Plan:
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
+    variants: tuple[PlannedVariant, ...] = ()
+    """Named variants of the samples: each is sent beside the samples as they are."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
 
@@ -324,11 +329,25 @@ class Plan:
             repeats=self.repeats // self.rounds,
         )
 
+    @property
+    def variant_numbers(self) -> range:
+        """The numbers of all variants: the forms of the prompt of the samples as they are, and those of their twins."""
+        return range(max(len(self.prompts), 1) * (1 + len(self.variants)))
+
+    def count_replies(self, arm: int) -> int:
+        """Return the number of replies that an arm is planned to give, variants included."""
+        return self.draws(arm).size * (self.selected + sum(variant.samples for variant in self.variants))
+
+    def variant_name(self, twin: int) -> str:
+        """Return the name of a variant by the number of its twins; empty for 0, the samples as they are."""
+        return self.variants[twin - 1].name if twin else ""
+
     def draw_text(self, arm: int, place: int) -> str:
         """Name an arm's reply to a sample by its place, such as `terse.txt, round 2`; empty if there is one reply."""
         table = self.draws(arm)
         levels = table.levels(place)
-        words = [self.prompts[levels.prompts].name] if self.prompts else []
+        words = [self.variant_name(table.twin_at(place))] if place >= table.size else []
+        words += [self.prompts[levels.prompts].name] if self.prompts else []
         words += [
             f"{name.removesuffix('s')} {getattr(levels, name) + 1}"
             for name in ("trainings", "rounds", "repeats")
