@@ -41,9 +41,7 @@ def stop_early(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> An
     """
     end = settled_after(inputs, order, alpha)
     looked_at = list(order if end is None else order[:end])
-    return replace(
-        cut_to_samples(inputs, looked_at), looked_at=looked_at, finished=inputs.finished or end is not None
-    )
+    return replace(cut_to_samples(inputs, looked_at), looked_at=looked_at, finished=inputs.finished or end is not None)
 
 
 def cut_to_samples(inputs: AnalysisInputs, positions: Sequence[int]) -> AnalysisInputs:

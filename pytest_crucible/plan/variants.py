@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.plan.grammar import Bracket, shortest
-from pytest_crucible.records import UNCHANGED, NoTwin, PlannedVariant, Sample, Twin, Variant
+from pytest_crucible.records import UNCHANGED, Arm, NoTwin, PlannedVariant, Sample, Twin, Variant
 from pytest_crucible.records.errors import SpecError
 
 
@@ -61,13 +60,13 @@ def check_name(name: str) -> None:
         raise SpecError(f"a variant has the name {name!r}: write a word, such as 'she'")
 
 
-def variant_name(bracket: Bracket) -> str:
-    """Return the name of the variant that a bracket names.
-
-    >>> variant_name(Bracket("homoglyph", 0.1))
-    'homoglyph 0.1'
-    """
-    return bracket.name if bracket.number is None else f"{bracket.name} {shortest(bracket.number)}"
+def check_members(names: Iterable[str], arms: Iterable[Arm]) -> None:
+    """Raise SpecError for a variant with the name of an ensemble's member: `metric[name]` could be either."""
+    variants = set(names)
+    for arm in arms:
+        for member in arm.members:
+            if member in variants:
+                raise SpecError(f"{member!r} is a variant and a member of {arm.name!r}: rename the member")
 
 
 def twin_sample(sample: Sample, twin: Twin) -> Sample:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.plan import Sample as Sample
     from pytest_crucible.records.plan import Selection as Selection
     from pytest_crucible.records.plan import Target as Target
+    from pytest_crucible.records.plan import VariantTerm as VariantTerm
     from pytest_crucible.records.results import Analysis as Analysis
     from pytest_crucible.records.results import CachedReplies as CachedReplies
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
@@ -138,7 +139,7 @@ _NAMES = {
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Adapter Arm ArmTraining Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan PromptForm "
-    "Sample Selection Target",
+    "Sample Selection Target VariantTerm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "

@@ -13,8 +13,8 @@ from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
-from pytest_crucible.records.variants import NoTwin, PlannedVariant, Twin
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
+from pytest_crucible.records.variants import NoTwin, PlannedVariant, Twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +138,18 @@ class MetricFacts:
     """The smallest difference of its mean that matters, where the metric declares one."""
     relevant_is_share: bool = False
     """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantTerm:
+    """A metric on the twins of a variant, as a target or a comparison names it: `exact_match[she]`."""
+
+    facts: MetricFacts
+    """Its own facts; its name is the whole term."""
+    metric: str
+    view: str
+    """Empty for the metric's own values."""
+    variant: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +301,8 @@ class Plan:
     """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
     variants: tuple[PlannedVariant, ...] = ()
     """Named variants of the samples: each is sent beside the samples as they are."""
+    variant_terms: tuple[VariantTerm, ...] = ()
+    """What targets and comparisons use of the variants."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
 
@@ -328,6 +342,11 @@ class Plan:
             rounds=self.rounds,
             repeats=self.repeats // self.rounds,
         )
+
+    @property
+    def facts(self) -> Mapping[str, MetricFacts]:
+        """The facts of each metric, and of each term that names a variant, by name."""
+        return {facts.name: facts for facts in (*self.metrics, *(term.facts for term in self.variant_terms))}
 
     @property
     def variant_numbers(self) -> range:

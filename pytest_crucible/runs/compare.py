@@ -173,6 +173,8 @@ def _plan(
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
         targets=(),
         contrasts=(),
+        variants=(),
+        variant_terms=(),
     )
 
 

@@ -77,15 +77,15 @@ class Experiment:
         """The positions of the samples that each variant applies to."""
         samples = self.dataset.samples
         return tuple(
-            frozenset(
-                position for position, sample in enumerate(samples) if isinstance(variant.twin(sample.id), Twin)
-            )
+            frozenset(position for position, sample in enumerate(samples) if isinstance(variant.twin(sample.id), Twin))
             for variant in self.variants
         )
 
     def prompt(self, unit: Unit) -> str:
         """Return the text that the argument `prompt` receives."""
-        return self.prompts[unit.variant % len(self.prompts)] if self.prompts else self.arm_prompts[self.opened_arms[unit.arm].arm.name]
+        if self.prompts:
+            return self.prompts[unit.variant % len(self.prompts)]
+        return self.arm_prompts[self.opened_arms[unit.arm].arm.name]
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""

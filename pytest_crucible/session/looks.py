@@ -7,15 +7,15 @@ that go on. Which answers came first has no part in it: fast answers would decid
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.stopping import answered_by_arm, skip_samples
 from pytest_crucible.plan.look_order import complete_length, look_order
-from pytest_crucible.records import Lost, Observation, Outcome, Plan, Sample, Unit
+from pytest_crucible.records import ArmOutcomes, Lost, Observation, Outcome, Plan, Sample, Unit
 from pytest_crucible.session.arm_rows import ArmRows
-from pytest_crucible.store.experiments import StoredExperiment
 
 
 class LookRule(Protocol):
@@ -39,21 +39,26 @@ class Looks:
         rule: LookRule,
         plan: Plan,
         samples: Sequence[Sample],
-        stored: StoredExperiment,
+        stored: Sequence[ArmOutcomes],
+        known_kinds: Mapping[str, str],
+        variants: Mapping[str, Sequence[ArmOutcomes]] = MappingProxyType({}),
         twins: Sequence[frozenset[int]] = (),
     ) -> None:
-        """`stored` has the replies so far; `twins` are the positions of the samples that each variant applies to."""
-        self._rule, self._plan, self._known_kinds, self._twins = rule, plan, stored.known_kinds, twins
+        """`stored` are the arms' replies so far, and `variants` those to the twins of each variant.
+
+        `twins` are the positions of the samples that each variant applies to.
+        """
+        self._rule, self._plan, self._known_kinds, self._twins = rule, plan, known_kinds, twins
         self._groups = [sample.group for sample in samples]
         self.order = look_order([sample.id for sample in samples], self._groups)
         self._arms = [
             [ArmRows(outcomes, plan.draws(number)) for number, outcomes in enumerate(of_arms)]
-            for of_arms in (stored.arms, *stored.variants.values())
+            for of_arms in (stored, *variants.values())
         ]
         # An arm of a stored run gets no further replies to wait for.
         self._awaited = {
             number: Counter(units)
-            for number, units in enumerate(answered_by_arm(stored.arms, stored.variants))
+            for number, units in enumerate(answered_by_arm(stored, variants))
             if plan.arms[number].stored_run is None
         }
         self.live = frozenset(range(len(plan.arms)))

@@ -241,7 +241,8 @@ class ExperimentRunner:
 
         stored = load_experiment(self.store, key)
         rule = rule or StopWhenSettled(plan.look_alpha or self.settings.alpha)
-        return Looks(rule, plan, experiment.dataset.samples, stored, experiment.twins)
+        samples, twins = experiment.dataset.samples, experiment.twins
+        return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
 
     def _outcome_writer(
         self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: Looks | None

@@ -100,9 +100,7 @@ class RunStore:
         for number, arm in enumerate(plan.arms):
             self.add_arm(key, number, arm.name, "")
 
-    def add_experiment(
-        self, run: str, plan: Plan, samples: Sequence[Sample], variants: Sequence[Variant] = ()
-    ) -> int:
+    def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample], variants: Sequence[Variant] = ()) -> int:
         """Enter an experiment, its samples and their variants, and return its key. Safe to call again, from any process."""
         self.enter_plan(run, plan)
         self._add_samples(plan.dataset_sha256, samples)
@@ -221,9 +219,7 @@ class RunStore:
         prompt = variant % max(len(plan.prompts), 1)
         same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
         query = select(arms.c.id).select_from(arms.join(named, same))
-        key = self._scalar(
-            query.where(arms.c.original == original, named.c.sha256 == sha256, named.c.prompt == prompt)
-        )
+        key = self._scalar(query.where(arms.c.original == original, named.c.sha256 == sha256, named.c.prompt == prompt))
         return None if key is None else (key, full)
 
     def stored_candidate(self, run: str, nodeid: str, variant: int = 0) -> tuple[int, str, Plan]:

@@ -57,7 +57,7 @@ def samples_without_twin(store: RunStore, sha256: str) -> Mapping[int, str]:
     table = schema.twins
     query = select(table.c.position, table.c.reason).where(table.c.variant == sha256, table.c.reason.is_not(None))
     with explain_errors(store.location), store.engine.connect() as connection:
-        return {position: reason for position, reason in connection.execute(query)}
+        return {row.position: row.reason for row in connection.execute(query)}
 
 
 def load_twins(store: RunStore, sha256: str, position: int | None = None) -> Mapping[int, Mapping[str, Any]]:
