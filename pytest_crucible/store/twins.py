@@ -23,7 +23,7 @@ Row = dict[str, Any]
 def variant_rows(experiment: int, plan: Plan) -> list[Row]:
     """Return the rows of `variants`: each form of the prompt of the samples as they are, then those of their twins."""
     prompts = max(len(plan.prompts), 1)
-    rows = [(k, 0, None, None) for k in range(prompts)]
+    rows: list[tuple[int, int, str | None, str | None]] = [(k, 0, None, None) for k in range(prompts)]
     rows += [
         (k, twin, variant.name, variant.sha256)
         for twin, variant in enumerate(plan.variants, start=1)
