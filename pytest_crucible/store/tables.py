@@ -94,7 +94,7 @@ def observations(store: RunStore, run: str) -> ExportTable:
         for place, arm in _arms(store, run):
             for table, columns in ((stored_values, values), (lost, missing)):
                 for row in _units(store, table, arm, columns):
-                    yield (*place, *row[:3], row[3] or None, *row[4:])
+                    yield (*place, *row[:4], row[4] or None, *row[5:])
 
     return ExportTable(columns=OBSERVATIONS, rows=rows())
 
