@@ -31,9 +31,9 @@ class Limits:
         """Return why a text is too far; empty where it is not."""
         if self.max_edit_share is not None and edit_share(text, perturbed) > self.max_edit_share:
             return f"more than {self.max_edit_share:g} of the text would change"
-        if self.min_similarity is not None and self.similarity is not None:
-            if self.similarity(text, perturbed.text) < self.min_similarity:
-                return f"the text would be less similar than {self.min_similarity:g}"
+        least, similarity = self.min_similarity, self.similarity
+        if least is not None and similarity is not None and similarity(text, perturbed.text) < least:
+            return f"the text would be less similar than {least:g}"
         return ""
 
 

@@ -106,10 +106,20 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         unanswered=tuple(
             arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
         ),
-        failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
+        failed_metrics=_failed_metrics(inputs),
         ended=inputs.stages.ended if inputs.stages else "",
         out_of_reach=inputs.stages.out_of_reach if inputs.stages else (),
     )
+
+
+def _failed_metrics(inputs: AnalysisInputs) -> dict[str, str]:
+    """Return the errors of metrics that failed on every sample, and of those that failed on every twin of a variant."""
+    of_terms = {
+        term.facts.name: failed_metrics(inputs.variants[term.variants[0]][0]).get(term.metric, "")
+        for term in inputs.plan.variant_terms
+    }
+    failed = failed_metrics(inputs.answers[0]) if inputs.answers else {}
+    return {**{name: error for name, error in of_terms.items() if error}, **failed}
 
 
 def _is_unanswered(answers: ArmOutcomes) -> bool:

@@ -24,7 +24,7 @@ def sample_variants(samples: Sequence[Sample]) -> tuple[Variant, ...]:
 
 def plan_variant(variant: Variant, samples: Sequence[Sample]) -> PlannedVariant:
     """Return the record of a variant on these samples. Raises SpecError if it applies to none of them."""
-    digest, reasons = hashlib.sha256(json.dumps(variant.name).encode()), Counter[str]()
+    digest, reasons = hashlib.sha256(json.dumps([variant.name, variant.key]).encode()), Counter[str]()
     for sample in samples:
         twin = variant.twin(sample.id)
         if isinstance(twin, NoTwin):

@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
     from pytest_crucible.records.results import Run as Run
     from pytest_crucible.records.results import Verdict as Verdict
+    from pytest_crucible.records.robustness import PlannedAttack as PlannedAttack
+    from pytest_crucible.records.robustness import Robustness as Robustness
+    from pytest_crucible.records.robustness import VariantGroup as VariantGroup
     from pytest_crucible.records.samples import ArmReply as ArmReply
     from pytest_crucible.records.samples import Exchange as Exchange
     from pytest_crucible.records.samples import OutcomeState as OutcomeState
@@ -141,6 +144,7 @@ _NAMES = {
     "plan": "Adapter Arm ArmTraining Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan PromptForm "
     "Sample Selection Target VariantTerm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
+    "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion TargetResult",

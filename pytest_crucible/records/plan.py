@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.factors import FACTORS, Draws
+from pytest_crucible.records.robustness import Robustness, VariantGroup
 from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
@@ -150,6 +151,13 @@ class VariantTerm:
     view: str
     """Empty for the metric's own values."""
     variant: str
+    """As it is written in brackets: a variant, or a group of several."""
+    group: VariantGroup | None = None
+    """The variants that it names together; None for one."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (self.variant,) if self.group is None else self.group.variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +311,12 @@ class Plan:
     """Named variants of the samples: each is sent beside the samples as they are."""
     variant_terms: tuple[VariantTerm, ...] = ()
     """What targets and comparisons use of the variants."""
+    variant_metrics: tuple[MetricFacts, ...] = ()
+    """Metrics that only variants have."""
+    robustness: Robustness | None = None
+    """The attacks among the variants; None without any."""
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    """Terms on variants that are not run, with the reason why their verdicts are undecided."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
 

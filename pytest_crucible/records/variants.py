@@ -58,6 +58,8 @@ class Variant:
     """As it is written in brackets: `homoglyph`, or with a number, `homoglyph 0.1`."""
     twins: Mapping[str, Twin | NoTwin]
     """By the id of the sample. It does not apply to samples without an entry."""
+    key: str = ""
+    """What replies depend on besides the twins: the version of the code that makes a text while a test runs, for example."""
 
     def twin(self, sample_id: str) -> Twin | NoTwin:
         """Return the twin of a sample, or why it has none."""

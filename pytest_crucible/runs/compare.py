@@ -175,6 +175,8 @@ def _plan(
         contrasts=(),
         variants=(),
         variant_terms=(),
+        robustness=None,
+        not_run={},
     )
 
 

@@ -106,6 +106,8 @@ class Call:
             arguments[PROMPT] = self.experiment.prompt(outcome.unit)
         if "score" in self.injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
+        for name in self.experiment.arguments:
+            arguments[name] = self.experiment.arguments[name](self.experiment.twin(outcome.unit), sample)
         return arguments
 
     def _sampler(self, opened_arm: OpenedArm, sample: str, outcome: Outcome) -> Sampler | BlockingSampler:
@@ -195,7 +197,7 @@ class ScoredUnits:
         experiment = self._experiment
         set_current_reply(experiment.plan.nodeid, sample.id, experiment.repeat(outcome.unit), outcome.calls)
         scores = await score_outcome(
-            outcome, experiment.metrics, sample, passed=self._passed, reasoning=experiment.reasoning
+            outcome, experiment.metrics_of(outcome.unit), sample, passed=self._passed, reasoning=experiment.reasoning
         )
         self._scores[outcome.unit] = scores
         return outcome

@@ -52,6 +52,10 @@ class Experiment:
     """The text of the variable `prompt` by the name of its arm; empty where the adapters have none."""
     variants: tuple[Variant, ...] = ()
     """Named variants of the samples, in the order of the plan."""
+    variant_metrics: tuple[Metric, ...] = ()
+    """Metrics of replies to twins alone."""
+    arguments: Mapping[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
+    """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -92,18 +96,18 @@ class Experiment:
         ids = [sample.id for sample in self.dataset.samples]
         return ids.index(sample_id) if sample_id in ids else None
 
+    def metrics_of(self, unit: Unit) -> tuple[Metric, ...]:
+        """Return the metrics that score the reply of a unit."""
+        return (*self.metrics, *self.variant_metrics) if self.twin(unit) else self.metrics
+
     @property
     def injected(self) -> frozenset[str]:
-        return frozenset(injected_names(self.prompts or self.arm_prompts)) & frozenset(
-            inspect.signature(self.function).parameters
-        )
+        names = (*injected_names(self.prompts or self.arm_prompts), *self.arguments)
+        return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
 
     def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
         """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters, injected = (
-            inspect.signature(self.function).parameters,
-            injected_names(self.prompts or self.arm_prompts),
-        )
+        parameters, injected = inspect.signature(self.function).parameters, self.injected
         return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:

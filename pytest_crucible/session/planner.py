@@ -17,13 +17,22 @@ from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.contrasts import with_declared_relevance
-from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics, plan_terms
+from pytest_crucible.plan.design import (
+    NO_VARIANTS,
+    check_expected,
+    contrasts_with_baselines,
+    group_count,
+    plan_metrics,
+    plan_terms,
+)
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
+from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, PlannedVariant, Reasoning, Sample
+from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.attack_plans import AttackPlan, AttackPlanner
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
@@ -35,6 +44,7 @@ class ExperimentPlanner:
     """Plans the experiments and joined tests of a session."""
 
     def __init__(self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...]) -> None:
+        self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
@@ -55,9 +65,10 @@ class ExperimentPlanner:
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
         metrics = declared_metrics(self._config, mark.metrics)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
-        variants = sample_variants(dataset.samples)
-        planned_variants = plan_variants(variants, dataset.samples)
-        check_members([variant.name for variant in variants], [arm.arm for arm in arms])
+        own = sample_variants(dataset.samples)
+        attacks = self._plan_attacks(item, takes, dataset.samples, own)
+        check_members([*attacks.names.groups, *(variant.name for variant in own)], [arm.arm for arm in arms])
+        variants = (*own, *attacks.variants)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
@@ -65,7 +76,9 @@ class ExperimentPlanner:
             dataset,
             declared=declared,
             further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
-            variants=planned_variants,
+            variants=plan_variants(variants, dataset.samples),
+            names=attacks.names,
+            robustness=attacks.robustness,
             selected=len(dataset.samples),
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
@@ -82,7 +95,7 @@ class ExperimentPlanner:
         )
         self._check_memory(plan)
         if variants and "sampler" in takes:
-            _check_models(arms)
+            _check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
@@ -99,7 +112,15 @@ class ExperimentPlanner:
             texts,
             arm_prompts,
             variants,
+            attacks.metrics,
+            attacks.arguments,
         )
+
+    def _plan_attacks(
+        self, item: pytest.Item, takes: Collection[str], samples: Sequence[Sample], own: Sequence[Variant]
+    ) -> AttackPlan:
+        judged = [name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics]
+        return self._attacks.plan(item, takes, samples, judged, [variant.name for variant in own])
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -190,15 +211,15 @@ def _plan(
     open_metrics: bool,
     declared: Sequence[MetricFacts] = (),
     further: Sequence[MetricFacts] = (),
-    variants: Sequence[PlannedVariant] = (),
+    names: VariantNames = NO_VARIANTS,
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
     quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
-    names = [variant.name for variant in variants]
     metrics = plan_metrics(
         declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
     )
+    judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)
     return Plan(
@@ -212,7 +233,8 @@ def _plan(
         targets=quality_targets,
         contrasts=contrasts_with_baselines(contrasts, arm_records),
         open_metrics=open_metrics,
-        variants=tuple(variants),
+        variant_metrics=tuple(names.metrics.values()),
+        not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
         variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
 
@@ -245,10 +267,10 @@ def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
 
 
-def _check_models(arms: Sequence[OpenedArm]) -> None:
+def _check_models(arms: Sequence[OpenedArm], what: str) -> None:
     """Raise SpecError for recorded replies, which are those to the samples as they are."""
     if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
-        raise SpecError("recorded answers have no replies to variants of the samples: use a model")
+        raise SpecError(f"recorded answers have no {what}: use a model")
 
 
 def _check_return(function: Callable[..., Any]) -> None:

@@ -234,6 +234,8 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
             contrasts=(),
             variants=(),
             variant_terms=(),
+            robustness=None,
+            not_run={},
             look_alpha=None,
             # Members compete on all of these samples, before any stage begins.
             stages=(),
