@@ -15,6 +15,7 @@ from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.runs.pools import add_pools
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.runs.same_answers import add_same_answers
 from pytest_crucible.runs.stages import alpha_of, complete_samples, count_claims, cut_at_stage, load_ending
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
@@ -161,7 +162,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         variants=_variant_answers(stored),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
-    inputs = dataclasses.replace(inputs, finished=finished and not is_cut_short)
+    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 

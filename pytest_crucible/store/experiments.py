@@ -136,6 +136,10 @@ class StoredExperiment:
             winner=winner[0]["winner"] if winner else "",
         )
 
+    def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
+        """Return the texts of an arm's replies by (position, place): to the samples as they are (0), or to their twins."""
+        return outcomes.all_reply_texts(self.store, self.key, arm, self.plan.draws(arm), twin)
+
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
         return outcomes.reply_texts(self.store, self.key, arm, positions)

@@ -87,6 +87,20 @@ def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequen
         return {position: text or detail or "" for position, text, detail in connection.execute(query)}
 
 
+def all_reply_texts(
+    store: RunStore, experiment: int, number: int, draws: Draws, twin: int = 0
+) -> dict[tuple[int, int], str]:
+    """Return the texts of an arm's replies to all samples, or to their twins, by position and place; failed ones have none."""
+    table = schema.replies
+    query = (
+        select(table.c.position, place_of(table, draws, twin), stored_text(table))
+        .select_from(table.join(schema.arms, table.c.arm == schema.arms.c.id))
+        .where(of_arm(experiment, number, twin), table.c.failure.is_(None), table.c.skipped.is_(False))
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {(position, place): text or "" for position, place, text in connection.execute(query)}
+
+
 def group_names(store: RunStore, dataset: str) -> list[str | None]:
     """Return each sample's group, in the dataset's order."""
     table = schema.samples
