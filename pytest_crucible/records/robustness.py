@@ -50,3 +50,12 @@ class Robustness:
     """What makes two replies one answer, for `same_answer`."""
     kept: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
     """Attack -> sample -> whether a person says that the label is kept."""
+
+
+def is_attacked(variant: str) -> bool:
+    """Return whether a variant of an experiment with attacks is one of these, and not the control.
+
+    >>> is_attacked("homoglyph"), is_attacked("control, draw 2")
+    (True, False)
+    """
+    return variant.partition(",")[0] != CONTROL

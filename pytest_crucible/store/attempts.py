@@ -30,15 +30,17 @@ def load_attempts(
     *,
     run: str,
     is_gate: Callable[[Any], bool],
+    twin: int = 0,
 ) -> Iterator[Attempt]:
-    """Yield an arm's replies to each sample in the dataset's order, variant by variant.
+    """Yield an arm's replies to each sample in the dataset's order, variant by variant; or to the samples' twins of a number.
 
     `is_gate` returns whether a verdict depends on a sample with this input. A reply without a stored call has no prompt.
     """
     source = AttemptSource(run, plan.nodeid, plan.arms[number].name)
     with explain_errors(store.location), store.engine.connect() as connection:
-        samples = _Samples(connection, plan.dataset_sha256, is_gate)
-        for key, variant in variant_keys(connection, experiment, number):
+        samples = _Samples(connection, plan.dataset_sha256, is_gate, plan.variants[twin - 1].sha256 if twin else "")
+        first = twin * plan.draws(number).prompts
+        for key, prompt_form in variant_keys(connection, experiment, number, twin):
             prompts = _Prompts(_load_forms(connection, key), samples)
             rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
             for of_unit in _by_unit(rows):
@@ -49,7 +51,7 @@ def load_attempts(
                 yield Attempt(
                     source,
                     samples.facts(position),
-                    variant,
+                    first + prompt_form,
                     repeat,
                     prompt.messages if is_single else None,
                     prompt.template,
@@ -198,23 +200,31 @@ def _load_forms(connection: Connection, arm: int) -> Mapping[int, str]:
 
 
 class _Samples:
-    """The samples of one dataset by position."""
+    """The samples of one dataset by position, as they are or as a variant sends them."""
 
-    def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool]) -> None:
-        table = schema.samples
+    def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool], variant: str = "") -> None:
+        """`variant` is the hash of a variant's twins, if any."""
+        table, twins = schema.samples, schema.twins
         self._rows = {row.position: row for row in connection.execute(select(table).where(table.c.dataset == dataset))}
+        sent = select(twins).where(twins.c.variant == variant)
+        self._sent = {row.position: row for row in connection.execute(sent)} if variant else self._rows
         self._is_gate = is_gate
         self._facts: dict[int, SampleFacts] = {}
         self._texts: tuple[int, dict[str, str]] = (-1, {})
 
     def input(self, position: int) -> Any:
-        return self._rows[position].input
+        return self._sent[position].input
 
     def facts(self, position: int) -> SampleFacts:
         if position not in self._facts:
             row = self._rows[position]
             self._facts[position] = SampleFacts(
-                row.dataset, position, row.sample_id, row.sample_group, row.expected, self._is_gate(row.input)
+                row.dataset,
+                position,
+                row.sample_id,
+                row.sample_group,
+                self._sent[position].expected,
+                self._is_gate(row.input),
             )
         return self._facts[position]
 
@@ -222,5 +232,5 @@ class _Samples:
         """Return the texts that a form refers to. Rows come in the order of positions, so only the last ones are kept."""
         if self._texts[0] != position:
             row = self._rows[position]
-            self._texts = (position, sample_texts(row.input, row.metadata or {}))
+            self._texts = (position, sample_texts(self._sent[position].input, row.metadata or {}))
         return self._texts[1]

@@ -62,6 +62,19 @@ REPEATS: Mapping[str, ColumnKind] = {
     # Within the round.
     "epoch": "integer",
 }
+VARIANTS: Mapping[str, ColumnKind] = {
+    **UNIT,
+    # As the variant sends it.
+    "text": "json",
+    # Start, end and new text of each edit.
+    "edits": "json",
+    "reply": "text",
+    "failure": "text",
+    # Why the variant does not apply to the sample.
+    "reason": "text",
+    # Empty: whether a person says that the expected answer is still right.
+    "kept": "text",
+}
 EVENTS: Mapping[str, ColumnKind] = {
     **_PLACE,
     "sample": "text",
@@ -144,11 +157,41 @@ def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
                 yield (*place, *unit, text)
 
 
+def variants(store: RunStore, run: str) -> ExportTable:
+    """Return the samples as variants send them, with each arm's replies; the column `kept` is for people's labels.
+
+    A variant that does not apply to a sample has one row, without a reply and with the reason.
+    """
+    twins, stored, samples = schema.twins.c, schema.replies, schema.samples
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for place, arm in _arms(store, run):
+            if not arm.sha256:
+                continue
+            of_unit = and_(stored.c.arm == arm.key, stored.c.position == twins.position)
+            of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == twins.position)
+            query = (
+                select(
+                    *(samples.c.sample_id, samples.c.sample_group, stored.c.epoch + arm.first),
+                    *(literal(arm.variant, String), twins.input, twins.facts, stored_text(stored)),
+                    *(stored.c.failure, twins.reason, null().cast(String)),
+                )
+                .select_from(schema.twins.join(samples, of_sample).outerjoin(stored, of_unit))
+                .where(twins.variant == arm.sha256)
+                .order_by(twins.position, stored.c.epoch)
+            )
+            for row in _read(store, query):
+                yield (*place, *row[:5], (row[5] or {}).get("edits"), *row[6:])
+
+    return ExportTable(columns=VARIANTS, rows=rows())
+
+
 TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {
     "observations": observations,
     "replies": replies,
     "repeats": repeats,
     "events": events,
+    "variants": variants,
 }
 
 
@@ -162,6 +205,8 @@ class _Arm(NamedTuple):
     """The number of its first repeat, where repeats are counted over all prompts."""
     variant: str | None
     """The name of the variant; None for the samples as they are."""
+    sha256: str
+    """The hash of its twins; empty for the samples as they are."""
 
 
 def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Arm]]:
@@ -173,7 +218,8 @@ def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Ar
                     keys = variant_keys(connection, key, number, twin)
                 for arm_key, prompt in keys:
                     first, variant = plan.draws(number).place(prompt, 0), plan.variant_name(twin) or None
-                    yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first, variant)
+                    sha256 = plan.variants[twin - 1].sha256 if twin else ""
+                    yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first, variant, sha256)
 
 
 def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
