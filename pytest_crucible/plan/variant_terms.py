@@ -33,7 +33,7 @@ class VariantNames:
 
     @property
     def known(self) -> tuple[str, ...]:
-        return (*self.groups, *self.variants, *self.not_run)
+        return tuple(dict.fromkeys((*self.groups, *self.variants, *self.not_run)))
 
     def reason_not_run(self, name: str) -> str:
         """Return why the variant that a term names is not run; empty where it is, and for other names."""

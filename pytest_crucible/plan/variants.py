@@ -60,13 +60,13 @@ def check_name(name: str) -> None:
         raise SpecError(f"a variant has the name {name!r}: write a word, such as 'she'")
 
 
-def check_members(names: Iterable[str], arms: Iterable[Arm]) -> None:
+def check_members(names: Iterable[str], arms: Iterable[Arm], what: str = "a variant") -> None:
     """Raise SpecError for a variant with the name of an ensemble's member: `metric[name]` could be either."""
     variants = set(names)
     for arm in arms:
         for member in arm.members:
             if member in variants:
-                raise SpecError(f"{member!r} is a variant and a member of {arm.name!r}: rename the member")
+                raise SpecError(f"{member!r} is {what} and a member of {arm.name!r}: rename the member")
 
 
 def twin_sample(sample: Sample, twin: Twin) -> Sample:

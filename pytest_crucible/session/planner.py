@@ -67,7 +67,8 @@ class ExperimentPlanner:
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         own = sample_variants(dataset.samples)
         attacks = self._plan_attacks(item, takes, dataset.samples, own)
-        check_members([*attacks.names.groups, *(variant.name for variant in own)], [arm.arm for arm in arms])
+        check_members([variant.name for variant in own], [arm.arm for arm in arms])
+        check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
         variants = (*own, *attacks.variants)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
