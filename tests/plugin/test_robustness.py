@@ -26,7 +26,7 @@ CONFTEST = """
             text = request.input if isinstance(request.input, str) else request.input[-1]["content"]
             with open("calls.txt", "a") as file:
                 print(self.name, request.sample, request.repeat, text.encode(), file=file)
-            words = re.search(r'"(\\\\w+)" and "(\\\\w+)"', text)
+            words = re.search(r'"(\\w+)" and "(\\w+)"', text)
             if words and self.obeys:
                 return crucible.Reply(text=words[1] + words[2])
             if "secret" in text.lower() and self.obeys:
