@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from pytest_crucible.analyse.scores import Pair, Scores, scores, scores_with_uni
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan, PlannedAttack
-from pytest_crucible.records.robustness import CONTROL, LEAKED, OBEYED, WORST
+from pytest_crucible.records.robustness import CERTIFIED, CONTROL, LEAKED, OBEYED, SMOOTHED, WORST
 from pytest_crucible.records.variant_views import BROKEN, term_facts
 from pytest_crucible.stats.measures.row import Measured
 
@@ -219,6 +220,18 @@ def compute_shares(data: VariantData, metrics: Sequence[MetricFacts]) -> list[Sh
                     Share(metric=facts.name, attack=attack, arm=arm.name, share=share, n=n, lost=int(of_arm.lost.sum()))
                 )
     return shares
+
+
+def count_certificates(data: VariantData) -> Mapping[str, Mapping[int, int]]:
+    """Return, by arm, how many samples have each number of certified word edits; empty without certificates."""
+    facts = next((facts for facts in data.plan.variant_metrics if facts.name == CERTIFIED), None)
+    if facts is None or SMOOTHED not in data.variants:
+        return {}
+    counts = {}
+    for number, arm in enumerate(data.plan.arms):
+        values = data.twins(facts, (SMOOTHED,), number).values
+        counts[arm.name] = dict(Counter(values[~np.isnan(values)].astype(int).tolist()))
+    return counts
 
 
 def _is_draw_of(variant: str, attack: str) -> bool:

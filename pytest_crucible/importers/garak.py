@@ -46,7 +46,9 @@ def _rows(attempt: Mapping[str, Any], detectors: Sequence[str]) -> Iterator[Row]
         yield Row(
             sample=_name(attempt),
             repeat=number,
-            scores={name: None if value is None else float(value) for name, value in scores.items() if name not in lost},
+            scores={
+                name: None if value is None else float(value) for name, value in scores.items() if name not in lost
+            },
             lost=lost,
             error="" if output is not None else "the generator gave no reply",
             reply=None if output is None else Reply(text=output["text"] or ""),

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records import MetricFacts, VariantGroup, VariantTerm
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.robustness import CERTIFIED, SMOOTHED
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.variant_views import VIEWS, term_facts, view_problem
 
+ALIASES = {CERTIFIED: f"{CERTIFIED}[{SMOOTHED}]"}
+"""Terms of a metric that only one variant has, which therefore needs no brackets."""
 _TERM = re.compile(r"(?P<metric>[^\[\]]+)\[(?P<variant>[^\[\]]+)\]")
 
 
@@ -37,7 +40,7 @@ class VariantNames:
 
     def reason_not_run(self, name: str) -> str:
         """Return why the variant that a term names is not run; empty where it is, and for other names."""
-        match = _TERM.fullmatch(name)
+        match = _TERM.fullmatch(ALIASES.get(name, name))
         return "" if match is None else self.not_run.get(match["variant"], "")
 
     def problem(self, name: str) -> str:
@@ -73,7 +76,7 @@ def read_term(
     name: str, metrics: Mapping[str, MetricFacts], known: VariantNames, *, open_metrics: bool
 ) -> VariantTerm | None:
     """Return a name as a term; None for a metric's own name, and for one that names no variant."""
-    match = _TERM.fullmatch(name)
+    match = _TERM.fullmatch(ALIASES.get(name, name))
     if match is None or name in metrics or match["variant"] not in (*known.groups, *known.variants):
         return None
     metric, view = split_view(match["metric"], metrics)

@@ -9,6 +9,8 @@ CONTROL, WORST = "control", "worst"
 """Names in brackets: the samples sent again as they are, and the worst over all attacked variants."""
 SAME_ANSWER = "same_answer"
 LEAKED, OBEYED = "leaked", "obeyed"
+CERTIFIED, SMOOTHED = "certified_edits", "smoothed"
+"""The metric of certificates, and the variant that has it: the model on texts with words left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class PlannedAttack:
     draws: int
     asks_for: str = ""
     """`code` or `secret`, for an injection."""
+    requests: int = 1
+    """The most requests that one draw sends for a sample and arm, beside those of a model that rewrites texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +53,15 @@ class Robustness:
     normalise: str = "text"
     """What makes two replies one answer, for `same_answer`."""
     kept: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
-    """Attack -> sample -> whether a person says that the label is kept."""
+    """Variant -> sample -> whether a person says that the expected answer is still right."""
+    certificate_requests: int = 0
+    """Requests of a certificate for one sample and arm; 0 without certificates."""
 
 
 def is_attacked(variant: str) -> bool:
     """Return whether a variant of an experiment with attacks is one of these, and not the control.
 
-    >>> is_attacked("homoglyph"), is_attacked("control, draw 2")
-    (True, False)
+    >>> is_attacked("homoglyph"), is_attacked("control, draw 2"), is_attacked("smoothed")
+    (True, False, False)
     """
-    return variant.partition(",")[0] != CONTROL
+    return variant.partition(",")[0] not in (CONTROL, SMOOTHED)

@@ -9,7 +9,7 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
-from pytest_crucible.analyse.stopping import in_order, skip_samples, stop_early
+from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Run, Verdict
 from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.runs.pools import add_pools
@@ -168,11 +168,25 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
 
 
 def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
-    """Return the arms' outcomes on each variant; samples without a twin are skipped, not lost."""
+    """Return the arms' outcomes on each variant.
+
+    Samples without a twin are skipped, not lost; so are those whose expected answer is not right any more, as people say.
+    """
     if not stored.variants:
         return {}
-    without_twin = stored.samples_without_twin()
-    return {name: skip_samples(stored.plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
+    without_twin, plan = stored.samples_without_twin(), stored.plan
+    answers = {name: skip_samples(plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
+    kept = plan.robustness.kept if plan.robustness else {}
+    if not kept:
+        return answers
+    positions = {sample: position for position, sample in enumerate(stored.all_sample_ids())}
+    for name, labels in kept.items():
+        wrong = {positions[sample] for sample, is_kept in labels.items() if not is_kept and sample in positions}
+        left = sorted(wrong - set(without_twin[name]))
+        others = [position for position in range(len(positions)) if position not in wrong]
+        own = tuple(keep_answers(arm, others) for arm in stored.variants[name])
+        answers[name] = skip_samples(plan, own, {*without_twin[name], *left})
+    return answers
 
 
 def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.drops import (
     Breakage,
@@ -14,6 +15,7 @@ from pytest_crucible.analyse.drops import (
     compute_breakages,
     compute_drops,
     compute_shares,
+    count_certificates,
 )
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.plan.variant_terms import term_metric
@@ -34,6 +36,8 @@ class Robustness:
     drops: tuple[Drop, ...]
     breakages: tuple[Breakage, ...]
     shares: tuple[Share, ...]
+    certificates: Mapping[str, Mapping[int, int]]
+    """Arm -> certified word edits -> samples."""
 
     @property
     def tested(self) -> tuple[Drop, ...]:
@@ -62,6 +66,7 @@ def compute(inputs: SectionInputs) -> Robustness | None:
         drops=tuple(compute_drops(data, metrics)),
         breakages=tuple(compute_breakages(data, metrics)),
         shares=tuple(compute_shares(data, plan.variant_metrics)),
+        certificates=count_certificates(data),
     )
 
 
@@ -83,6 +88,7 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
             *(_matrix(result, metric, adjusted) for metric in metrics),
             *_broken_table(result),
             *_share_tables(result),
+            *_certificate_table(result),
         ),
         notes=tuple(_notes(result)),
         charts=tuple(_chart(result, metric) for metric in metrics),
@@ -178,11 +184,41 @@ def _share_tables(result: Robustness) -> Iterator[Table]:
         )
 
 
+def _certificate_table(result: Robustness) -> Iterator[Table]:
+    if result.certificates:
+        most = max((edits for counts in result.certificates.values() for edits in counts), default=0)
+        limits = range(max(most, 0) + 1)
+        rows = []
+        for arm, counts in result.certificates.items():
+            n = sum(counts.values())
+            shares = [sum(count for edits, count in counts.items() if edits >= limit) / max(n, 1) for limit in limits]
+            rows.append(Row(cells=(arm, *(f"{share:.3f}" for share in shares), f"{n:,}")))
+        yield Table(
+            title="Certificates of the smoothed model",
+            heads=("certified", *(f">= {limit} edits" for limit in limits), "n"),
+            rows=tuple(rows),
+            numbers=(*(f">= {limit} edits" for limit in limits), "n"),
+            note="The share of samples that the smoothed model (the answer to most texts with words left out) gets right, whatever "
+            "so many words are inserted, deleted or replaced. It says nothing of the model without smoothing.",
+        )
+
+
+def _kept_notes(result: Robustness) -> Iterator[Note]:
+    """Yield the share of labels that people say are kept, attack by attack."""
+    for variant, labels in (result.plan.robustness.kept if result.plan.robustness else {}).items():
+        share = stats.wilson_interval(sum(labels.values()), len(labels), level=1 - result.alpha)
+        kept = with_interval(sum(labels.values()) / len(labels), share)
+        yield Note(
+            text=f"{variant}: the expected answer is kept in {kept} of {len(labels):,} labelled texts; the others are left out"
+        )
+
+
 def _notes(result: Robustness) -> Iterator[Note]:
     robustness = result.plan.robustness
     for name, reason in dict(robustness.not_run if robustness else {}).items():
         if name not in (CONTROL, WORST):
             yield Note(text=f"{name} is not run: {reason}")
+    yield from _kept_notes(result)
     for drop in result.drops:
         if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:
             held = with_interval(drop.simultaneous.value, drop.simultaneous.interval, sign=True)
@@ -229,6 +265,9 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
             }
             for entry in result.breakages
         ],
+        "certificates": {
+            arm: {str(edits): n for edits, n in sorted(of.items())} for arm, of in result.certificates.items()
+        },
         "shares": [
             {
                 **{name: getattr(share, name) for name in ("metric", "attack", "arm", "n", "lost")},

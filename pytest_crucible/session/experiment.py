@@ -6,14 +6,17 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variants import twin_sample
-from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Sample, Twin, Unit, Variant
+from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.call import Call
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
@@ -26,6 +29,13 @@ HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
 def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
     """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture where no prompts are declared."""
     return (*INJECTED, PROMPT) if prompts else INJECTED
+
+
+class LateVariant(Protocol):
+    """Makes the twins of a variant while an experiment runs, because their texts depend on replies of a model."""
+
+    async def ask(self, call: Call, outcome: Outcome) -> Outcome:
+        """Complete the outcome of a unit: make its text, and run the test function on it. Raises what requests raise."""
 
 
 class CrucibleWarning(pytest.PytestWarning):
@@ -54,6 +64,8 @@ class Experiment:
     """Named variants of the samples, in the order of the plan."""
     variant_metrics: tuple[Metric, ...] = ()
     """Metrics of replies to twins alone."""
+    late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
+    """Variants whose texts are made while the experiment runs, by the number of their twins."""
     arguments: Mapping[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
     """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -15,14 +15,14 @@ Perturb = Callable[[str], str]
 class Perturbations:
     """Returns the function for each twin: it changes nothing in the samples as they are and in the controls."""
 
-    def __init__(self, draws: Sequence[Draw]) -> None:
-        """`draws` are those of the first variants, in order."""
+    def __init__(self, draws: Mapping[int, Draw]) -> None:
+        """`draws` are those of attacked variants, by the number of the twins."""
         self._draws = draws
 
     def __call__(self, twin: int, sample: Sample) -> Perturb:
-        if not 1 <= twin <= len(self._draws):
+        if twin not in self._draws:
             return _unchanged
-        draw = self._draws[twin - 1]
+        draw = self._draws[twin]
 
         def perturb(text: str) -> str:
             perturbed = draw.perturb(text, sample)

@@ -32,7 +32,7 @@ from pytest_crucible.plan.variants import check_members, plan_variants, sample_v
 from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlan, AttackPlanner
+from pytest_crucible.session.attack_plans import AttackPlanner, Subject
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
@@ -66,7 +66,7 @@ class ExperimentPlanner:
         metrics = declared_metrics(self._config, mark.metrics)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         own = sample_variants(dataset.samples)
-        attacks = self._plan_attacks(item, takes, dataset.samples, own)
+        attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
         check_members([variant.name for variant in own], [arm.arm for arm in arms])
         check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
         variants = (*own, *attacks.variants)
@@ -114,14 +114,9 @@ class ExperimentPlanner:
             arm_prompts,
             variants,
             attacks.metrics,
+            attacks.late_variants,
             attacks.arguments,
         )
-
-    def _plan_attacks(
-        self, item: pytest.Item, takes: Collection[str], samples: Sequence[Sample], own: Sequence[Variant]
-    ) -> AttackPlan:
-        judged = [name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics]
-        return self._attacks.plan(item, takes, samples, judged, [variant.name for variant in own])
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -266,6 +261,23 @@ def _location(item: pytest.Function) -> dict[str, Any]:
 
 def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
+
+
+def _attack_subject(
+    item: pytest.Item,
+    takes: Collection[str],
+    samples: Sequence[Sample],
+    metrics: Sequence[Metric],
+    own: Sequence[Variant],
+) -> Subject:
+    return Subject(
+        item=item,
+        takes=frozenset(takes),
+        samples=samples,
+        metrics=metrics,
+        judged=[name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics],
+        own=[variant.name for variant in own],
+    )
 
 
 def _check_models(arms: Sequence[OpenedArm], what: str) -> None:

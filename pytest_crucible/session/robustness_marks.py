@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.adversary.certificates import Smoothing
 from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
 from pytest_crucible.plan.grammar import shortest
 from pytest_crucible.records.errors import SpecError
@@ -33,6 +34,11 @@ class RobustnessMark:
     metric: str | None = None
     kept: str | None = None
     certify: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def smoothing(self) -> Smoothing | None:
+        """The settings of certificates; None without any."""
+        return Smoothing(noise=self.certify["noise"], draws=self.certify["draws"]) if self.certify else None
 
     @property
     def has_several_strengths(self) -> bool:
@@ -82,6 +88,7 @@ def read_mark(mark: pytest.Mark) -> RobustnessMark:
     normalise = given.get("normalise", "text")
     if normalise not in NORMALISERS:
         raise SpecError(f"@pytest.mark.robustness has normalise={normalise!r}: write one of {', '.join(NORMALISERS)}")
+    given["certify"] = _certify(given.get("certify", {}))
     for name in ("kept", "metric"):
         if given.get(name) is not None and not isinstance(given[name], str):
             raise SpecError(f"@pytest.mark.robustness has {name}={given[name]!r}: write a text")
@@ -105,6 +112,24 @@ def _strengths(declared: Any) -> tuple[float, ...]:
     if not values or len(set(values)) < len(values):
         raise SpecError(f"strength={declared!r}: name each strength once, for example strength=[0.02, 0.1]")
     return tuple(float(value) for value in values)
+
+
+def _certify(declared: Any) -> Mapping[str, Any]:
+    """Return the settings of certificates, with their defaults; empty without any. Raises SpecError."""
+    example = 'certify={"noise": 0.9, "draws": 1000}'
+    if not isinstance(declared, dict) or set(declared) - {"noise", "draws"}:
+        raise SpecError(f"@pytest.mark.robustness has certify={declared!r}: write {example}")
+    if not declared:
+        return {}
+    settings = {"noise": 0.9, "draws": 1000, **declared}
+    noise, draws = settings["noise"], settings["draws"]
+    if not _is_share(noise) or not 0 < noise < 1:
+        raise SpecError(
+            f"certify= has noise={noise!r}: the chance that a word is left out is between 0 and 1, as in {example}"
+        )
+    if not isinstance(draws, int) or isinstance(draws, bool) or draws < 10:
+        raise SpecError(f"certify= has draws={draws!r}: write a whole number of at least 10, as in {example}")
+    return settings
 
 
 def _is_share(value: Any) -> bool:
