@@ -232,17 +232,37 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     ("attacks", "target", "sentence"),
     [
         ('"homoglyf"', "exact_match >= 0", "unknown attack 'homoglyf': did you mean 'homoglyph'?*"),
-        ('"homoglyph"', "exact_match.drop[case_noise] <= 0", "*exact_match.drop?case_noise?: case_noise is not run; add it to @pytest.mark.robustness"),
+        (
+            '"homoglyph"',
+            "exact_match.drop[case_noise] <= 0",
+            "*exact_match.drop?case_noise?: case_noise is not run; add it to @pytest.mark.robustness",
+        ),
         ('"homoglyph", strength=5', "exact_match >= 0", "*strength=5: expected 0 to 1, for example strength=0.05"),
-        ('"homoglyph", strength=[0.1, 0.2]', "exact_match[homoglyph] >= 0", "*homoglyph is run as homoglyph 0.1, homoglyph 0.2; write one of these"),
+        (
+            '"homoglyph", strength=[0.1, 0.2]',
+            "exact_match[homoglyph] >= 0",
+            "*homoglyph is run as homoglyph 0.1, homoglyph 0.2; write one of these",
+        ),
         ('"homoglyph", draw=2', "exact_match >= 0", "*has no argument 'draw': did you mean 'draws'?*"),
-        ('"data_extraction_pii"', "exact_match >= 0", "*data_extraction_pii asks for a secret, and the test has none: add the argument 'canary'*"),
-        ('"homoglyph", protect=".+"', "exact_match >= 0", "*attack 'homoglyph' can change none of 21 samples (there is nothing to change): remove it"),
+        (
+            '"data_extraction_pii"',
+            "exact_match >= 0",
+            "*data_extraction_pii asks for a secret, and the test has none: add the argument 'canary'*",
+        ),
+        (
+            '"homoglyph", protect=".+"',
+            "exact_match >= 0",
+            "*attack 'homoglyph' can change none of 21 samples (there is nothing to change): remove it",
+        ),
         ('"homoglyph"', "exact_match.drap[homoglyph] <= 0", "*did you mean 'exact_match.drop?homoglyph?'?*"),
-        ('"prompt_injection_basic"', "obeyed.drop[prompt_injection_basic] <= 0", "*obeyed has no value on the samples as they are, so no drop*"),
+        (
+            '"prompt_injection_basic"',
+            "obeyed.drop[prompt_injection_basic] <= 0",
+            "*obeyed has no value on the samples as they are, so no drop*",
+        ),
         ('"homoglyph"', "latency.broken[homoglyph] <= 0", "*names metric 'latency.broken?homoglyph?'*"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_end_before_any_request(robust, attacks, target, sentence):
     result = write(robust, attacks, f'quality_target("{target}")').run(V2)
 
@@ -262,3 +282,101 @@ def test_a_member_of_an_ensemble_may_not_have_the_name_of_an_attack(robust):
 
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*'homoglyph' is an attack and a member of 'v2': rename the member"])
+
+
+# -- variants whose texts are made while the experiment runs ----------------------------------------------------------
+
+
+def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust):
+    robust.pytester.makeconftest(
+        CONFTEST.replace(
+            'return crucible.Reply(text="wrong"',
+            'if self.name == "writer":\n                return crucible.Reply(text="Kindly t" + text.split("---")[1].strip()[1:])\n'
+            '            return crucible.Reply(text="wrong"',
+        )
+    )
+    toml = (robust.path / "crucible.toml").read_text()
+    toml += '\n[adapters.writer]\nbackend = "model"\nweak = false\nobeys = false\n'
+    toml += '\n[scorers]\nparaphraser = { adapter = "writer" }\n'
+    (robust.path / "crucible.toml").write_text(toml)
+    write(
+        robust,
+        '"greedy_search", "semantic_paraphrase", queries=25, strength=0.3',
+        'quality_target("exact_match[greedy_search] >= 0.5", "exact_match[semantic_paraphrase] >= 0.5")',
+        'ab_compare("exact_match")',
+    )
+    document = robust.json(*BOTH, "--crucible-cache=off")
+
+    sent = Counter(line.split()[0] for line in calls(robust))
+    # A sum has no letters to search in, but can be rewritten.
+    assert sent["writer"] == 21
+    assert sent["v1"] == 3 * 21 + 20 * 26
+    assert 3 * 21 + 20 * 2 <= sent["v2"] < sent["v1"]
+    assert estimates(document)["exact_match[greedy_search]"]["value"] == 0
+    assert estimates(document, "v1")["exact_match[greedy_search]"]["value"] == 1
+    assert (
+        estimates(document)["exact_match[greedy_search]"]["n"],
+        estimates(document)["exact_match[semantic_paraphrase]"]["n"],
+    ) == (20, 21)
+    assert not robust.run(*BOTH, "--crucible-cache=off", "--crucible-resume").ret or not calls(robust)
+
+
+def test_without_a_paraphraser_its_target_is_undecided(robust):
+    write(
+        robust, '"semantic_paraphrase", "homoglyph"', 'quality_target("exact_match.drop[semantic_paraphrase] <= 0.05")'
+    )
+    result = robust.run("--crucible-adapter=v1")
+
+    assert result.ret == 0
+    text = " ".join(result.stdout.str().split())
+    assert '[scorers] has no paraphraser: add paraphraser = { adapter = "NAME" }' in text
+    assert "undecided" in text
+
+
+def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust):
+    write(
+        robust,
+        'certify={"noise": 0.5, "draws": 50}',
+        'quality_target("rate(certified_edits >= 0) >= 0.6", "certified_edits >= 0")',
+    )
+    result = robust.run("--crucible-json=run.json", "--crucible-adapter=v1", "--crucible-cache=off")
+    text = " ".join(result.stdout.str().split())
+
+    assert "certificates: 150 requests for each sample and arm, 3,150 in all" in text
+    assert len(calls(robust)) == 21 + 3150
+    assert result.ret == 0
+    document = json.loads((robust.path / "run.json").read_text())
+    # L of 50 of 50 at .001 is .871: ln(1.5 - .871) / ln .5 is below 1, and no edit is certified without more draws.
+    assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 21}}
+
+
+def test_labels_of_people_leave_out_what_changed_the_answer(robust, monkeypatch):
+    write(robust, '"homoglyph"', 'quality_target("exact_match[homoglyph] >= 0.9")').run(V2)
+    monkeypatch.chdir(robust.path)
+    assert main(["export", "--what", "variants", "-o", "variants.csv"]) == 0
+    with open("variants.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for number, row in enumerate(rows):
+        row["kept"] = (
+            "no"
+            if row["variant"] == "homoglyph" and number % 4 == 1
+            else "yes"
+            if row["variant"] == "homoglyph"
+            else ""
+        )
+    with open("variants.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    write(robust, '"homoglyph", kept="variants.csv"', 'quality_target("exact_match[homoglyph] >= 0.9")')
+    calls(robust)
+    document = robust.json(V2)
+
+    assert not calls(robust)
+    assert estimates(document)["exact_match[homoglyph]"]["n"] == 15
+    result = robust.run(V2)
+    assert "homoglyph: the expected answer is kept in 0.762" in " ".join(result.stdout.str().split())
+    (robust.path / "variants.csv").write_text("sample,variant,kept\nq1,homoglyph,perhaps\n")
+    result = robust.run(V2)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*variants.csv, line 2: kept is 'perhaps'; write yes, no or nothing"])
