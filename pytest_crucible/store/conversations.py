@@ -44,7 +44,7 @@ def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: 
         for reply in replies:
             unit = Unit(position, twin * draws.prompts, number, reply.repeat)
             draw = plan.draw_text(number, twin * draws.size + reply.repeat)
-            yield _conversation(unit, arm.name, reply, calls, scores, draw)
+            yield _conversation(unit, arm.name, reply, calls, scores, draw, sample["input"] if twin else None)
 
 
 def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, Any]:
@@ -71,6 +71,7 @@ def _conversation(
     calls: Mapping[int, Sequence[StoredCall]],
     scores: Mapping[int, Mapping[str, Any]],
     draw: str,
+    input: Any,
 ) -> Conversation:
     return Conversation(
         unit=unit,
@@ -80,6 +81,7 @@ def _conversation(
         reply=reply.text,
         calls=tuple(calls.get(unit.repeat, ())),
         scores=scores.get(unit.repeat, {}),
+        input=input,
         draw=draw,
     )
 
