@@ -79,6 +79,12 @@ OPTIONS = (
         metavar="N",
     ),
     Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
+    Option(
+        "attacks",
+        "attacks to add to all experiments, such as homoglyph,keyboard_typo; none runs none at all",
+        key="string",
+        metavar="NAMES",
+    ),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
     Option(
         "store",

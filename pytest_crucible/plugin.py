@@ -9,8 +9,10 @@ import pytest
 
 from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
+    canary,
     crucible,
     local_tinker,
+    perturb,
     prompt,
     rest_client,
     sample,
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
 
 __all__ = [
+    "canary",
     "crucible",
     "local_tinker",
+    "perturb",
     "prompt",
     "rest_client",
     "sample",

@@ -15,6 +15,7 @@ from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import judge_training
+from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.records import (
     TRAINING_NUMBERS,
     Analysis,
@@ -52,6 +53,13 @@ class AnalysisInputs:
     """The samples until the run's last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
     """How far the experiment came; None for a run without stages."""
+    variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
+    """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
+
+    @property
+    def all_answers(self) -> tuple[ArmOutcomes, ...]:
+        """The outcomes of all arms, on the samples as they are and on all variants."""
+        return (*self.answers, *(arm for arms in self.variants.values() for arm in arms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +106,20 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         unanswered=tuple(
             arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
         ),
-        failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
+        failed_metrics=_failed_metrics(inputs),
         ended=inputs.stages.ended if inputs.stages else "",
         out_of_reach=inputs.stages.out_of_reach if inputs.stages else (),
     )
+
+
+def _failed_metrics(inputs: AnalysisInputs) -> dict[str, str]:
+    """Return the errors of metrics that failed on every sample, and of those that failed on every twin of a variant."""
+    of_terms = {
+        term.facts.name: failed_metrics(inputs.variants[term.variants[0]][0]).get(term.metric, "")
+        for term in inputs.plan.variant_terms
+    }
+    failed = failed_metrics(inputs.answers[0]) if inputs.answers else {}
+    return {**{name: error for name, error in of_terms.items() if error}, **failed}
 
 
 def _is_unanswered(answers: ArmOutcomes) -> bool:
@@ -115,7 +133,7 @@ def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
     declared = {facts.name: facts for facts in given.plan.metrics if facts.name in observed or not facts.of_ensemble}
     for name in sorted(observed - set(declared)):
         declared[name] = MetricFacts(name=name)
-    return {name: resolve(entry, given.answers, given.known_kinds) for name, entry in declared.items()}
+    return {name: resolve(entry, given.all_answers, given.known_kinds) for name, entry in declared.items()}
 
 
 def score_table(given: AnalysisInputs) -> ScoreTable:
@@ -128,12 +146,18 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
         for name, entry in facts.items()
         if entry.kind != "text" and (name in observed or entry in plan.metrics)
     }
+    table = {
+        name: tuple(arm_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+    }
+
+    def on_variant(entry: MetricFacts, variant: str) -> tuple[Scores, ...]:
+        of_variant = replace(given, answers=given.variants[variant])
+        return tuple(arm_scores(entry, of_variant, number) for number in range(len(arms)))
+
+    terms, of_terms = score_terms(plan, numeric, table, on_variant)
     return ScoreTable(
-        facts=facts,
-        scores={
-            name: tuple(arm_scores(entry, given, number) for number in range(len(arms)))
-            for name, entry in numeric.items()
-        },
+        facts=facts | terms,
+        scores=table | of_terms,
         attributes=SampleAttributes(
             clusters_of(given.groups), given.expected, given.metadata, random_factors=plan.random_factors
         ),

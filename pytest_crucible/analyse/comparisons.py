@@ -45,13 +45,13 @@ def compare(
     applicable = ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    difference = _difference(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
+    difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any():
         low, high = _ends(contrast, ours)
         # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
-        worst = _bounded_value(_difference(contrast, arms, attributes, applicable, (low, high), alpha))
-        best = _bounded_value(_difference(contrast, arms, attributes, applicable, (high, low), alpha))
+        worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
+        best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
     too_few = _too_few(difference, contrast, alpha)
     ratio = _ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts))
     if too_few:
@@ -101,7 +101,7 @@ def _ends(contrast: Contrast, metrics: Sequence[ScoredMetric]) -> tuple[End, End
     return ("low", "high") if better else ("high", "low")
 
 
-def _difference(
+def compare_pair(
     contrast: Contrast,
     arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
     attributes: SampleAttributes,

@@ -177,14 +177,17 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
     """The verdict on a metric that nothing scored: an error in the suite, because a typing error must not be a green build."""
     plan = analysis.plan
     scored = ", ".join(analysis.kinds) or "nothing"
+    not_run = plan.not_run.get(metric, "")
     return Verdict(
         nodeid=plan.nodeid,
         subject=subject,
         kind="target" if any(target.text == subject for target in plan.targets) else "comparison",
         state="undecided",
         proven=False,
-        reason=analysis.failed_metrics.get(metric) or f"no sample has a number for {metric!r} (scored: {scored})",
-        suite_error=_complete(analysis),
+        reason=not_run
+        or analysis.failed_metrics.get(metric)
+        or f"no sample has a number for {metric!r} (scored: {scored})",
+        suite_error=_complete(analysis) and not not_run,
     )
 
 

@@ -6,7 +6,7 @@ count(high_flags) == 0              the sum over samples
 p95(latency_s) <= 2                 a percentile
 auroc(score) >= 0.70                a statistic of a score and of the samples' `expected`
 ece(confidence, accuracy) <= 0.05   a statistic of two metrics
-accuracy[v1] >= 0.70                a metric of one member of an ensemble
+accuracy[v1] >= 0.70                a metric of one member of an ensemble, or on one variant of the samples
 """
 
 from __future__ import annotations
@@ -95,12 +95,6 @@ def _refuse_unbuilt(value: Value, what: str) -> None:
         raise SpecError(
             f"{what} asks for values {str(value.by)!r}: values by field are not available yet; leave it out"
         )
-    for term in value.terms:
-        if term.bracket is not None and term.bracket.number is not None:
-            raise SpecError(
-                f"{what} names {str(term)!r}: numbered variants are not available yet; "
-                f"in brackets write the name of an ensemble's member, as in 'accuracy[v1]'"
-            )
 
 
 def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:

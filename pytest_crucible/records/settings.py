@@ -26,6 +26,7 @@ class Settings:
     budget: tuple[str, ...]
     rounds: int
     seed: int
+    attacks: str | None
     alpha: float
     store: str
     tag: tuple[str, ...]

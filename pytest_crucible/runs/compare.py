@@ -173,6 +173,10 @@ def _plan(
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
         targets=(),
         contrasts=(),
+        variants=(),
+        variant_terms=(),
+        robustness=None,
+        not_run={},
     )
 
 

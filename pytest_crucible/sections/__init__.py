@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BUILT_IN: Mapping[str, str] = {
     "many_arms": "pytest_crucible.sections.many_arms",
     "losses": "pytest_crucible.sections.losses",
+    "robustness": "pytest_crucible.sections.robustness",
     "sweep": "pytest_crucible.sections.sweep",
     "stopping": "pytest_crucible.sections.stopping",
     "stages": "pytest_crucible.sections.stages",

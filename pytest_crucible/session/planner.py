@@ -11,17 +11,28 @@ import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.contrasts import with_declared_relevance
-from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
+from pytest_crucible.plan.design import (
+    NO_VARIANTS,
+    check_expected,
+    contrasts_with_baselines,
+    group_count,
+    plan_metrics,
+    plan_terms,
+)
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
+from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.attack_plans import AttackPlanner, Subject
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
@@ -33,6 +44,7 @@ class ExperimentPlanner:
     """Plans the experiments and joined tests of a session."""
 
     def __init__(self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...]) -> None:
+        self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
@@ -53,6 +65,11 @@ class ExperimentPlanner:
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
         metrics = declared_metrics(self._config, mark.metrics)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
+        own = sample_variants(dataset.samples)
+        attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
+        check_members([variant.name for variant in own], [arm.arm for arm in arms])
+        check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
+        variants = (*own, *attacks.variants)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
@@ -60,6 +77,9 @@ class ExperimentPlanner:
             dataset,
             declared=declared,
             further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
+            variants=plan_variants(variants, dataset.samples),
+            names=attacks.names,
+            robustness=attacks.robustness,
             selected=len(dataset.samples),
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
@@ -75,11 +95,27 @@ class ExperimentPlanner:
             first_stage=self._find_first_stage(mark),
         )
         self._check_memory(plan)
+        if variants and "sampler" in takes:
+            _check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
         return Experiment(
-            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, texts, arm_prompts
+            function,
+            plan,
+            dataset,
+            metrics,
+            arms,
+            timeout_s,
+            is_async,
+            warnings,
+            reasoning,
+            texts,
+            arm_prompts,
+            variants,
+            attacks.metrics,
+            attacks.late_variants,
+            attacks.arguments,
         )
 
     def plan_joined_test(
@@ -132,6 +168,11 @@ class ExperimentPlanner:
             raise SpecError(
                 'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
             )
+        if plan.variant_terms:
+            raise SpecError(
+                'crucible_memory = "pool" combines replies to the samples as they are, and '
+                f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
+            )
         if any(arm.trainings for arm in plan.arms):
             raise SpecError('crucible_memory = "pool" takes the replies of one model together: leave it out, or seeds')
         if plan.random_factors:
@@ -166,11 +207,15 @@ def _plan(
     open_metrics: bool,
     declared: Sequence[MetricFacts] = (),
     further: Sequence[MetricFacts] = (),
+    names: VariantNames = NO_VARIANTS,
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
     quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
-    metrics = plan_metrics(declared, quality_targets, contrasts, open_metrics=open_metrics, further=further)
+    metrics = plan_metrics(
+        declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
+    )
+    judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)
     return Plan(
@@ -184,6 +229,9 @@ def _plan(
         targets=quality_targets,
         contrasts=contrasts_with_baselines(contrasts, arm_records),
         open_metrics=open_metrics,
+        variant_metrics=tuple(names.metrics.values()),
+        not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
+        variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
 
 
@@ -213,6 +261,29 @@ def _location(item: pytest.Function) -> dict[str, Any]:
 
 def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
+
+
+def _attack_subject(
+    item: pytest.Item,
+    takes: Collection[str],
+    samples: Sequence[Sample],
+    metrics: Sequence[Metric],
+    own: Sequence[Variant],
+) -> Subject:
+    return Subject(
+        item=item,
+        takes=frozenset(takes),
+        samples=samples,
+        metrics=metrics,
+        judged=[name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics],
+        own=[variant.name for variant in own],
+    )
+
+
+def _check_models(arms: Sequence[OpenedArm], what: str) -> None:
+    """Raise SpecError for recorded replies, which are those to the samples as they are."""
+    if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
+        raise SpecError(f"recorded answers have no {what}: use a model")
 
 
 def _check_return(function: Callable[..., Any]) -> None:

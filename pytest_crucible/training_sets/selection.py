@@ -53,6 +53,36 @@ def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Crite
     return selected
 
 
+def select_adversarial(attacked: Iterable[Attempt], clean: Iterable[Attempt], criteria: Criteria) -> Selected:
+    """Return a row for each attacked prompt whose reply failed: with the gold answer, else with a reply to the sample that passed.
+
+    `clean` are the replies of the same arms to the samples as they are.
+    """
+    selected = Selected()
+    passed: dict[tuple[str, int], Attempt] = {}
+    for attempt in clean:
+        judged = _judge(attempt, criteria, Counter())
+        if judged is not None and judged.passed:
+            passed.setdefault((attempt.sample.dataset, attempt.sample.position), attempt)
+    for of_prompt in _by_prompt(attacked, selected.left_out).values():
+        for attempt in of_prompt:
+            judged = _judge(attempt, criteria, selected.left_out)
+            if judged is None:
+                continue
+            if judged.passed:
+                selected.left_out["the attacked reply passed"] += 1
+                continue
+            gold, other = gold_answer(attempt), passed.get((attempt.sample.dataset, attempt.sample.position))
+            if gold is None and other is None:
+                selected.left_out["failed, and the sample has no answer that passed"] += 1
+                continue
+            completion = gold or (other.reply if other else "") or ""
+            selected.rows.append(
+                _row(attempt, completion, {**_origin(attempt), "completion": "gold" if gold else "clean"})
+            )
+    return selected
+
+
 def _by_prompt(attempts: Iterable[Attempt], left_out: Counter[str]) -> dict[Any, list[Attempt]]:
     """Return attempts with a usable prompt, by sample and prompt."""
     groups: dict[Any, list[Attempt]] = {}
