@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.backends import Backend
+from pytest_crucible.backends.guarded import Protections
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
@@ -58,14 +59,15 @@ def describe_arm(
     *,
     members: tuple[str, ...] = (),
     trained_on: Mapping[str, str],
+    protections: Protections | None = None,
 ) -> Arm:
-    """Return the record of an arm that this backend answers for."""
+    """Return the record of an arm that this backend answers for, with its guards."""
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=_identify(backend, adapter.variables),
+        identity=_identify(backend, adapter.variables, protections),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         training=training if isinstance(training, TrainingResult) else None,
@@ -75,8 +77,11 @@ def describe_arm(
     )
 
 
-def _identify(backend: Backend, variables: Mapping[str, Any]) -> str:
-    """Return the identity of a model with these variables: a test that reads them sends other requests."""
-    if not variables:
-        return backend.identity
-    return hashlib.sha256(canonical([backend.identity, dict(variables)]).encode()).hexdigest()
+def _identify(backend: Backend, variables: Mapping[str, Any], protections: Protections | None) -> str:
+    """Return the identity of a model with these variables, which other requests follow from, and with these guards."""
+    identity = backend.identity
+    if variables:
+        identity = hashlib.sha256(canonical([identity, dict(variables)]).encode()).hexdigest()
+    if protections is None:
+        return identity
+    return hashlib.sha256(f"{identity} guarded by {protections.identity}".encode()).hexdigest()

@@ -18,12 +18,15 @@ from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.guarded import guard_backend
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sweeps.grid import SWEEP, Family, member_name, read_family
 
 if TYPE_CHECKING:
+    from pytest_crucible.metrics.models.llm_judge import Judge
     from pytest_crucible.training import Recipe, TrainedAdapter
 
 
@@ -34,6 +37,8 @@ class Opener:
         """Raises SpecError for a configuration that cannot be read."""
         self._context = context
         self._configured = read_adapters(context.root)
+        context.guards.open_judge = self._open_judge
+        self._judges: list[Backend] = []
         self._opened: dict[str, OpenedArm] = {}
         self._trained: dict[str, TrainedAdapter] = {}
         """Adapters that this session has trained."""
@@ -130,9 +135,11 @@ class Opener:
         names = kind.read_members(adapter)
         members = tuple(self._open_member(name, role, (*parents, adapter.name)) for name in names)
         backend = kind.open_group(adapter, self._context, members)
+        protections = self._context.guards.protect(adapter)
         files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
         files |= find_training_files(adapter, backend, self._context.root)
-        return OpenedArm(describe_arm(adapter, role, backend, members=names, trained_on=files), backend, members)
+        arm = describe_arm(adapter, role, backend, members=names, trained_on=files, protections=protections)
+        return OpenedArm(arm, backend if protections is None else guard_backend(backend, protections), members)
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
@@ -167,7 +174,22 @@ class Opener:
         adapter = prepare_adapter(adapter, context, self._configured, typed_in)
         backend = open_backend(adapter, context, self._trained.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
-        arm = describe_arm(adapter, role, backend, trained_on=find_training_files(adapter, backend, context.root))
+        files = find_training_files(adapter, backend, context.root)
+        protections = context.guards.protect(adapter)
+        arm = describe_arm(adapter, role, backend, trained_on=files, protections=protections)
         if not isinstance(backend, Untrained):
-            backend = wrap_backend(backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
+            is_free = kind_of(adapter).is_free
+            backend = wrap_backend(backend, adapter, context.shared, is_free=is_free, protections=protections)
         return OpenedArm(arm, backend)
+
+    def _open_judge(self, name: str) -> Judge:
+        from pytest_crucible.adapters.judge import open_judge
+
+        judge, backend = open_judge(self, name, "a guard")
+        self._judges.append(backend)
+        return judge
+
+    @property
+    def judges(self) -> tuple[Backend, ...]:
+        """The backends of guards that are LLM judges."""
+        return tuple(self._judges)

@@ -175,7 +175,7 @@ def _estimates(given: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[
         )
         for name, of_arms in table.scores.items()
         for arm, of_arm, answers in zip(given.plan.arms, of_arms, given.answers, strict=True)
-        if name in answers.scores or not table.facts[name].of_ensemble
+        if (name in answers.scores or not table.facts[name].of_ensemble) and not table.facts[name].is_part
     )
 
 

@@ -43,7 +43,7 @@ def estimate(
     if attributes.random_factors:
         measured = crossed.estimate(measure, metrics, attributes, scored, measured, level)
     return Estimate(
-        metric=measure.metric,
+        metric=measure.written or measure.metric,
         statistic=measure.label,
         arm=arm,
         n=int(scored.sum()),

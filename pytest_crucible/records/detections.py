@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +26,5 @@ class Detection:
     category: str = ""
     """Such as `override` or `EMAIL_ADDRESS`: of the rule or the finding with the highest score; empty without one."""
     spans: tuple[Span, ...] = ()
+    latency_s: float | None = field(default=None, compare=False)
+    """Seconds that the guard took."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.open import open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
@@ -121,7 +122,7 @@ class ExperimentCollection:
         judges = partial(self._open_judge, opener)
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
-        self._resources.add_backends(*collect_backends(self.opened_arms))
+        self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         # One planner for all items, because it reads each dataset once.
         planner = ExperimentPlanner(self._config, self._settings, self.opened_arms)
         for item in items:
@@ -222,7 +223,7 @@ class ExperimentCollection:
 
     def _open_judge(self, opener: Opener, name: str) -> Judge:
         """Open the judge; called when a metric first needs it."""
-        judge, backend = configure_scorers.open_judge(opener, name)
+        judge, backend = open_judge(opener, name, "[scorers]")
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
+from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.selection import selection_text
@@ -51,7 +52,7 @@ class ExperimentPlanner:
         item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
         selected = self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
-        metrics = declared_metrics(self._config, mark.metrics)
+        metrics = _with_metrics_of_kinds(declared_metrics(self._config, mark.metrics), arms, dataset.samples)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
@@ -75,6 +76,8 @@ class ExperimentPlanner:
             first_stage=self._find_first_stage(mark),
         )
         self._check_memory(plan)
+        if any(kind_of_arm(arm.arm).metrics for arm in arms):
+            _check_guard_classes(plan, dataset.samples)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
@@ -185,6 +188,21 @@ def _plan(
         contrasts=contrasts_with_baselines(contrasts, arm_records),
         open_metrics=open_metrics,
     )
+
+
+def _with_metrics_of_kinds(
+    metrics: tuple[Metric, ...], arms: Sequence[OpenedArm], samples: Sequence[Sample]
+) -> tuple[Metric, ...]:
+    """Return the metrics, with those that kinds of adapter bring along; a metric of the suite goes before one of that name."""
+    named = {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}
+    return (*metrics, *(metric for name, metric in named.items() if name not in {metric.name for metric in metrics}))
+
+
+def _check_guard_classes(plan: Plan, samples: Sequence[Sample]) -> None:
+    from pytest_crucible.metrics.guards import check_classes
+
+    measures = [(repr(target.text), target) for target in plan.targets]
+    check_classes([*measures, *((f"ab_compare({c.expression!r})", c) for c in plan.contrasts)], samples)
 
 
 def _fingerprint(
