@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config import GUARD, read_table
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -72,6 +72,12 @@ class Guards:
         own = self.threshold_file(settings)
         inner = [chosen for member in settings.guards for chosen in self.thresholds_of(member)]
         return (*([own] if own else []), *inner)
+
+    def thresholds_around(self, adapter: Adapter) -> tuple[ThresholdFile, ...]:
+        """Return the chosen thresholds of an adapter's guards, and of the guard that an adapter is. Raises SpecError."""
+        names = [name for guards in adapter.guard.values() for name in guards]
+        names += [adapter.options[GUARD]] if adapter.backend == GUARD else []
+        return tuple(chosen for name in names for chosen in self.thresholds_of(name))
 
     def open(self, name: str, owner: str = "", parents: tuple[str, ...] = ()) -> Guard:
         """Return the guard of that name. Raises SpecError."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.guarded import Protections
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
+
+if TYPE_CHECKING:
+    from pytest_crucible.guards.thresholds import ThresholdFile
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class OpenedArm:
 
     arm: Arm
     backend: Backend | None
+    chosen_by: tuple[ThresholdFile, ...] = ()
+    """What chose the thresholds of its guards; empty where none is read from a file."""
     members: tuple[OpenedArm, ...] = ()
     """The adapters that answer together, where the arm is an ensemble."""
     trainings: tuple[OpenedArm, ...] = ()

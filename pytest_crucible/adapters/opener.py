@@ -180,7 +180,7 @@ class Opener:
         if not isinstance(backend, Untrained):
             is_free = kind_of(adapter).is_free
             backend = wrap_backend(backend, adapter, context.shared, is_free=is_free, protections=protections)
-        return OpenedArm(arm, backend)
+        return OpenedArm(arm, backend, chosen_by=context.guards.thresholds_around(adapter))
 
     def _open_judge(self, name: str) -> Judge:
         from pytest_crucible.adapters.judge import open_judge

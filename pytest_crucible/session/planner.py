@@ -20,7 +20,7 @@ from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.records import Dataset, Exclusion, Fingerprint, MetricFacts, Plan, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
@@ -74,6 +74,7 @@ class ExperimentPlanner:
             selection=selected.selection if selection_text(selected.selection) else None,
             stages=self._stages,
             first_stage=self._find_first_stage(mark),
+            exclusions=_threshold_exclusions(arms, dataset.samples),
         )
         self._check_memory(plan)
         if any(kind_of_arm(arm.arm).metrics for arm in arms):
@@ -188,6 +189,19 @@ def _plan(
         contrasts=contrasts_with_baselines(contrasts, arm_records),
         open_metrics=open_metrics,
     )
+
+
+def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Exclusion, ...]:
+    """Return the samples whose texts chose the threshold of a guard: on them it looks better than it is."""
+    chosen = [threshold for arm in arms for threshold in arm.chosen_by]
+    if not chosen:
+        return ()
+    from pytest_crucible.adapters.guard import input_text
+    from pytest_crucible.guards.thresholds import find_used
+
+    texts = [(sample.id, input_text(sample.input)) for sample in samples]
+    used = [(f"chose the threshold of {threshold.guard}", find_used(threshold, texts)) for threshold in chosen]
+    return tuple(Exclusion(reason=reason, sample_ids=ids) for reason, ids in dict(used).items() if ids)
 
 
 def _with_metrics_of_kinds(

@@ -1,8 +1,8 @@
 """Rates that are pooled over texts: precision and recall of spans, and F1 of flagged texts.
 
 Each is a ratio of two sums, such as the found over the annotated spans of all texts. Spans of one text are alike, so the text, or
-its group, is the unit: the ratio is a clustered proportion, bounded by Korn & Graubard (1998), Surv. Methodol. 24:193, at the effective
-number of spans. Two arms are compared by the linearised ratios (Cochran 1977, Sampling Techniques, 6.13), paired by unit.
+its group, is the unit: the ratio is a clustered proportion, bounded by Korn & Graubard (1998), Surv. Methodol. 24:193, at the
+effective number of spans. Two arms are compared by the linearised ratios (Cochran 1977, Sampling Techniques, 6.13), paired by unit.
 """
 
 from __future__ import annotations
