@@ -10,6 +10,7 @@ import pytest
 from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
     crucible,
+    guards,
     local_tinker,
     prompt,
     rest_client,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "crucible",
+    "guards",
     "local_tinker",
     "prompt",
     "rest_client",

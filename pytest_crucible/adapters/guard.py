@@ -31,6 +31,8 @@ class GuardBackend:
             text=label if detection.flagged else "passed",
             detection=detection,
             latency_s=time.perf_counter() - started if detection.latency_s is None else detection.latency_s,
+            input_tokens=0,
+            output_tokens=0,
             cost_usd=0.0,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
@@ -104,7 +103,8 @@ class AnyGuard:
 
     async def detect(self, text: str) -> Detection:
         started = time.perf_counter()
-        detections = await asyncio.gather(*(guard.detect(text) for guard in self._guards))
+        # One after the other: most guards do not wait, and a task for each would wait for all others of the session.
+        detections = [await guard.detect(text) for guard in self._guards]
         # A guard that flags comes before one that scores higher and does not: thresholds differ.
         first = max(detections, key=lambda detection: (detection.flagged, detection.score))
         return Detection(

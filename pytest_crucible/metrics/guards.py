@@ -82,6 +82,14 @@ def guard_latency_s(reply: Reply, sample: Sample) -> float | NotApplicable:
     return reply.detection.latency_s
 
 
+@metric(kind="text", version="1")
+def guard_category(reply: Reply, sample: Sample) -> str | NotApplicable:
+    """The category of a flagged text, such as `override` or `EMAIL_ADDRESS`."""
+    if reply.detection is None:
+        return _NO_GUARD
+    return reply.detection.category or "-" if reply.detection.flagged else NotApplicable("the text is not flagged")
+
+
 # Nothing shows whether more flagged texts, or higher scores, are better: that depends on the labels.
 flagged = dataclasses.replace(flagged, facts=dataclasses.replace(flagged.facts, is_directed=False))
 guard_score = dataclasses.replace(guard_score, facts=dataclasses.replace(guard_score.facts, is_directed=False))
@@ -163,7 +171,7 @@ def guard_metrics(samples: Sequence[Sample]) -> tuple[Metric, ...]:
             raise SpecError(
                 f'label {expected!r:.60} of sample {sample.id}: expected 1 or 0, true or false, "attack" or "benign"'
             )
-    scored = (caught, false_alarm, right_when_flagged, flagged, guard_score, guard_latency_s)
+    scored = (caught, false_alarm, right_when_flagged, flagged, guard_score, guard_latency_s, guard_category)
     if not has_spans:
         return scored
     return (*scored, pii, *(_part(kind, number) for kind in ("", *sorted(types)) for number in range(len(_PARTS))))

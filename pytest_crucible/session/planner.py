@@ -52,15 +52,21 @@ class ExperimentPlanner:
         item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
         selected = self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
-        metrics = _with_metrics_of_kinds(declared_metrics(self._config, mark.metrics), arms, dataset.samples)
-        declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
+        # A test that scores itself may return nothing that these could score.
+        of_kinds = _metrics_of_kinds(arms, dataset.samples) if "sampler" in takes else ()
+        declared = declared_metrics(self._config, mark.metrics)
+        metrics = (
+            *declared,
+            *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
+        )
+        facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
             arms,
             dataset,
-            declared=declared,
-            further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
+            declared=facts,
+            further=ensemble_facts(facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
             selected=len(dataset.samples),
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
@@ -77,7 +83,7 @@ class ExperimentPlanner:
             exclusions=_threshold_exclusions(arms, dataset.samples),
         )
         self._check_memory(plan)
-        if any(kind_of_arm(arm.arm).metrics for arm in arms):
+        if of_kinds:
             _check_guard_classes(plan, dataset.samples)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
@@ -204,12 +210,11 @@ def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) 
     return tuple(Exclusion(reason=reason, sample_ids=ids) for reason, ids in dict(used).items() if ids)
 
 
-def _with_metrics_of_kinds(
-    metrics: tuple[Metric, ...], arms: Sequence[OpenedArm], samples: Sequence[Sample]
-) -> tuple[Metric, ...]:
-    """Return the metrics, with those that kinds of adapter bring along; a metric of the suite goes before one of that name."""
-    named = {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}
-    return (*metrics, *(metric for name, metric in named.items() if name not in {metric.name for metric in metrics}))
+def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Metric, ...]:
+    """Return the metrics that the arms' kinds of adapter bring along, each once."""
+    return tuple(
+        {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
+    )
 
 
 def _check_guard_classes(plan: Plan, samples: Sequence[Sample]) -> None:

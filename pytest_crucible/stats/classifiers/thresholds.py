@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 CONFIDENCE = 0.95
+# A threshold that is written with six digits; 0.3 times a million comes out just below 300,000.
+_STEPS, _ROUNDING = 1_000_000, 1e-6
 
 
 def benign_texts_needed(false_alarms: float, confidence: float = CONFIDENCE) -> int:
@@ -57,11 +59,12 @@ def allowed_alarms(n: int, false_alarms: float, confidence: float = CONFIDENCE) 
 def choose_threshold(benign: npt.ArrayLike, false_alarms: float, confidence: float = CONFIDENCE) -> float | None:
     """Return the lowest threshold that flags at most the allowed number of benign scores; None where none can be had.
 
-    `benign` are n scores. The threshold is the next float above the (allowed + 1)-th largest of them, and may exceed 1.
+    `benign` are n scores. The threshold is the next multiple of 0.000001 above the (allowed + 1)-th largest of them, and may
+    exceed 1.
 
-    >>> choose_threshold([0.1] * 298 + [0.9], 0.01) > 0.9
-    True
+    >>> choose_threshold([0.1] * 298 + [0.9], 0.01)
+    0.900001
     """
     scores = np.sort(np.asarray(benign, dtype=np.float64))[::-1]
     allowed = allowed_alarms(scores.size, false_alarms, confidence)
-    return None if allowed is None else float(np.nextafter(scores[allowed], np.inf))
+    return None if allowed is None else (math.floor(scores[allowed] * _STEPS + _ROUNDING) + 1) / _STEPS
