@@ -96,6 +96,23 @@ class Guards:
                 self._opened[name] = ThresholdGuard(settings, open_scorer(settings, context))
         return self._opened[name]
 
+    def redactor(self, name: str, *, key: bytes | None = None, process: str = "") -> Callable[[str], str]:
+        """Return the function that removes what a guard finds, by its setting `redaction`. Raises SpecError.
+
+        `key` is that of hashes; `process` names the worker, so that placeholders of two workers differ.
+        """
+        from pytest_crucible.detectors.replacements import Redactor
+
+        guard = self.open(name)
+        find = guard.find_spans
+        if find is None:
+            raise SpecError(
+                f"guard {name!r} of kind {guard.settings.kind!r} does not find places at once: name one of kind pii, secrets, "
+                "presidio or rules, or any of these"
+            )
+        redact = Redactor(guard.settings.redaction, key, process)
+        return lambda text: redact(text, find(text)) if text else text
+
     def protect(self, adapter: Adapter) -> Protections | None:
         """Return the guards around an adapter; None where it has none. Raises SpecError."""
         if not any(adapter.guard.values()):

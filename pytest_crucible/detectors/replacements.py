@@ -41,9 +41,13 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 class Redactor:
     """Replaces spans of texts. Equal values of a run get equal placeholders and hashes. Callable from any thread."""
 
-    def __init__(self, how: Redaction, key: bytes | None = None) -> None:
-        """`key` is the run's; without one a new key is drawn, so that hashes of two runs cannot be joined."""
+    def __init__(self, how: Redaction, key: bytes | None = None, process: str = "") -> None:
+        """`key` is the run's; without one a new key is drawn, so that hashes of two runs cannot be joined.
+
+        `process` is part of placeholders: each worker of a run counts on its own.
+        """
         self.how = how
+        self._process = f"_{process}" if process else ""
         self._key = secrets.token_bytes(32) if key is None else key
         self._numbers: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
@@ -65,7 +69,7 @@ class Redactor:
         if self.how == "hash":
             digest = hmac.new(self._key, value.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
             return f"<{kind}:{digest[:_HASH_DIGITS]}>"
-        return f"<{kind}_{self._number(kind, value)}>"
+        return f"<{kind}{self._process}_{self._number(kind, value)}>"
 
     def _number(self, kind: str, value: str) -> int:
         with self._lock:

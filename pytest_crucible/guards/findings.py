@@ -24,10 +24,10 @@ class FindingsGuard:
 
     def __init__(self, find: Callable[[str], Sequence[Span]], identity: str) -> None:
         self.identity = identity
-        self._find = find
+        self.find_spans = find
 
     async def score(self, text: str) -> ScoredText:
-        spans = tuple(self._find(text))
+        spans = tuple(self.find_spans(text))
         return ScoredText(1.0, spans[0].type, spans) if spans else ScoredText(0.0)
 
 

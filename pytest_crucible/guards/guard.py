@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,9 @@ from pytest_crucible.records.errors import BackendError, CrucibleError
 
 FAILED = "error"
 """The category of a text that is blocked because its guard failed."""
+
+
+FindSpans = Callable[[str], Sequence[Span]]
 
 
 class Scored(Protocol):
@@ -42,6 +45,8 @@ class Guard(Protocol):
 
     settings: GuardSettings
     identity: str
+    find_spans: FindSpans | None
+    """Returns the places of what it finds, without waiting; None for a guard that waits, or has no places."""
 
     async def detect(self, text: str) -> Detection:
         """Return what the guard says of a text. Raises BackendError where it failed and a failure loses the sample."""
@@ -63,6 +68,7 @@ class ThresholdGuard:
         self.settings = settings
         self.identity = _identify("threshold", scorer.identity, settings)
         self._scorer = scorer
+        self.find_spans: FindSpans | None = getattr(scorer, "find_spans", None)
 
     async def detect(self, text: str) -> Detection:
         started = time.perf_counter()
@@ -100,6 +106,8 @@ class AnyGuard:
         self.settings = settings
         self.identity = _identify("any", *(guard.identity for guard in guards), settings)
         self._guards = tuple(guards)
+        finders = [guard.find_spans for guard in guards if guard.find_spans is not None]
+        self.find_spans: FindSpans | None = None if len(finders) < len(self._guards) else _joined(finders)
 
     async def detect(self, text: str) -> Detection:
         started = time.perf_counter()
@@ -114,6 +122,10 @@ class AnyGuard:
             spans=tuple(span for detection in detections if detection.flagged for span in detection.spans),
             latency_s=time.perf_counter() - started,
         )
+
+
+def _joined(finders: Sequence[FindSpans]) -> FindSpans:
+    return lambda text: [span for find in finders for span in find(text)]
 
 
 def _identify(*parts: object) -> str:

@@ -24,6 +24,10 @@ class PresidioGuard:
     async def score(self, text: str) -> ScoredText:
         return await asyncio.to_thread(self._score, text)
 
+    def find_spans(self, text: str) -> tuple[Span, ...]:
+        """Return the places of its findings."""
+        return self._score(text).spans
+
     def _score(self, text: str) -> ScoredText:
         entities = None if self._types is None else list(self._types)
         results = self._analyzer.analyze(text, language="en", entities=entities)

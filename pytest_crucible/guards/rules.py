@@ -172,6 +172,10 @@ class RulesGuard:
         patterns = [(own.pattern.pattern, own.weight, own.category) for own in self._own]
         self.identity = f"rules {VERSION} {self._rules.digest[:16]} {patterns}"
 
+    def find_spans(self, text: str) -> tuple[Span, ...]:
+        """Return the place of the heaviest rule that matches."""
+        return match_rules(text, self._rules).spans
+
     async def score(self, text: str) -> Match:
         """Return the score; raises BackendError where the user's own patterns take too long."""
         match = match_rules(text, self._rules)
