@@ -48,6 +48,21 @@ METRICS = {
     "truncated": "pytest_crucible.metrics.refusals:truncated",
     "humaneval_pass": "pytest_crucible.metrics.code_execution:humaneval_pass",
     "humaneval_outcome": "pytest_crucible.metrics.code_execution:humaneval_outcome",
+    **{
+        name: f"pytest_crucible.metrics.guards:{name}"
+        for name in (
+            *(
+                "blocked",
+                "caught",
+                "false_alarm",
+                "right_when_flagged",
+                "flagged",
+                "guard_score",
+                "guard_latency_s",
+                "pii",
+            ),
+        )
+    },
     "latency_s": "pytest_crucible.metrics.usage:latency_s",
     "first_token_s": "pytest_crucible.metrics.usage:first_token_s",
     "cost_usd": "pytest_crucible.metrics.usage:cost_usd",
@@ -91,7 +106,7 @@ COMMANDS = {
     for name, module in (
         *((name, name) for name in ("runs", "show", "compare", "report", "trend", "plan", "promote")),
         *((name, name) for name in ("register", "rollback", "retire", "models", "watch", "schedule", "adapters")),
-        *((name, name) for name in ("datasets", "metrics", "attacks", "calibrate", "export")),
+        *((name, name) for name in ("datasets", "metrics", "attacks", "guards", "threshold", "calibrate", "export")),
         ("import", "import_"),
         ("gc", "gc"),
         ("doctor", "doctor"),

@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_crucible.local_model.server.process import LocalServer
+    from pytest_crucible.session.bound_guards import BoundGuards
     from pytest_crucible.session.joined_items import Crucible
 
 
@@ -71,6 +72,14 @@ def crucible(request: pytest.FixtureRequest) -> Crucible:
 
     session = request.config.stash[SESSION]
     return session.crucible(request.node)
+
+
+@pytest.fixture
+def guards(request: pytest.FixtureRequest) -> BoundGuards:
+    """The guards of the project: `guards["inj"](text)` returns a Detection; with `await` in an `async def` test."""
+    from pytest_crucible.session.bound_guards import bind_guards
+
+    return bind_guards(request)
 
 
 # -- Tinker ---------------------------------------------------------------------------------------------------------

@@ -159,6 +159,12 @@ OPTIONS = (
         command_line=False,
     ),
     Option(
+        "redact",
+        "guard whose findings are removed from everything that is stored, logged, exported or reported, after scoring",
+        key="string",
+        metavar="GUARD",
+    ),
+    Option(
         "reasoning",
         "reasoning before an answer: strip (stored and shown, not scored) or keep (metrics score it with the text)",
         "strip",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
     canary,
     crucible,
+    guards,
     local_tinker,
     perturb,
     prompt,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "canary",
     "crucible",
+    "guards",
     "local_tinker",
     "perturb",
     "prompt",
@@ -46,6 +49,7 @@ __all__ = [
 
 # The controller draws the run's id and passes it to its workers.
 _RUN = pytest.StashKey[str]()
+_REDACTION_KEY = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,6 +111,8 @@ def pytest_configure_node(node: Any) -> None:
     from pytest_crucible.session.worker_links import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
+    # Equal values have equal hashes in all workers of a run.
+    node.workerinput["crucible_redaction_key"] = _redaction_key(node.config)
     node.workerinput["crucible_versions"] = options.resolved_versions(node.config)
     node.crucible = WorkerLink(node)
 
@@ -175,6 +181,13 @@ def _conclude(session: pytest.Session, *, interrupted: bool) -> None:
 def _current_session(config: pytest.Config) -> CrucibleSession | None:
     plugin: CrucibleSession | None = config.pluginmanager.get_plugin("crucible-session")
     return plugin
+
+
+def _redaction_key(config: pytest.Config) -> str:
+    """Return the key of keyed hashes, which is drawn for each run and never stored."""
+    if _REDACTION_KEY not in config.stash:
+        config.stash[_REDACTION_KEY] = os.urandom(32).hex()
+    return config.stash[_REDACTION_KEY]
 
 
 def _run_id(config: pytest.Config) -> str:

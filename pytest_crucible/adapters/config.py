@@ -23,6 +23,8 @@ from pytest_crucible.sweeps.grid import SWEEP, member_table, read_family
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
+GUARD = "guard"
+"""The backend of an adapter that is a guard; and the setting that names the guards around another one."""
 SEEDS = "seeds"
 """Setting of adapters that a recipe trains several times, as one arm."""
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
@@ -147,6 +149,7 @@ def _adapter(name: str, table: Any, source: Path) -> Adapter:
         raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
     trained_on = _read_trained_on(name, options.pop("trained_on", ()), source)
     variables = _read_variables(name, options.pop("variables", {}), source)
+    guard = _read_guard_names(name, options.pop("guard", {}), source) if backend != GUARD else {}
     # What is left are the options of the adapter's kind, which its own module checks.
     asking = {word: options.pop(word) for word in ASKING if word in options}
     return Adapter(
@@ -157,7 +160,22 @@ def _adapter(name: str, table: Any, source: Path) -> Adapter:
         asking=asking,
         trained_on=trained_on,
         variables=variables,
+        guard=guard,
     )
+
+
+def _read_guard_names(name: str, value: Any, source: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return the guards that read requests (`before`) and replies (`after`). Raises SpecError."""
+    tables = value if isinstance(value, dict) else {"": value}
+    named = {place: (names,) if isinstance(names, str) else names for place, names in tables.items()}
+    if set(named) - {"before", "after"} or not all(
+        isinstance(names, list | tuple) and all(isinstance(guard, str) for guard in names) for names in named.values()
+    ):
+        raise SpecError(
+            f"adapter {name!r} in {source} has guard = {value!r}: write the guards that read requests and those that read "
+            'replies, guard = { before = ["inj"], after = ["pii"] }'
+        )
+    return {place: tuple(names) for place, names in named.items()}
 
 
 def _read_variables(name: str, value: Any, source: Path) -> Mapping[str, Any]:

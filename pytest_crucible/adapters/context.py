@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter, Lineage
@@ -76,6 +77,8 @@ class AdapterContext:
     """Returns the registered version that a name such as `claims@4` means; raises SpecError."""
     run: str | None = None
     """The run that this process shares with other workers; None where it runs alone."""
+    guards: Guards
+    """The guards of the project, opened by name."""
     hide: Callable[[str], str] = str
     """Redacts keys in a text."""
     only_collects: bool = False

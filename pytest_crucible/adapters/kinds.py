@@ -7,14 +7,14 @@ Users add kinds of their own by the hook `pytest_crucible_backend`, which is cal
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.origin import Origin
 from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_whole
-from pytest_crucible.records import Adapter
+from pytest_crucible.records import Adapter, Arm, Sample
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.opened_arm import OpenedArm
     from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
+    from pytest_crucible.metrics import Metric
     from pytest_crucible.training.base import Base
 
 
@@ -56,6 +57,8 @@ class AdapterKind:
     """A text is sent as a message of the user."""
     is_free: bool = False
     """Computed on this machine: tokens cost nothing."""
+    metrics: str = ""
+    """Returns the metrics that are scored without being listed; takes the samples."""
 
     def open_backend(self, adapter: Adapter, context: AdapterContext) -> Backend | None:
         """Return the backend; None for a kind that nothing opens."""
@@ -106,6 +109,11 @@ class AdapterKind:
         """Return the options that a URI stands for."""
         return self.uri.read(uri, adapter) if self.uri else {}
 
+    def find_metrics(self, samples: Sequence[Sample]) -> tuple[Metric, ...]:
+        """Return the metrics that are scored without being listed. Raises SpecError for samples that they cannot use."""
+        metrics: tuple[Metric, ...] = _load(self.metrics)(samples) if self.metrics else ()
+        return metrics
+
     def has_recipe(self, adapter: Adapter) -> bool:
         """Return whether a recipe makes this adapter."""
         return bool(self.base) and "recipe" in adapter.options
@@ -149,6 +157,14 @@ KINDS = (
     ),
     AdapterKind(name="scripted", open="pytest_crucible.adapters.scripted:open_scripted", is_offline=True),
     AdapterKind(
+        name="guard",
+        open="pytest_crucible.adapters.guard:open_guard",
+        uri=UriForm(("guard",), read_rest("guard")),
+        is_offline=True,
+        is_free=True,
+        metrics="pytest_crucible.metrics.guards:guard_metrics",
+    ),
+    AdapterKind(
         name="ensemble",
         open="pytest_crucible.adapters.ensemble:open_ensemble",
         members="pytest_crucible.adapters.ensemble:read_members",
@@ -163,6 +179,11 @@ def kind_of(adapter: Adapter) -> AdapterKind:
     """Return the adapter's kind; for a backend that only a user's hook can open, a kind with no abilities."""
     # Without a row nothing is known of it: no URI, no seed, no recipe, and its replies are cached as any model's.
     return _BY_NAME.get(adapter.backend) or AdapterKind(name=adapter.backend)
+
+
+def kind_of_arm(arm: Arm) -> AdapterKind:
+    """Return the kind of an arm's adapter."""
+    return _BY_NAME.get(arm.adapter.partition(":")[0]) or AdapterKind(name=arm.adapter)
 
 
 def kind_of_uri(scheme: str) -> AdapterKind | None:

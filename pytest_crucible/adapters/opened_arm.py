@@ -6,13 +6,17 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.prompt_text import with_prompt_text
 from pytest_crucible.backends import Backend
+from pytest_crucible.backends.guarded import Protections
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
+
+if TYPE_CHECKING:
+    from pytest_crucible.guards.thresholds import ThresholdFile
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class OpenedArm:
 
     arm: Arm
     backend: Backend | None
+    chosen_by: tuple[ThresholdFile, ...] = ()
+    """What chose the thresholds of its guards; empty where none is read from a file."""
     members: tuple[OpenedArm, ...] = ()
     """The adapters that answer together, where the arm is an ensemble."""
     trainings: tuple[OpenedArm, ...] = ()
@@ -61,14 +67,15 @@ def describe_arm(
     root: Path,
     members: tuple[str, ...] = (),
     trained_on: Mapping[str, str],
+    protections: Protections | None = None,
 ) -> Arm:
-    """Return the record of an arm that this backend answers for. Files of prompts lie below `root`."""
+    """Return the record of an arm that this backend answers for, with its guards. Files of prompts lie below `root`."""
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=_identify(backend, with_prompt_text(adapter.variables, root)),
+        identity=_identify(backend, with_prompt_text(adapter.variables, root), protections),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         training=training if isinstance(training, TrainingResult) else None,
@@ -79,8 +86,11 @@ def describe_arm(
     )
 
 
-def _identify(backend: Backend, variables: Mapping[str, Any]) -> str:
-    """Return the identity of a model with these variables: a test that reads them sends other requests."""
-    if not variables:
-        return backend.identity
-    return hashlib.sha256(canonical([backend.identity, dict(variables)]).encode()).hexdigest()
+def _identify(backend: Backend, variables: Mapping[str, Any], protections: Protections | None) -> str:
+    """Return the identity of a model with these variables, which other requests follow from, and with these guards."""
+    identity = backend.identity
+    if variables:
+        identity = hashlib.sha256(canonical([identity, dict(variables)]).encode()).hexdigest()
+    if protections is None:
+        return identity
+    return hashlib.sha256(f"{identity} guarded by {protections.identity}".encode()).hexdigest()

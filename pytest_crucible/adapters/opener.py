@@ -19,12 +19,15 @@ from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.guarded import guard_backend
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sweeps.grid import SWEEP, Family, member_name, read_family
 
 if TYPE_CHECKING:
+    from pytest_crucible.metrics.models.llm_judge import Judge
     from pytest_crucible.training import Recipe, TrainedAdapter
 
 
@@ -35,6 +38,8 @@ class Opener:
         """Raises SpecError for a configuration that cannot be read."""
         self._context = context
         self._configured = read_adapters(context.root)
+        context.guards.open_judge = self._open_judge
+        self._judges: list[Backend] = []
         self._opened: dict[str, OpenedArm] = {}
         self._trained: dict[str, TrainedAdapter] = {}
         """Adapters that this session has trained."""
@@ -131,10 +136,19 @@ class Opener:
         names = kind.read_members(adapter)
         members = tuple(self._open_member(name, role, (*parents, adapter.name)) for name in names)
         backend = kind.open_group(adapter, self._context, members)
+        protections = self._context.guards.protect(adapter)
         files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
         files |= find_training_files(adapter, backend, self._context.root)
-        arm = describe_arm(adapter, role, backend, root=self._context.root, members=names, trained_on=files)
-        return OpenedArm(arm, backend, members)
+        arm = describe_arm(
+            adapter,
+            role,
+            backend,
+            root=self._context.root,
+            members=names,
+            trained_on=files,
+            protections=protections,
+        )
+        return OpenedArm(arm, backend if protections is None else guard_backend(backend, protections), members=members)
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
@@ -170,10 +184,24 @@ class Opener:
         backend = open_backend(adapter, context, self._trained.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
-        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files)
-        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=kind_of(adapter).is_free)
+        protections = context.guards.protect(adapter)
+        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, protections=protections)
+        is_free = kind_of(adapter).is_free
+        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, protections=protections)
         if not isinstance(backend, Untrained):
             backend = wrap()
         elif context.shared.on_unsent is not None:
             backend.estimating = wrap()
-        return OpenedArm(arm, backend)
+        return OpenedArm(arm, backend, chosen_by=context.guards.thresholds_around(adapter))
+
+    def _open_judge(self, name: str) -> Judge:
+        from pytest_crucible.adapters.judge import open_judge
+
+        judge, backend = open_judge(self, name, "a guard")
+        self._judges.append(backend)
+        return judge
+
+    @property
+    def judges(self) -> tuple[Backend, ...]:
+        """The backends of guards that are LLM judges."""
+        return tuple(self._judges)

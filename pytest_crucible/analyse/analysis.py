@@ -56,6 +56,9 @@ class AnalysisInputs:
     variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
     """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
 
+    sample_ids: Sequence[str] = ()
+    """Each sample's id, where the plan excludes some."""
+
     @property
     def all_answers(self) -> tuple[ArmOutcomes, ...]:
         """The outcomes of all arms, on the samples as they are and on all variants."""
@@ -197,7 +200,7 @@ def _estimates(given: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[
         )
         for name, of_arms in table.scores.items()
         for arm, of_arm, answers in zip(given.plan.arms, of_arms, given.answers, strict=True)
-        if name in answers.scores or not table.facts[name].of_ensemble
+        if (name in answers.scores or not table.facts[name].of_ensemble) and not table.facts[name].is_part
     )
 
 

@@ -41,7 +41,7 @@ def estimate(
     scored = scored_samples(metrics)
     measured = _measure(measure, metrics, attributes, scored, level)
     return Estimate(
-        metric=measure.metric,
+        metric=measure.written or measure.metric,
         statistic=measure.label,
         arm=arm,
         n=int(scored.sum()),

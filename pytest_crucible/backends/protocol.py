@@ -47,6 +47,13 @@ class Closeable(Protocol):
 
 
 @runtime_checkable
+class Instant(Protocol):
+    """A backend that computes its replies faster than they are found in the reply cache: they are not cached."""
+
+    is_instant: bool
+
+
+@runtime_checkable
 class KnowsItsSamples(Protocol):
     """A backend that lists the samples that it can answer."""
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pytest_crucible.backends.cache.cached import Cached
 from pytest_crucible.backends.circuit_breaker import CircuitBreaker
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.guarded import Protections, guard_backend
 from pytest_crucible.backends.hedging.hedged import Hedged
 from pytest_crucible.backends.hedging.settings import read_hedge
 from pytest_crucible.backends.limiting.limited import Limited
 from pytest_crucible.backends.limiting.limits import read_limits
 from pytest_crucible.backends.metered import Metered
 from pytest_crucible.backends.not_sent import StopBeforeSending
-from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Remote
+from pytest_crucible.backends.protocol import Backend, Instant, KnowsItsSamples, Remote
 from pytest_crucible.backends.reply_limit import ReplyLimit, read_reply_limit
 from pytest_crucible.backends.request_timeout import Timed, read_timeout
 from pytest_crucible.backends.retried import Retried, read_retries
@@ -38,6 +39,8 @@ class Wrapping:
     shared: BackendContext
     is_free: bool = False
     """Tokens cost nothing, unless the adapter sets a price."""
+    protections: Protections | None = None
+    """The guards of the adapter; None without any."""
 
     @property
     def model(self) -> str:
@@ -69,13 +72,20 @@ class WrapperRow:
     wrap: Callable[[Backend, Wrapping], Backend]
 
 
-def wrap_backend(backend: Backend, adapter: Adapter, shared: BackendContext, *, is_free: bool = False) -> Backend:
+def wrap_backend(
+    backend: Backend,
+    adapter: Adapter,
+    shared: BackendContext,
+    *,
+    is_free: bool = False,
+    protections: Protections | None = None,
+) -> Backend:
     """Return the backend with the wrappers that apply to its adapter. Raises SpecError for invalid settings."""
     # Replies in a file are neither slow nor limited nor paid for.
     if isinstance(backend, KnowsItsSamples):
         _refuse_settings(adapter)
-        return backend
-    wrapping = Wrapping(backend, adapter, shared, is_free)
+        return backend if protections is None else guard_backend(backend, protections)
+    wrapping = Wrapping(backend, adapter, shared, is_free, protections)
     wrapped = backend
     for row in WRAPPERS if shared.on_unsent is None else ESTIMATING:
         if row.applies(wrapping):
@@ -147,6 +157,13 @@ def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
     return StopBeforeSending(inner, wrapping.adapter.name, price, shared.on_unsent)
 
 
+def _guard(inner: Backend, wrapping: Wrapping) -> Backend:
+    return inner if wrapping.protections is None else guard_backend(inner, wrapping.protections)
+
+
+_CACHING = WrapperRow(
+    lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
+)
 WRAPPERS = (
     WrapperRow(_always, _cut),
     WrapperRow(_always, _time),
@@ -155,20 +172,19 @@ WRAPPERS = (
     WrapperRow(lambda wrapping: wrapping.is_limited, _limit),
     WrapperRow(_always, _break),
     WrapperRow(_always, _retry),
-    WrapperRow(
-        lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
-    ),
+    _CACHING,
+    WrapperRow(lambda wrapping: wrapping.protections is not None, _guard),
 )
-"""From the inside out. A guard, which sees every reply, would be one row at the end."""
+"""From the inside out. A guard reads every reply, cached ones too."""
 
 
-ESTIMATING = (WrapperRow(_always, _stop), WRAPPERS[-1])
+ESTIMATING = (WrapperRow(_always, _stop), _CACHING)
 """For a run that is only estimated: nothing is sent, and what the reply cache has is no request."""
 
 
 def is_cached(backend: Backend, adapter: Adapter) -> bool:
     """Return whether replies of this backend are cached. Raises SpecError for an invalid `cache`."""
-    is_wanted = adapter.asking.get("cache", not backend.simulated)
+    is_wanted = adapter.asking.get("cache", not (backend.simulated or isinstance(backend, Instant)))
     if not isinstance(is_wanted, bool):
         raise SpecError(f"adapter {adapter.name!r} has cache = {is_wanted!r}: write true or false")
     if is_wanted and backend.simulated:

@@ -42,7 +42,7 @@ def command(name: str, fields: Sequence[str], as_json: bool) -> None:
         print_result(catalogue_lines(), catalogue(), as_json=as_json)
         return
     dataset = find_release(name)
-    renamed = dict(map(_pair, fields))
+    renamed = dict(map(parse_field, fields))
     samples = _of_file(name, renamed) if dataset is None else load_rows(dataset, name=name, fields=renamed)
     described = describe(samples)
     origin = None if dataset is None else dataset.origin()
@@ -82,7 +82,7 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
     return tabulate([*rows, *fields], tablefmt="plain", disable_numparse=True).splitlines()
 
 
-def _pair(text: str) -> tuple[str, str]:
+def parse_field(text: str) -> tuple[str, str]:
     ours, equals, theirs = text.partition("=")
     if not (ours and equals and theirs):
         raise SpecError(f"--field {text} is not a pair: write OURS=THEIRS, such as input=question")

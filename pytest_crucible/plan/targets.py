@@ -80,10 +80,12 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
             f"write {row.example!r}"
         )
     first, *others = map(str, value.terms)
+    names = [f"{first}.{part}" for part in row.parts] or [first, *others]
     return {
         "statistic": row.name,
-        "metric": first,
-        "further": tuple(others),
+        "metric": names[0],
+        "further": tuple(names[1:]),
+        "written": first if row.parts else "",
         "quantile": None if percent is None else _quantile(percent, what),
         "inner_relation": None if condition is None else condition.relation,
         "inner_value": None if condition is None else condition.number,

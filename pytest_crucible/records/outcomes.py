@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.plan import Sample
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.types import Value
@@ -56,7 +57,7 @@ class Reply:
     finish: str = "stop"
     """`length` when the answer was cut at max_tokens, `content_filter` when the provider withheld it: failures of the
     candidate, not of the world. `tool_calls` when it wants a tool. `abstained`, `tied` or `divided` when an ensemble has no
-    answer: the text is then empty."""
+    answer: the text is then empty. `blocked` when a guard has put a stand-in in its place."""
     value: Any = None
     logprobs: tuple[float, ...] | None = None
     """Natural logarithms of the probabilities of the answer's tokens."""
@@ -79,6 +80,8 @@ class Reply:
     """The members of an ensemble that gave no reply, and why."""
     consensus: float | None = None
     """The share of an ensemble's votes for its answer; None without a vote."""
+    detection: Detection | None = None
+    """What a guard said: that which answers as an adapter, or that which blocked the request or the reply."""
 
     @property
     def answer(self) -> str:

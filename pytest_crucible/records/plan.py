@@ -83,6 +83,8 @@ class Adapter:
     """Declared training files, relative to the configuration. They change no reply."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Values for test functions: `prompt` is the argument of that name, the others are `sampler.variables`."""
+    guard: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of guards: `before` those that read requests, `after` those that read replies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,8 @@ class MetricFacts:
     low: float = float("-inf")
     high: float = float("inf")
     version: str = ""
+    is_part: bool = False
+    """A part of another metric, such as the number of spans found: statistics use it, and reports do not list it."""
     of_ensemble: bool = False
     """Observed along with an ensemble's replies: arms that have none are left out, and no failure is worth the worst value."""
     relevant: float | None = None
@@ -175,6 +179,8 @@ class Measure:
     inner_value: float | None = None
     further: tuple[str, ...] = ()
     """Metrics after the first."""
+    written: str = ""
+    """The metric as it is written, where the statistic is of its parts: `pii` of `pii.found` and `pii.annotated`."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -183,6 +189,8 @@ class Measure:
     @property
     def label(self) -> str:
         """The statistic without its metric: `mean`, `rate >= 0.75`, `p95`, `ece vs accuracy`."""
+        if self.written:
+            return self.statistic
         function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
         return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further)])
 
@@ -191,6 +199,8 @@ class Measure:
         """The measure as a target or a comparison names it; a mean is its metric alone."""
         if self.statistic == "mean":
             return self.metric
+        if self.written:
+            return f"{self.statistic}({self.written})"
         function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
         return f"{function}({', '.join([' '.join([self.metric, *self._condition]), *self.further])})"
 
@@ -276,6 +286,15 @@ class PromptForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Samples that no verdict may depend on, with the reason: each verdict is decided again without them."""
+
+    reason: str
+    """What the samples did, as it reads after "the 69 that": `match train.jsonl`."""
+    sample_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One experiment before it runs: nothing in it depends on a reply."""
 
@@ -337,6 +356,9 @@ class Plan:
     """The number of members that the candidate was chosen among on these same samples: claims hold for all of them at once."""
     chooses: bool = False
     """True for the choosing half of a sweep: its arms are the members, and it gives no verdict."""
+
+    exclusions: tuple[Exclusion, ...] = ()
+    """Samples without which each verdict is decided again."""
 
     @property
     def candidate(self) -> Arm:

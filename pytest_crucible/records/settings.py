@@ -47,6 +47,7 @@ class Settings:
     undecided: str
     memory: str
     reasoning: Reasoning
+    redact: str | None
     tinker: str
     tinker_base: str | None
 

@@ -103,6 +103,25 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One line through points between 0 and 1."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Curves on one square, such as the ROC curves of two guards. Drawn where a format has pictures."""
+
+    title: str
+    across: str
+    """What the horizontal axis shows."""
+    up: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
     """A sample worth reading, and the reply to it."""
 
@@ -129,6 +148,7 @@ class View:
     tables: tuple[Table, ...] = ()
     notes: tuple[Note, ...] = ()
     charts: tuple[Chart, ...] = ()
+    curves: tuple[Curves, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
     document: Any = None

@@ -17,6 +17,7 @@ from pytest_crucible.records import (
     View,
     experiment_name,
 )
+from pytest_crucible.records.views import Curves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class JoinedSection:
     title: str
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
+    curves: tuple[Curves, ...] = ()
 
 
 def joined_sections(run: Run) -> tuple[JoinedSection, ...]:
@@ -73,9 +75,18 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
             rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
     charts = tuple(_named_chart(chart, analysis, many) for analysis, view in views for chart in view.charts)
+    curves = tuple(
+        replace(picture, title=_with_name(picture.title, analysis, many))
+        for analysis, view in views
+        for picture in view.curves
+    )
     whole = (_without_empty_columns(_stack_tables(parts)) for parts in tables.values())
     return JoinedSection(
-        name=name, title=views[0][1].title, tables=tuple(table for table in whole if table.rows), charts=charts
+        name=name,
+        title=views[0][1].title,
+        tables=tuple(table for table in whole if table.rows),
+        charts=charts,
+        curves=curves,
     )
 
 
@@ -95,4 +106,8 @@ def _with_cells(row: Row, cells: tuple[str, ...]) -> Row:
 
 
 def _named_chart(chart: Chart, analysis: Analysis, many: bool) -> Chart:
-    return replace(chart, title=f"{experiment_name(analysis.plan.nodeid)}: {chart.title}") if many else chart
+    return replace(chart, title=_with_name(chart.title, analysis, many))
+
+
+def _with_name(title: str, analysis: Analysis, many: bool) -> str:
+    return f"{experiment_name(analysis.plan.nodeid)}: {title}" if many else title

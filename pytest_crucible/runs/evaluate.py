@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
+from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table, uses_expected
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
+from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Run, Verdict
@@ -141,13 +142,20 @@ def _analyse(
 ) -> Analysis:
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
+    analysis = _estimate(inputs, table, alpha=alpha, family_size=family_size)
+    reduced = without_excluded(inputs, analysis.kinds)
+    if reduced is not None:
+        rest = _estimate(reduced, score_table(reduced), alpha=alpha, family_size=family_size)
+        analysis = add_reduced_evidence(analysis, rest)
+    return dataclasses.replace(analysis, sections=outcomes)
+
+
+def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_size: int) -> Analysis:
     if inputs.looked_at is not None:
         table = in_order(table, inputs.looked_at, inputs.plan.look_alpha)
     of_each = alpha / inputs.plan.chosen_among
     analysis = hold_for_all_members(analyse(inputs, table, alpha=of_each, family_size=family_size))
-    return dataclasses.replace(
-        decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size), sections=outcomes
-    )
+    return decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size)
 
 
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
@@ -160,6 +168,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         known_kinds=stored.known_kinds,
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
         variants=_variant_answers(stored),
+        sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
     inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)

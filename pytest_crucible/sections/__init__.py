@@ -43,6 +43,7 @@ BUILT_IN: Mapping[str, str] = {
     "judges": "pytest_crucible.sections.judges",
     "usage": "pytest_crucible.sections.usage",
     "diversity": "pytest_crucible.sections.diversity",
+    "detection": "pytest_crucible.sections.detection",
     "slices": "pytest_crucible.sections.slices",
     "worst_samples": "pytest_crucible.sections.worst_samples",
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
@@ -35,6 +36,7 @@ def adapter_context(
         display=partial(TrainingProgress, config),
         versions=versions,
         run=getattr(config, "workerinput", {}).get("crucible_run"),
+        guards=Guards(config.rootpath),
         hide=key_redactor(config),
         only_collects=config.option.collectonly,
     )

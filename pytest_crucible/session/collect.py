@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible.adapters.guards import Guards
+from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.open import open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
@@ -61,6 +63,7 @@ class ExperimentCollection:
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
+        self.guards = Guards(config.rootpath)
         self.lines: dict[str, str] = {}
         self.problems: list[str] = []
         self.failures = PlanningFailures()
@@ -115,13 +118,12 @@ class ExperimentCollection:
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self._config))
         self._resources.on_close(configure.configure(self._config.rootpath))
-        opener = Opener(
-            adapter_context(self._config, self._settings, self._resources.shared, self._resources.find_version)
-        )
+        context = adapter_context(self._config, self._settings, self._resources.shared, self._resources.find_version)
+        opener, self.guards = Opener(context), context.guards
         judges = partial(self._open_judge, opener)
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
-        self._resources.add_backends(*collect_backends(self.opened_arms))
+        self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         # One planner for all items, because it reads each dataset once.
         planner = ExperimentPlanner(self._config, self._settings, self.opened_arms)
         for item in items:
@@ -222,7 +224,7 @@ class ExperimentCollection:
 
     def _open_judge(self, opener: Opener, name: str) -> Judge:
         """Open the judge; called when a metric first needs it."""
-        judge, backend = configure_scorers.open_judge(opener, name)
+        judge, backend = open_judge(opener, name, "[scorers]")
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge

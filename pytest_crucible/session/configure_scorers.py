@@ -8,11 +8,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pytest_crucible.adapters.config import read_table
-from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.stored_arms import is_stored
-from pytest_crucible.adapters.untrained import Untrained
-from pytest_crucible.backends import Backend, KnowsItsSamples
-from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.metrics.models.protocol import Premise
 from pytest_crucible.metrics.models.registry import configure as configure_scorers
@@ -47,22 +42,6 @@ def configure(root: Path, open_judge: Callable[[str], Judge]) -> Callable[[], No
         judge=partial(open_judge, table["judge"]["adapter"]) if "judge" in table else None,
         paraphraser=partial(open_judge, table["paraphraser"]["adapter"]) if "paraphraser" in table else None,
     )
-
-
-def open_judge(opener: Opener, name: str) -> tuple[Judge, Backend]:
-    """Return an adapter as a judge, and its backend. Raises SpecError for an adapter that cannot answer prompts."""
-    opened = None if is_stored(name) else opener.open(name, "candidate")
-    backend = None if opened is None else opened.backend
-    if opened is None or backend is None or opened.trainings or isinstance(backend, Untrained | KnowsItsSamples):
-        raise SpecError(f"judge {name!r} of [scorers] cannot answer prompts: name the adapter of a model")
-    return Judge(
-        name,
-        identity=backend.identity,
-        generate=backend.generate,
-        parameters=opened.arm.parameters,
-        simulated=backend.simulated,
-        system=system_prompt(backend),
-    ), backend
 
 
 def _entailment(table: Mapping[str, Any], root: Path) -> Callable[[], Any]:

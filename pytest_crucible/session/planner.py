@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
+from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.datasets import identify
@@ -29,7 +30,7 @@ from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
+from pytest_crucible.records import Dataset, Exclusion, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.attack_plans import AttackPlanner, Subject
@@ -63,8 +64,14 @@ class ExperimentPlanner:
         item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
         selected = self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
-        metrics = declared_metrics(self._config, mark.metrics)
-        declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
+        # A test that scores itself may return nothing that these could score.
+        of_kinds = _metrics_of_kinds(arms, dataset.samples) if "sampler" in takes else ()
+        declared = declared_metrics(self._config, mark.metrics)
+        metrics = (
+            *declared,
+            *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
+        )
+        facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         own = sample_variants(dataset.samples)
         attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
         check_members([variant.name for variant in own], [arm.arm for arm in arms])
@@ -75,8 +82,8 @@ class ExperimentPlanner:
             item,
             arms,
             dataset,
-            declared=declared,
-            further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
+            declared=facts,
+            further=ensemble_facts(facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
             variants=plan_variants(variants, dataset.samples),
             names=attacks.names,
             robustness=attacks.robustness,
@@ -93,10 +100,13 @@ class ExperimentPlanner:
             selection=selected.selection if selection_text(selected.selection) else None,
             stages=self._stages,
             first_stage=self._find_first_stage(mark),
+            exclusions=_threshold_exclusions(arms, dataset.samples),
         )
         self._check_memory(plan)
         if variants and "sampler" in takes:
             _check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
+        if of_kinds:
+            _check_guard_classes(plan, dataset.samples)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
@@ -233,6 +243,33 @@ def _plan(
         not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
         variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
+
+
+def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Exclusion, ...]:
+    """Return the samples whose texts chose the threshold of a guard: on them it looks better than it is."""
+    chosen = [threshold for arm in arms for threshold in arm.chosen_by]
+    if not chosen:
+        return ()
+    from pytest_crucible.adapters.guard import input_text
+    from pytest_crucible.guards.thresholds import find_used
+
+    texts = [(sample.id, input_text(sample.input)) for sample in samples]
+    used = [(f"chose the threshold of {threshold.guard}", find_used(threshold, texts)) for threshold in chosen]
+    return tuple(Exclusion(reason=reason, sample_ids=ids) for reason, ids in dict(used).items() if ids)
+
+
+def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Metric, ...]:
+    """Return the metrics that the arms' kinds of adapter bring along, each once."""
+    return tuple(
+        {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
+    )
+
+
+def _check_guard_classes(plan: Plan, samples: Sequence[Sample]) -> None:
+    from pytest_crucible.metrics.guards import check_classes
+
+    measures = [(repr(target.text), target) for target in plan.targets]
+    check_classes([*measures, *((f"ab_compare({c.expression!r})", c) for c in plan.contrasts)], samples)
 
 
 def _fingerprint(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pytest_crucible.options import read_settings
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
@@ -19,14 +20,17 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 class KeyRedactor:
-    """A function that redacts the known keys in a text, and everything that looks like a key."""
+    """A function that redacts the known keys in a text, everything that looks like a key, and what a guard finds."""
 
-    def __init__(self, keys: Iterable[str]) -> None:
+    def __init__(self, keys: Iterable[str], findings: Callable[[str], str] | None = None) -> None:
+        """`findings` removes what the guard of --crucible-redact finds; None without one."""
         self._known = set(keys)
         self._hide = hider(self._known)
+        self._findings = findings
 
     def __call__(self, text: str) -> str:
-        return self._hide(text)
+        text = self._hide(text)
+        return text if self._findings is None else self._findings(text)
 
     def learn(self, *keys: str) -> None:
         """Redact these keys, too, from now on."""
@@ -36,9 +40,12 @@ class KeyRedactor:
 
 
 def key_redactor(config: pytest.Config) -> KeyRedactor:
-    """Return the session's redactor; the first call also starts redacting reports and warnings."""
+    """Return the session's redactor; the first call also starts redacting reports and warnings.
+
+    Raises pytest.UsageError for a guard that cannot redact.
+    """
     if _KEYS not in config.stash:
-        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ))
+        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ), _findings_redactor(config))
         config.pluginmanager.register(ReportRedactor(config, config.stash[_KEYS]), "crucible-hidden-keys")
     return config.stash[_KEYS]
 
@@ -74,6 +81,23 @@ class ReportRedactor:
             return report
         rebuilt: Report = hook.pytest_report_from_serializable(config=self._config, data=clean)
         return rebuilt
+
+
+def _findings_redactor(config: pytest.Config) -> Callable[[str], str] | None:
+    """Return the function that removes what the guard of --crucible-redact finds; None without the option."""
+    name = read_settings(config).redact
+    if not name:
+        return None
+    from pytest_crucible.adapters.guards import Guards
+
+    worker = getattr(config, "workerinput", {})
+    key = worker.get("crucible_redaction_key")
+    try:
+        return Guards(config.rootpath).redactor(
+            name, key=None if key is None else bytes.fromhex(key), process=worker.get("workerid", "")
+        )
+    except SpecError as error:
+        raise pytest.UsageError(f"--crucible-redact={name}: {error}") from None
 
 
 def _secret_sources(config: pytest.Config) -> Mapping[str, Any]:

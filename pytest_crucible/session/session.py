@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -42,6 +42,7 @@ from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
 if TYPE_CHECKING:
+    from pytest_crucible.adapters.guards import Guards
     from pytest_crucible.backends.budget.budget import Budget
     from pytest_crucible.backends.not_sent import UnsentRequest
     from pytest_crucible.session.estimate_plugin import EstimatePlugin
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pytest_crucible.session.sweep_items import SweepItems
 
 Show = Callable[[Progress | None], None]
+Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
 
 
@@ -234,6 +236,15 @@ class CrucibleSession:
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
+
+    @property
+    def guards(self) -> Guards:
+        """The guards of the project, with the judges of this session."""
+        return self._collection.guards
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Return what a coroutine returns on the sampling loop."""
+        return self._resources.loop.submit(coroutine).result()
 
     def plans(self) -> list[Plan]:
         """Return the plans of this session."""

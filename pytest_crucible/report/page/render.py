@@ -16,6 +16,7 @@ from pytest_crucible.records import State
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.model import Report
 from pytest_crucible.report.page.archive import ROOM, Archive, archive_samples
+from pytest_crucible.report.page.curves import draw_curves
 from pytest_crucible.report.page.forest import chart_forest, differences, levels
 from pytest_crucible.report.page.html_tables import blanks, laid_out
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
@@ -81,6 +82,7 @@ def _environment() -> Environment:
     environment.filters["blanks"] = blanks
     environment.filters["svg"] = Markup
     environment.filters["forest_of"] = chart_forest
+    environment.filters["drawn_curves"] = draw_curves
     return environment
 
 

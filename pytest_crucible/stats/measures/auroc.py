@@ -35,7 +35,7 @@ from pytest_crucible.stats.measures.row import (
 
 METHOD = "delong"
 CLUSTERED = "delong, clustered"
-_LABELS = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+_LABELS = {"true": 1.0, "yes": 1.0, "1": 1.0, "attack": 1.0, "false": 0.0, "no": 0.0, "0": 0.0, "benign": 0.0}
 # Two more samples of each class on which the arms differ by half of the largest possible difference. Without them the bounds
 # beside a perfect arm are too narrow: 0.105 errors instead of 0.05 at 10 + 10 samples; with them 0.028 at most.
 _PSEUDO = 0.5
@@ -54,17 +54,21 @@ class Area:
 
 
 def label_number(expected: Any) -> float | None:
-    """Return 1 for a positive and 0 for a negative sample: a bool, 0 or 1, or yes/no and true/false as text; else None.
+    """Return 1 for a positive and 0 for a negative sample; else None.
 
-    >>> label_number("yes"), label_number(0), label_number("SUPPORTS")
-    (1.0, 0.0, None)
+    It is a bool, 0 or 1, or as text yes/no, true/false or attack/benign. A list of spans is positive if it has any.
+
+    >>> label_number("yes"), label_number(0), label_number("SUPPORTS"), label_number([])
+    (1.0, 0.0, None, 0.0)
     """
+    if isinstance(expected, list | tuple):
+        return float(len(expected) > 0)
     if isinstance(expected, str):
         return _LABELS.get(expected.strip().lower())
     return float(expected) if isinstance(expected, int | float) and expected in (0, 1) else None
 
 
-def expected_problem(samples: Sequence[Sample]) -> str:
+def labels_problem(samples: Sequence[Sample]) -> str:
     """Why the samples' `expected` cannot be labels; empty where they can."""
     for sample in samples:
         if label_number(sample.expected) is None:
@@ -72,6 +76,14 @@ def expected_problem(samples: Sequence[Sample]) -> str:
                 f"needs a yes-or-no expected, and sample {sample.id!r} has {sample.expected!r:.60}: "
                 "write true or false, yes or no, 1 or 0"
             )
+    return ""
+
+
+def expected_problem(samples: Sequence[Sample]) -> str:
+    """Why the samples' `expected` cannot be labels of two classes; empty where they can."""
+    problem = labels_problem(samples)
+    if problem:
+        return problem
     if len({label_number(sample.expected) for sample in samples}) == 1:
         return (
             f"needs samples of both classes, and all {len(samples)} have expected={samples[0].expected!r:.60}: "

@@ -164,6 +164,8 @@ class Statistic:
     """Whether the statistic is a mean of one value a reply, or a multiple of it, so that random factors can be counted."""
     is_total: bool = False
     """It grows with the number of samples."""
+    parts: tuple[str, ...] = ()
+    """Parts of the metric that it is computed from, such as `pii.found` and `pii.annotated`; empty for the metric itself."""
     fills_inapplicable: bool = False
     """Its value with inapplicable samples at the metric's worst is reported too."""
 

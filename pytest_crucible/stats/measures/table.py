@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
 from pytest_crucible.stats.measures import auroc, calibration, means, percentiles
@@ -21,6 +23,15 @@ def _compare_percentiles(first: Prepared, second: Prepared, alpha: float) -> Dif
     from pytest_crucible.stats.measures import percentile_differences
 
     return percentile_differences.compare(first, second, alpha)
+
+
+def _lazy(module: str, function: str) -> Callable[..., Any]:
+    """Return a function of `stats.classifiers` that is imported when it is called: most sessions need none of them."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"pytest_crucible.stats.classifiers.{module}"), function)(*arguments)
+
+    return call
 
 
 MEAN = Statistic(
@@ -102,6 +113,58 @@ _ROWS = (
         reach=auroc.reach,
         higher_is_better=auroc.higher_is_better,
         expected_problem=auroc.expected_problem,
+    ),
+    Statistic(
+        name="average_precision",
+        title="average precision",
+        takes=("score",),
+        example="average_precision(score) >= 0.70",
+        prepare=auroc.prepare,
+        estimate=_lazy("curves", "estimate"),
+        bound=_lazy("curves", "bound"),
+        difference=_lazy("curves", "compare"),
+        reach=auroc.reach,
+        higher_is_better=auroc.higher_is_better,
+        expected_problem=auroc.expected_problem,
+    ),
+    Statistic(
+        name="f1",
+        title="F1",
+        takes=("flag",),
+        example="f1(flagged) >= 0.80",
+        prepare=_lazy("pooled", "prepare_f1"),
+        estimate=_lazy("pooled", "estimate"),
+        bound=_lazy("pooled", "bound"),
+        difference=_lazy("pooled", "compare"),
+        reach=auroc.reach,
+        higher_is_better=auroc.higher_is_better,
+        expected_problem=auroc.labels_problem,
+    ),
+    Statistic(
+        name="precision",
+        title="precision over all texts",
+        takes=("spans",),
+        parts=("right", "predicted"),
+        example="precision(pii) >= 0.95",
+        prepare=_lazy("pooled", "prepare_counts"),
+        estimate=_lazy("pooled", "estimate"),
+        bound=_lazy("pooled", "bound"),
+        difference=_lazy("pooled", "compare"),
+        reach=auroc.reach,
+        higher_is_better=auroc.higher_is_better,
+    ),
+    Statistic(
+        name="recall",
+        title="recall over all texts",
+        takes=("spans",),
+        parts=("found", "annotated"),
+        example="recall(pii.CREDIT_CARD) >= 0.95",
+        prepare=_lazy("pooled", "prepare_counts"),
+        estimate=_lazy("pooled", "estimate"),
+        bound=_lazy("pooled", "bound"),
+        difference=_lazy("pooled", "compare"),
+        reach=auroc.reach,
+        higher_is_better=auroc.higher_is_better,
     ),
     Statistic(
         name="ece",

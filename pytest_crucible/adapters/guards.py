@@ -1,0 +1,153 @@
+"""The guards of a project: the table `[guards]` of crucible.toml, or `[tool.crucible.guards]` of pyproject.toml."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.adapters.config import GUARD, read_table
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
+
+# A session without guards loads none of what they need.
+if TYPE_CHECKING:
+    from pytest_crucible.backends.guarded import Protection, Protections
+    from pytest_crucible.guards.guard import Guard
+    from pytest_crucible.guards.kinds import Asks
+    from pytest_crucible.guards.settings import GuardSettings
+    from pytest_crucible.guards.thresholds import ThresholdFile
+
+OpenJudge = Callable[[str], "Asks"]
+
+
+def no_judge(name: str) -> Asks:
+    """Raise SpecError: models are opened in sessions only."""
+    raise SpecError(f"guard of kind 'judge': adapter {name!r} can only be queried in a session of pytest")
+
+
+class Guards:
+    """Opens guards by their names, each once."""
+
+    def __init__(self, root: Path, open_judge: OpenJudge = no_judge) -> None:
+        """Read nothing yet. `open_judge` returns an adapter as a judge."""
+        self._root = root
+        self.open_judge = open_judge
+        self._opened: dict[str, Guard] = {}
+        self._tables: Mapping[str, Any] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the configured guards. Raises SpecError for a configuration that cannot be read."""
+        return list(self._read())
+
+    def settings(self, name: str, owner: str = "") -> GuardSettings:
+        """Return a guard's settings with its threshold read. `owner` names what refers to it. Raises SpecError."""
+        from pytest_crucible.guards.kinds import OPTIONS
+        from pytest_crucible.guards.settings import read_guard
+
+        tables = self._read()
+        if name not in tables:
+            where = f" in {owner}" if owner else ""
+            hint = suggest(name, tables, otherwise=_known(tables))
+            raise SpecError(f"unknown guard {name!r}{where}: {hint}")
+        settings = read_guard(name, tables[name], OPTIONS)
+        chosen = self.threshold_file(settings)
+        return settings if chosen is None else replace(settings, threshold=chosen.threshold)
+
+    def threshold_file(self, settings: GuardSettings) -> ThresholdFile | None:
+        """Return what chose a guard's threshold; None where it is a number. Raises SpecError."""
+        if not settings.threshold_file:
+            return None
+        from pytest_crucible.guards.thresholds import read_threshold
+
+        return read_threshold(self._root / settings.threshold_file, settings.place)
+
+    def thresholds_of(self, name: str) -> tuple[ThresholdFile, ...]:
+        """Return the chosen thresholds of a guard, and of the guards of which it is any. Raises SpecError."""
+        settings = self.settings(name)
+        own = self.threshold_file(settings)
+        inner = [chosen for member in settings.guards for chosen in self.thresholds_of(member)]
+        return (*([own] if own else []), *inner)
+
+    def thresholds_around(self, adapter: Adapter) -> tuple[ThresholdFile, ...]:
+        """Return the chosen thresholds of an adapter's guards, and of the guard that an adapter is. Raises SpecError."""
+        names = [name for guards in adapter.guard.values() for name in guards]
+        names += [adapter.options[GUARD]] if adapter.backend == GUARD else []
+        return tuple(chosen for name in names for chosen in self.thresholds_of(name))
+
+    def open(self, name: str, owner: str = "", parents: tuple[str, ...] = ()) -> Guard:
+        """Return the guard of that name. Raises SpecError."""
+        from pytest_crucible.guards.guard import AnyGuard, ThresholdGuard
+        from pytest_crucible.guards.kinds import GuardContext, open_scorer
+
+        if name in parents:
+            raise SpecError(f"guards.{name} is any of itself ({' > '.join((*parents, name))}): name other guards")
+        if name not in self._opened:
+            settings = self.settings(name, owner)
+            if settings.guards:
+                members = [self.open(member, settings.place, (*parents, name)) for member in settings.guards]
+                self._opened[name] = AnyGuard(settings, members)
+            else:
+                context = GuardContext(root=self._root, open_judge=self.open_judge)
+                self._opened[name] = ThresholdGuard(settings, open_scorer(settings, context))
+        return self._opened[name]
+
+    def redactor(self, name: str, *, key: bytes | None = None, process: str = "") -> Callable[[str], str]:
+        """Return the function that removes what a guard finds, by its setting `redaction`. Raises SpecError.
+
+        `key` is that of hashes; `process` names the worker, so that placeholders of two workers differ.
+        """
+        from pytest_crucible.detectors.replacements import Redactor
+
+        guard = self.open(name)
+        find = guard.find_spans
+        if find is None:
+            raise SpecError(
+                f"guard {name!r} of kind {guard.settings.kind!r} does not find places at once: name one of kind pii, secrets, "
+                "presidio or rules, or any of these"
+            )
+        redact = Redactor(guard.settings.redaction, key, process)
+        return lambda text: redact(text, find(text)) if text else text
+
+    def protect(self, adapter: Adapter) -> Protections | None:
+        """Return the guards around an adapter; None where it has none. Raises SpecError."""
+        if not any(adapter.guard.values()):
+            return None
+        from pytest_crucible.backends.guarded import Protections
+
+        places = {
+            place: [self.open(name, f"adapter {adapter.name!r}") for name in names]
+            for place, names in adapter.guard.items()
+        }
+        described = repr([(place, [guard.identity for guard in guards]) for place, guards in sorted(places.items())])
+        return Protections(
+            before=tuple(map(_protection, places.get("before", ()))),
+            after=tuple(map(_protection, places.get("after", ()))),
+            identity=hashlib.sha256(described.encode()).hexdigest(),
+        )
+
+    def _read(self) -> Mapping[str, Any]:
+        if self._tables is None:
+            self._tables = read_table(self._root, "guards")
+        return self._tables
+
+
+def _known(tables: Mapping[str, Any]) -> str:
+    if not tables:
+        return "no guard is configured: add a table [guards.NAME] to crucible.toml"
+    return f"the guards are {', '.join(tables)}"
+
+
+def _protection(guard: Guard) -> Protection:
+    from pytest_crucible.backends.guarded import Protection
+    from pytest_crucible.detectors.replacements import Redactor
+
+    settings = guard.settings
+    if settings.action == "block":
+        return Protection(guard, settings.stand_in)
+    redactor = Redactor(settings.redaction)
+    return Protection(guard, settings.stand_in, lambda text, detection: redactor(text, detection.spans))

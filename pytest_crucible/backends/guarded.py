@@ -1,0 +1,167 @@
+"""Guards around a backend: they read each request before it is sent, and each reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pytest_crucible.backends.protocol import Backend, KnowsItsSamples
+from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.detections import Detection
+
+BLOCKED = "blocked"
+"""The `finish` of a reply that a guard has blocked: an answer of the arm, neither failed nor lost."""
+
+
+class Detector(Protocol):
+    """A guard, as the wrapper uses it."""
+
+    async def detect(self, text: str) -> Detection: ...
+
+
+@dataclass(frozen=True)
+class Protection:
+    """One guard and what it does with a text that it flags."""
+
+    guard: Detector
+    stand_in: str
+    """The text of a reply that it blocks."""
+    redact: Callable[[str, Detection], str] | None = None
+    """Returns the text without what was found; None where a flagged text is blocked."""
+
+
+@dataclass(frozen=True)
+class Protections:
+    """The guards of an adapter, in the order in which they read."""
+
+    before: tuple[Protection, ...] = ()
+    after: tuple[Protection, ...] = ()
+    identity: str = ""
+    """Of all guards together."""
+
+
+class _Blocked(Exception):
+    """A guard has flagged a text and blocks it."""
+
+    def __init__(self, protection: Protection, detection: Detection) -> None:
+        super().__init__(detection.category)
+        self.protection, self.detection = protection, detection
+
+    def reply(self, reply: Reply | None = None) -> Reply:
+        """Return the stand-in; tokens, cost and time are those of the blocked reply, or of no request."""
+        # Without a request nothing was paid for.
+        paid = (
+            Reply(text="", input_tokens=0, output_tokens=0, cost_usd=0.0, latency_s=self.detection.latency_s)
+            if reply is None
+            else reply
+        )
+        return replace(
+            paid,
+            text=self.protection.stand_in,
+            finish=BLOCKED,
+            value=None,
+            reasoning="",
+            logprobs=None,
+            tool_calls=(),
+            alternatives=(),
+            members={},
+            detection=self.detection,
+        )
+
+
+class Guarded(Wrapper):
+    """The outermost wrapper: a cached reply is read, too, and a request that is blocked costs nothing."""
+
+    def __init__(self, inner: Backend, protections: Protections) -> None:
+        super().__init__(inner)
+        self.identity = f"{inner.identity} guarded by {protections.identity}"
+        self._protections = protections
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises BackendError where a guard failed and a failure loses the sample, and what the backend raises."""
+        try:
+            request = replace(request, input=await _read_input(request.input, self._protections.before))
+        except _Blocked as blocked:
+            return blocked.reply()
+        reply = await self.inner.generate(request)
+        if not isinstance(reply, Reply) or not self._protections.after:
+            return reply
+        try:
+            return await _read_reply(reply, self._protections.after)
+        except _Blocked as blocked:
+            return blocked.reply(reply)
+
+
+class GuardedSamples(Guarded):
+    """The same around a backend that lists its samples."""
+
+    def samples(self) -> frozenset[str]:
+        assert isinstance(self.inner, KnowsItsSamples)
+        return self.inner.samples()
+
+
+def guard_backend(inner: Backend, protections: Protections) -> Backend:
+    """Return the backend with its guards around it."""
+    return (GuardedSamples if isinstance(inner, KnowsItsSamples) else Guarded)(inner, protections)
+
+
+async def _read_text(text: str, protections: Sequence[Protection]) -> str:
+    """Return the text, edited where a guard redacts. Raises _Blocked where one blocks."""
+    for protection in protections:
+        detection = await protection.guard.detect(text) if text else None
+        if detection is None or not detection.flagged:
+            continue
+        # What a failed guard flags has no places that could be removed.
+        if protection.redact is None or not detection.spans:
+            raise _Blocked(protection, detection)
+        text = protection.redact(text, detection)
+    return text
+
+
+async def _read_input(value: Any, protections: Sequence[Protection]) -> Any:
+    """Return a request's input, read without the system prompt: a text, or messages."""
+    if not protections:
+        return value
+    if isinstance(value, str):
+        return await _read_text(value, protections)
+    if isinstance(value, list | tuple) and all(isinstance(message, Mapping) for message in value):
+        return [await _read_message(message, protections) for message in value]
+    # Other input has no form that a guard could edit: it is read as its text.
+    await _read_text(str(value), [replace(protection, redact=None) for protection in protections])
+    return value
+
+
+async def _read_message(message: Mapping[str, Any], protections: Sequence[Protection]) -> Mapping[str, Any]:
+    content = message.get("content")
+    if message.get("role") in ("system", "developer") or not content:
+        return message
+    if isinstance(content, str):
+        return {**message, "content": await _read_text(content, protections)}
+    if isinstance(content, list):
+        return {**message, "content": [await _read_part(part, protections) for part in content]}
+    return message
+
+
+async def _read_part(part: Any, protections: Sequence[Protection]) -> Any:
+    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+        return {**part, "text": await _read_text(part["text"], protections)}
+    return part
+
+
+async def _read_reply(reply: Reply, protections: Sequence[Protection]) -> Reply:
+    """Return the reply with all its texts read: reasoning, tool calls and further choices, too."""
+    calls = (
+        await _read_text(json.dumps(list(reply.tool_calls), ensure_ascii=False, default=repr), protections)
+        if reply.tool_calls
+        else ""
+    )
+    return replace(
+        reply,
+        text=await _read_text(reply.text, protections),
+        reasoning=await _read_text(reply.reasoning, protections),
+        tool_calls=tuple(json.loads(calls)) if calls else (),
+        alternatives=tuple([await _read_reply(other, protections) for other in reply.alternatives]),
+    )

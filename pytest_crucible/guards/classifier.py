@@ -1,0 +1,76 @@
+"""A text classifier in Hugging Face's format as a guard (extra `[nli]`)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.guards.guard import ScoredText
+from pytest_crucible.guards.kinds import GuardContext
+from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
+from pytest_crucible.records.errors import SpecError
+
+EXTRA = "nli"
+_ATTACKS = re.compile(
+    r"attack|injection|jailbreak|unsafe|toxic|malicious|harmful|spam|hate|label_1$|^1$", re.IGNORECASE
+)
+
+
+class ClassifierGuard:
+    """Scores a text by the probability of the label that means an attack. A longer text is cut at the model's limit."""
+
+    def __init__(self, model: str, label: str | None, *, revision: str | None, root: Path, place: str) -> None:
+        """Raises SpecError if the model is not available, or does not name the label."""
+        try:
+            import torch
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        except ImportError as error:
+            raise missing_extra(f'{place}: kind = "classifier"', EXTRA) from error
+        directory = find_directory(model, revision, root, extra=EXTRA)
+        self._torch: Any = torch
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(directory)
+        self._model: Any = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+        self._number, self.label = find_attack_label(self._model.config.id2label, label, place)
+        self.identity = f"classifier {digest(directory)} {self.label}"
+
+    async def score(self, text: str) -> ScoredText:
+        return ScoredText(await asyncio.to_thread(self._compute, text), self.label)
+
+    def _compute(self, text: str) -> float:
+        limit = min(self._tokenizer.model_max_length, getattr(self._model.config, "max_position_embeddings", 512))
+        inputs = self._tokenizer(text, return_tensors="pt", truncation=True, max_length=limit)
+        with self._torch.inference_mode():
+            logits = self._model(**inputs).logits[0]
+        return float(logits.softmax(-1)[self._number])
+
+
+def find_attack_label(labels: Mapping[int, str], label: str | None, place: str) -> tuple[int, str]:
+    """Return the number and the name of the label that means an attack. Raises SpecError where that is not clear.
+
+    >>> find_attack_label({0: "SAFE", 1: "INJECTION"}, None, "guards.c")
+    (1, 'INJECTION')
+    """
+    wanted = [
+        (number, name) for number, name in labels.items() if (_ATTACKS.search(name) if label is None else name == label)
+    ]
+    if len(wanted) != 1:
+        raise SpecError(
+            f'{place}: the model has the labels {", ".join(labels.values())}: write which one means an attack, label = "..."'
+        )
+    return wanted[0]
+
+
+def open_classifier(settings: GuardSettings, context: GuardContext) -> ClassifierGuard:
+    """Return the guard of `model`, a directory or a name on the hub."""
+    options = settings.options
+    return ClassifierGuard(
+        options["model"],
+        options.get("label"),
+        revision=options.get("revision"),
+        root=context.root,
+        place=settings.place,
+    )

@@ -1,0 +1,242 @@
+"""Weighted patterns as a guard: the data in `rules.toml`, and patterns of the user's own under a time limit."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import regex
+
+from pytest_crucible.guards.kinds import GuardContext
+from pytest_crucible.guards.normalise import Form, read_forms
+from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.records.detections import Span
+from pytest_crucible.records.errors import BackendError, SpecError
+
+VERSION = "1"
+"""Changes with the forms in which texts are read; the data has a hash of its own."""
+PATTERN_TIMEOUT_S = 0.1
+"""For all of a user's own patterns on one text. Those of the package take time in proportion to the text."""
+OWN = "own"
+_WORD = re.compile(r"\w+")
+# Letters of a word by which rules are looked up.
+_LETTERS = 6
+# Places after which what follows is compared with what was read before, and how much of it: no pattern reads further.
+_FEW_PLACES, _REACH = 32, 400
+_PART = re.compile(r"<([a-z_]+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One pattern: a literal start of a word, and what has to follow it."""
+
+    category: str
+    weight: float
+    starts: tuple[str, ...]
+    then: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The rule with the highest weight that matches."""
+
+    score: float
+    category: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPattern:
+    """A pattern of the user's configuration."""
+
+    pattern: regex.Pattern[str]
+    weight: float
+    category: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleIndex:
+    """The rules, the heaviest first, by the words that they begin with."""
+
+    rules: tuple[Rule, ...]
+    digest: str
+    by_word: Mapping[str, Sequence[tuple[int, str]]]
+    """First letters of a word -> the rules and their starts that begin so."""
+    lengths: tuple[int, ...]
+    """The numbers of letters among the keys of `by_word`."""
+    by_sign: Sequence[tuple[int, str]]
+    """Rules and starts that begin with a sign."""
+
+
+@functools.cache
+def load_rules() -> RuleIndex:
+    """Return the rules of the package."""
+    source = (resources.files("pytest_crucible.guards") / "rules.toml").read_bytes()
+    data = tomllib.loads(source.decode())
+    parts, weights = data["parts"], data["weights"]
+    unsorted = [
+        Rule(
+            category=table["category"],
+            weight=table.get("weight", weights[table["category"]]),
+            starts=tuple(table["starts"]),
+            then=re.compile(_PART.sub(lambda match: parts.get(match[1], match[0]), table["then"])),
+        )
+        for table in data["rules"]
+    ]
+    return _index(tuple(sorted(unsorted, key=lambda rule: -rule.weight)), hashlib.sha256(source).hexdigest())
+
+
+def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
+    by_word: dict[str, list[tuple[int, str]]] = {}
+    by_sign: list[tuple[int, str]] = []
+    for number, rule in enumerate(rules):
+        for start in rule.starts:
+            word = _WORD.match(start)
+            entries = by_sign if word is None else by_word.setdefault(word[0][:_LETTERS], [])
+            entries.append((number, start))
+    return RuleIndex(rules, digest, by_word, tuple(sorted(set(map(len, by_word)))), by_sign)
+
+
+def match_rules(text: str, index: RuleIndex) -> Match:
+    """Return the heaviest rule that matches a text in any of its forms."""
+    best = Match(0.0, "", ())
+    for form in read_forms(text):
+        rule = _find_first(form, index, above=best.score)
+        if rule is not None:
+            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, rule)),))
+            if best.score >= index.rules[0].weight:
+                break
+    return best
+
+
+def _find_first(form: Form, index: RuleIndex, *, above: float) -> Rule | None:
+    """Return the heaviest rule with more weight than `above` that matches a form."""
+    beginnings = {word[:length] for length in index.lengths for word in form.words}
+    # Looking for each start of each rule would take ten times as long.
+    possible = {entry for word in index.by_word.keys() & beginnings for entry in index.by_word[word]}
+    possible |= {entry for entry in index.by_sign if entry[1] in form.text}
+    places: dict[str, list[int]] = {}
+    for number, start in sorted(possible):
+        rule = index.rules[number]
+        if rule.weight <= above:
+            return None
+        if start not in places:
+            places[start] = _distinct_places(form.text, start)
+        if any(rule.then.match(form.text, place + len(start)) for place in places[start]):
+            return rule
+    return None
+
+
+def _distinct_places(form: str, start: str) -> list[int]:
+    """Return where a literal begins a word. Of places with equal text behind them the first stands for all."""
+    places = list(_word_starts(form, start))
+    if len(places) <= _FEW_PLACES:
+        return places
+    # A text that repeats itself would take much longer than others.
+    return list({form[place : place + _REACH]: place for place in reversed(places)}.values())
+
+
+def _word_starts(form: str, start: str) -> Iterator[int]:
+    """Yield where a literal begins a word; one that begins with a sign may stand anywhere."""
+    place = form.find(start)
+    while place >= 0:
+        if not (place and start[0].isalnum() and (form[place - 1].isalnum() or form[place - 1] == "_")):
+            yield place
+        place = form.find(start, place + 1)
+
+
+def _locate(text: str, rule: Rule) -> tuple[int, int]:
+    """Return where a rule matches a text as it is; the whole text where it only matches another form."""
+    plain = text.lower()
+    if len(plain) == len(text):
+        for start in rule.starts:
+            for place in _distinct_places(plain, start):
+                match = rule.then.match(plain, place + len(start))
+                if match is not None:
+                    return place, match.end()
+    return 0, len(text)
+
+
+class RulesGuard:
+    """Scores a text by the rules of the package and by patterns of the configuration."""
+
+    def __init__(self, own: Sequence[OwnPattern] = ()) -> None:
+        self._rules = load_rules()
+        self._own = tuple(own)
+        patterns = [(own.pattern.pattern, own.weight, own.category) for own in self._own]
+        self.identity = f"rules {VERSION} {self._rules.digest[:16]} {patterns}"
+
+    def find_spans(self, text: str) -> tuple[Span, ...]:
+        """Return the place of the heaviest rule that matches."""
+        return match_rules(text, self._rules).spans
+
+    async def score(self, text: str) -> Match:
+        """Return the score; raises BackendError where the user's own patterns take too long."""
+        match = match_rules(text, self._rules)
+        for own in self._own:
+            if own.weight > match.score:
+                match = _match_own(own, text) or match
+        return match
+
+
+def _match_own(own: OwnPattern, text: str) -> Match | None:
+    try:
+        match = own.pattern.search(text, timeout=PATTERN_TIMEOUT_S)
+    except TimeoutError:
+        raise BackendError(
+            f"the pattern {own.pattern.pattern!r:.80} took longer than {PATTERN_TIMEOUT_S:g} s on a text of {len(text):,} "
+            "characters: make it simpler"
+        ) from None
+    return None if match is None else Match(own.weight, own.category, (Span(own.category, *match.span()),))
+
+
+def read_patterns(guard: str, value: Any) -> tuple[OwnPattern, ...]:
+    """Return the setting `patterns`: texts, or tables with `pattern`, `weight` and `category`. Raises SpecError."""
+    if not isinstance(value, list):
+        raise SpecError(f"{guard}: patterns = {value!r:.60}: write a list of regular expressions")
+    return tuple(_read_pattern(guard, entry) for entry in value)
+
+
+def _read_pattern(guard: str, entry: Any) -> OwnPattern:
+    table: Mapping[str, Any] = (
+        {"pattern": entry} if isinstance(entry, str) else entry if isinstance(entry, dict) else {}
+    )
+    pattern, weight, category = table.get("pattern"), table.get("weight", 1.0), table.get("category", OWN)
+    is_weight = isinstance(weight, int | float) and not isinstance(weight, bool) and 0 < weight <= 1
+    if (
+        not isinstance(pattern, str)
+        or not isinstance(category, str)
+        or not is_weight
+        or set(table) - {"pattern", "weight", "category"}
+    ):
+        raise SpecError(
+            f"{guard}: pattern {entry!r:.80}: write a regular expression, or a table with pattern, weight (above 0, at most 1) "
+            "and category"
+        )
+    return OwnPattern(_compile(guard, pattern), float(weight), category)
+
+
+def _compile(guard: str, pattern: str) -> regex.Pattern[str]:
+    try:
+        # The standard library names the place of an error more exactly.
+        re.compile(pattern)
+    except re.error as error:
+        standard = error
+    else:
+        standard = None
+    try:
+        return regex.compile(pattern, regex.IGNORECASE)
+    except regex.error as error:
+        reason = str(error) if standard is None else f"{standard.msg.partition(',')[0]} at position {standard.pos}"
+        raise SpecError(f"{guard}: pattern {pattern!r} does not compile: {reason}") from None
+
+
+def open_rules(settings: GuardSettings, context: GuardContext) -> RulesGuard:
+    """Return the guard; `patterns` are added to the rules of the package. Raises SpecError for one that does not compile."""
+    return RulesGuard(read_patterns(settings.place, settings.options.get("patterns", [])))
