@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import metrics, runs, stats
+    from pytest_crucible import fairness, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
@@ -46,6 +46,7 @@ _HOME = {
     "StoreError": "records.errors",
     "Verdict": "records",
     "cns3": "presets.cns3",
+    "fairness": "fairness",
     "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
     "metric": "metrics",

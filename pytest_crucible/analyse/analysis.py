@@ -12,6 +12,7 @@ from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.failed_metrics import failed_metrics
 from pytest_crucible.analyse.pool import Pool
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
+from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import judge_training
@@ -43,7 +44,7 @@ class AnalysisInputs:
     expected: Sequence[Any] = ()
     """Each sample's `expected`, where a measure of the plan uses it."""
     metadata: Sequence[Mapping[str, Any]] = ()
-    """Each sample's metadata, where a measure of the plan uses it."""
+    """Each sample's metadata, where a measure of the plan is by a field."""
     pools: Mapping[Contrast, Pool] = field(default_factory=dict)
     """The replies of all sessions, for comparisons that are decided on them."""
     target_pools: Mapping[Target, Pool] = field(default_factory=dict)
@@ -73,13 +74,22 @@ class ScoreTable:
         return all(name in self.scores for name in measure.metrics)
 
     def arm(self, measure: Measure, number: int) -> list[ScoredMetric]:
-        """The measure's metrics with their scores in the arm of that number."""
-        return [ScoredMetric(self.facts[name], self.scores[name][number]) for name in measure.metrics]
+        """The measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
+        metrics = [ScoredMetric(self.facts[name], self.scores[name][number]) for name in measure.metrics]
+        if measure.by is None or not measure.slice:
+            return metrics
+        inside = flag_slice(self.attributes.slicings[measure.by], measure.slice)
+        return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
 
 
 def uses_expected(plan: Plan) -> bool:
     """Return whether a target or a comparison of the plan needs the samples' `expected`."""
-    return any(row_of(measure).uses_expected for measure in (*plan.targets, *plan.contrasts))
+    return uses_fields(plan) or any(row_of(measure).uses_expected for measure in (*plan.targets, *plan.contrasts))
+
+
+def uses_fields(plan: Plan) -> bool:
+    """Return whether a target or a comparison of the plan is by a field of the samples."""
+    return any(measure.by is not None for measure in (*plan.targets, *plan.contrasts))
 
 
 def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_size: int) -> Analysis:
@@ -137,7 +147,10 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
             for name, entry in numeric.items()
         },
         attributes=SampleAttributes(
-            clusters_of(given.groups), given.expected, given.metadata, random_factors=plan.random_factors
+            clusters_of(given.groups),
+            given.expected,
+            slice_all(plan, given.expected, given.metadata),
+            random_factors=plan.random_factors,
         ),
     )
 

@@ -52,6 +52,7 @@ class ExperimentPlanner:
         selected = self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
         metrics = declared_metrics(self._config, mark.metrics)
+        _check_samples(metrics, dataset.samples)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
@@ -182,9 +183,16 @@ def _plan(
         arms=arm_records,
         metrics=metrics,
         targets=quality_targets,
-        contrasts=contrasts_with_baselines(contrasts, arm_records),
+        contrasts=contrasts_with_baselines(contrasts, arm_records, dataset.samples),
         open_metrics=open_metrics,
     )
+
+
+def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
+    """Raise SpecError for a metric that cannot score these samples."""
+    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
+    if problem:
+        raise SpecError(problem)
 
 
 def _fingerprint(

@@ -100,6 +100,10 @@ class StoredExperiment:
         """Return each sample's `expected`, in the dataset's order."""
         return outcomes.expected_values(self.store, self.plan.dataset_sha256)
 
+    def metadata_values(self) -> Sequence[Mapping[str, Any]]:
+        """Return each sample's metadata, in the dataset's order."""
+        return outcomes.metadata_values(self.store, self.plan.dataset_sha256)
+
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
         return outcomes.sample_ids(self.store, self.plan.dataset_sha256, positions)

@@ -98,6 +98,19 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
         return list(connection.execute(query).scalars())
 
 
+def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
+    """Return each sample's metadata, in the dataset's order; empty where it has none."""
+    table = schema.samples
+    query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [metadata or {} for metadata in connection.execute(query).scalars()]
+
+
+def has_metadata(store: RunStore, dataset: str) -> bool:
+    """Return whether some sample of the dataset was stored with metadata."""
+    return any(metadata_values(store, dataset))
+
+
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
     """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
     table = schema.samples

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
 from pytest_crucible.stats.measures import auroc, calibration, means, percentiles
@@ -21,6 +22,17 @@ def _compare_percentiles(first: Prepared, second: Prepared, alpha: float) -> Dif
     from pytest_crucible.stats.measures import percentile_differences
 
     return percentile_differences.compare(first, second, alpha)
+
+
+def _slices(name: str, **options: Any) -> Callable[..., Any]:
+    """Return a function of `measures.slices` that is imported when it is called: it needs most of scipy."""
+
+    def call(*arguments: Any) -> Any:
+        from pytest_crucible.stats.measures import slices
+
+        return getattr(slices, name)(*arguments, **options)
+
+    return call
 
 
 MEAN = Statistic(
@@ -115,6 +127,49 @@ _ROWS = (
         reach=calibration.reach,
         higher_is_better=calibration.higher_is_better,
         check=calibration.check,
+    ),
+    Statistic(
+        name="gap",
+        title="gap between slices",
+        takes=("metric",),
+        takes_more=True,
+        example="gap(accuracy by topic) <= 0.05",
+        prepare=_slices("prepare"),
+        estimate=_slices("estimate", kind="gap"),
+        bound=_slices("bound", kind="gap"),
+        difference=_slices("compare", kind="gap"),
+        reach=_slices("gap_reach"),
+        higher_is_better=_slices("smaller_is_fairer"),
+        samples_to_prove=_slices("samples_to_prove", kind="gap"),
+        of_slices=True,
+    ),
+    Statistic(
+        name="ratio",
+        title="ratio of slices",
+        takes=("metric",),
+        example="ratio(accuracy by topic) >= 0.80",
+        prepare=_slices("prepare"),
+        estimate=_slices("estimate", kind="ratio"),
+        bound=_slices("bound", kind="ratio"),
+        difference=_slices("compare", kind="ratio"),
+        reach=_slices("ratio_reach"),
+        higher_is_better=_slices("larger_is_fairer"),
+        check=_slices("ratio_problem"),
+        samples_to_prove=_slices("samples_to_prove", kind="ratio"),
+        of_slices=True,
+    ),
+    Statistic(
+        name="worst",
+        title="worst slice",
+        takes=("metric",),
+        example="worst(accuracy by topic) >= 0.60",
+        prepare=_slices("prepare"),
+        estimate=_slices("estimate_worst"),
+        bound=_slices("bound_worst"),
+        difference=_slices("compare", kind="worst"),
+        reach=means.metric_reach,
+        higher_is_better=means.metric_direction,
+        of_slices=True,
     ),
 )
 # The rows by the names that stored targets have.
