@@ -75,6 +75,7 @@ __all__ = [
     "StoreError",
     "Verdict",
     "cns3",
+    "fairness",
     "from_strategy",
     "judges",
     "metric",

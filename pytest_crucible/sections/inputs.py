@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
@@ -22,7 +22,11 @@ from pytest_crucible.records import (
     ReusedReplies,
     Target,
 )
+from pytest_crucible.records.slices import By
 from pytest_crucible.records.stages import StageProgress
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.means import Slicing
 
 
 class StoredDetails(Protocol):
@@ -129,6 +133,8 @@ class SectionInputs:
     target_looks: Mapping[Target, Look] = field(default_factory=dict)
     """The looks at pooled replies by which targets are decided that must be proven."""
 
+    slicings: Mapping[By, Slicing] = field(default_factory=dict)
+    """The slices of each field that a target or a comparison names."""
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
@@ -152,6 +158,7 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         scores=table.scores,
         clusters=table.clusters,
         stored=stored,
+        slicings=table.attributes.slicings,
         looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,

@@ -79,7 +79,8 @@ def change_of_extreme(
 ) -> Change:
     """Return how much larger the first arm's extreme is than the second's; positive is a larger gap, or a worse slice.
 
-    `takes_smallest` says which mean is the worst. Both arms must have the same clusters, in the same order. Without a rate in some slice of either arm there is no value.
+    `takes_smallest` says which mean is the worst. Both arms must have the same clusters, in the same order. Without a rate in
+    some slice of either arm there is no value.
     """
     arms = [_contrasts(kind, arm, takes_smallest) for arm in (first, second)]
     if any(not len(arm.values) or not np.isfinite(arm.values).all() for arm in arms):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,8 @@ from scipy.special import ndtri, stdtrit
 
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.groups.studentized import studentized_range_critical
+from pytest_crucible.stats.proportions.paired import tango_lower
+from pytest_crucible.stats.slices.flat_pairs import melded_lower_ratio, melded_upper
 from pytest_crucible.stats.slices.means import SliceMeans, pair_errors
 from pytest_crucible.stats.slices.pair_scores import bisect, difference_bounds, ratio_bounds
 
@@ -27,6 +29,7 @@ Extreme = Literal["gap", "ratio"]
 SCORE = "score, simultaneous over pairs"
 WELCH = "games-howell"
 CLUSTERED = "cr2, simultaneous over pairs"
+MATCHED = "tango, simultaneous over pairs"
 # Degrees of freedom at which Tukey's critical value is computed; between them it is interpolated in 1 / dof.
 _GRID = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 17.0, 24.0, 40.0, 80.0, 200.0, math.inf)
 # Up to this many pairs each has a critical value of its own.
@@ -138,9 +141,26 @@ def _table(kind: Extreme, column: int, plus: SliceMeans, minus: SliceMeans, shar
     inside = first[known], second[known]
     if known.any():
         rated = int(plus.has_rate.sum())
+        if kind == "gap" and plus.matched is not None and minus.matched is not None:
+            return _matched_pairs(pairs, plus.matched, minus.matched, rated, shared, alpha)
         values[known] = _values(kind, plus.means[inside[0]], minus.means[inside[1]])
         lower[known], upper[known] = _bounds(kind, plus, minus, *inside, rated, shared, alpha)
     return _Pairs(pairs, values, lower, upper)
+
+
+def _matched_pairs(pairs: Sequence[Pair], plus: Array, minus: Array, k: int, shared: float, alpha: float) -> _Pairs:
+    """Return gaps of twins, which are yes or no: Tango's score bounds over the clusters that have both (Tango 1998, SiM 17:891)."""
+    there = ~np.isnan(plus), ~np.isnan(minus)
+    right = np.nan_to_num(plus), np.nan_to_num(minus)
+    gained, lost = right[0].T @ (there[1] - right[1]), (there[0] - right[0]).T @ right[1]
+    both = there[0].T.astype(np.float64) @ there[1]
+    strong, weak = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
+    rows = []
+    for pair in pairs:
+        ups, downs, n = (round(float(table[pair.first, pair.second])) for table in (gained, lost, both))
+        ends = (tango_lower(ups, downs, n, strong), -tango_lower(downs, ups, n, weak)) if n else (math.nan, math.nan)
+        rows.append(((ups - downs) / n if n else math.nan, *ends))
+    return _Pairs(pairs, *np.array(rows).T)
 
 
 def _values(kind: Extreme, first: Array, second: Array) -> Array:
@@ -157,18 +177,42 @@ def _bounds(
     if plus.is_counted and minus.is_counted:
         counts = plus.totals[i], plus.sizes[i], minus.totals[j], minus.sizes[j]
         strong, weak = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
-        of_counts = difference_bounds if kind == "gap" else ratio_bounds
-        missed_is_lower = kind == "gap"
-        return (
-            of_counts(*counts, strong if missed_is_lower else weak, upper=False),
-            of_counts(*counts, weak if missed_is_lower else strong, upper=True),
-        )
+        if kind == "gap":
+            upper = _widen(np.maximum, difference_bounds(*counts, weak, upper=True), melded_upper, counts, alpha)
+            return difference_bounds(*counts, strong, upper=False), upper
+        lower = _widen(np.minimum, ratio_bounds(*counts, weak, upper=False), melded_lower_ratio, counts, alpha)
+        return lower, ratio_bounds(*counts, strong, upper=True)
     errors, dof = pair_errors(plus, minus, i, j)
     errors = np.where(errors > 0, errors, math.nan)
     if kind == "gap":
-        centre = plus.centres[i] - minus.centres[j]
-        return centre - critical_values(shared, k, dof) * errors, centre + stdtrit(dof, 1 - alpha) * errors
+        centre, strong, weak = (
+            plus.centres[i] - minus.centres[j],
+            critical_values(shared, k, dof),
+            stdtrit(dof, 1 - alpha),
+        )
+        lower, upper = centre - strong * errors, centre + weak * errors
+        if plus.careful is None or minus.careful is None:
+            return lower, upper
+        centre = plus.careful[0][i] - minus.careful[0][j]
+        errors = np.hypot(plus.careful[1][i], minus.careful[1][j])
+        return np.fmin(lower, centre - strong * errors), np.fmax(upper, centre + weak * errors)
     return _ratio_bounds(plus, minus, i, j, stdtrit(dof, 1 - alpha), critical_values(shared, k, dof), errors)
+
+
+def _widen(
+    wider: Callable[[Array, Array], Array],
+    bounds: Array,
+    melded: Callable[..., Array],
+    counts: Sequence[Array],
+    alpha: float,
+) -> Array:
+    """Return the bounds, which prove a limit met, no narrower than melded ones where a slice is all right or all wrong."""
+    x1, n1, x2, n2 = counts
+    flat = (x1 == 0) | (x1 == n1) | (x2 == 0) | (x2 == n2)
+    if flat.any():
+        bounds = bounds.copy()
+        bounds[flat] = wider(bounds[flat], melded(*(each[flat] for each in counts), alpha))
+    return bounds
 
 
 def critical_values(alpha: float, k: int, dof: Array) -> Array:
@@ -214,7 +258,7 @@ def _variances(plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes) -> tuple
 
 def _method(columns: Sequence[SliceMeans]) -> str:
     if columns[0].contributions is not None:
-        return CLUSTERED
+        return CLUSTERED if columns[0].matched is None else MATCHED
     return SCORE if all(column.is_counted for column in columns) else WELCH
 
 

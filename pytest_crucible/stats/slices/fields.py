@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -183,7 +184,7 @@ def _cut(values: Sequence[Any], cuts: tuple[float, ...]) -> tuple[Codes, tuple[s
     numbers = np.array([_number(value) for value in values])
     codes = np.where(np.isnan(numbers), NO_SLICE, np.searchsorted(cuts, numbers, side="right"))
     texts = [shortest(cut) for cut in cuts]
-    between = [f"{low} to below {high}" for low, high in zip(texts, texts[1:], strict=False)]
+    between = [f"{low} to below {high}" for low, high in itertools.pairwise(texts)]
     return _without_empty(codes.astype(np.intp), (f"below {texts[0]}", *between, f"{texts[-1]} and above"))
 
 

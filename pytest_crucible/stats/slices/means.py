@@ -8,7 +8,7 @@ half as large as an average cluster, one at each bound: without them a slice in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from pytest_crucible.stats.arrays import Array, Codes, Range
 
 # The size of a pseudo-cluster as a part of an average cluster.
 PSEUDO_SIZE = 0.5
+# Values at each bound that are added to a slice of scores.
+PSEUDO_VALUES = 0.5
 NO_SLICE = -1
 """The code of a sample without the field."""
 
@@ -64,6 +66,10 @@ class SliceMeans:
     weights: Array | None = None
     """Clusters x slices: size times squared scale, by which degrees of freedom are computed."""
     factors: Array | None = None
+    careful: tuple[Array, Array] | None = None
+    """Means and standard errors with one more value at each bound, for independent scores between bounds."""
+    matched: Array | None = None
+    """Clusters x slices: the yes or no of the one sample that a cluster has in a slice, NaN where it has none; None for others."""
     pseudo_clusters: int = 0
     """Number of the last clusters that are not of the data."""
 
@@ -85,13 +91,13 @@ def slice_means(
     if slicing.strata is not None:
         there &= slicing.strata != NO_SLICE
     kept, inside = slicing.choose(there), values[there]
+    binary = is_binary and bool(np.isin(inside, (0.0, 1.0)).all())
     if clusters is not None:
         # All metrics of an arm, and both arms, have the same rows: clusters that a metric does not apply to are empty.
-        return _clustered(inside, kept, clusters[there], int(clusters.max(initial=-1)) + 1, bounds)
+        return _clustered(inside, kept, clusters[there], int(clusters.max(initial=-1)) + 1, bounds, binary)
     if kept.strata is not None:
         return _standardised(inside, kept, bounds)
-    counted = is_binary and bool(np.isin(inside, (0.0, 1.0)).all())
-    return _independent(inside, kept, counted)
+    return _independent(inside, kept, binary, bounds)
 
 
 def pair_errors(plus: SliceMeans, minus: SliceMeans, first: Codes, second: Codes) -> tuple[Array, Array]:
@@ -111,14 +117,20 @@ def welch_dof(variances: tuple[Array, Array], dofs: tuple[Array, Array]) -> Arra
     return np.where(np.isfinite(total), total, np.minimum(*dofs))
 
 
-def _independent(values: Array, slicing: Slicing, counted: bool) -> SliceMeans:
+def _independent(values: Array, slicing: Slicing, counted: bool, bounds: Range) -> SliceMeans:
     sizes, totals = _sums(np.ones_like(values), slicing), _sums(values, slicing)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = totals / sizes
         residuals = values - means[slicing.codes]
         errors = np.sqrt(_sums(residuals**2, slicing) / (sizes - 1) / sizes)
     errors[sizes < 2] = math.nan
+    careful = (
+        None
+        if counted or not all(map(math.isfinite, bounds))
+        else _augmented(sizes, totals, residuals, slicing, bounds)
+    )
     return SliceMeans(
+        careful=careful,
         sizes=sizes,
         means=means,
         totals=totals,
@@ -127,6 +139,20 @@ def _independent(values: Array, slicing: Slicing, counted: bool) -> SliceMeans:
         dof=np.maximum(sizes - 1, 1.0),
         is_counted=counted,
     )
+
+
+def _augmented(sizes: Array, totals: Array, residuals: Array, slicing: Slicing, bounds: Range) -> tuple[Array, Array]:
+    """Return means and standard errors of each slice with PSEUDO_VALUES more at each bound.
+
+    A slice of ten scores of 1 has no variance, and yet its mean may be .9.
+    """
+    more = 2 * PSEUDO_VALUES
+    with np.errstate(invalid="ignore", divide="ignore"):
+        own = np.nan_to_num(totals / sizes)
+    means = (totals + PSEUDO_VALUES * sum(bounds)) / (sizes + more)
+    squares = _sums(residuals**2, slicing) + sizes * (own - means) ** 2
+    squares = squares + sum(PSEUDO_VALUES * (end - means) ** 2 for end in bounds)
+    return means, np.sqrt(squares / (sizes + more - 1) / (sizes + more))
 
 
 def _sums(values: Array, slicing: Slicing) -> Array:
@@ -194,7 +220,9 @@ def _cell_variances(values: Array, slicing: Slicing, sizes: Array, cell_means: A
     return np.asarray((squares + added) / np.maximum(sizes, 1.0))
 
 
-def _clustered(values: Array, slicing: Slicing, codes: Codes, height: int, bounds: Range) -> SliceMeans:
+def _clustered(
+    values: Array, slicing: Slicing, codes: Codes, height: int, bounds: Range, is_binary: bool
+) -> SliceMeans:
     """Return means whose covariance is CR2 over the clusters that the slices share."""
     count = slicing.count
     value_weights = np.ones_like(values)
@@ -214,7 +242,10 @@ def _clustered(values: Array, slicing: Slicing, codes: Codes, height: int, bound
     if all(map(math.isfinite, bounds)):
         centres, parts = _with_pseudo_clusters(sizes, totals, means, bounds)
     pseudo = len(parts[0]) - len(sizes)
-    return _joint(samples, means, centres, *parts, clusters=(sizes > 0).sum(axis=0), pseudo=pseudo)
+    joint = _joint(samples, means, centres, *parts, clusters=(sizes > 0).sum(axis=0), pseudo=pseudo)
+    if slicing.strata is None and is_binary and sizes.max(initial=0.0) == 1 and sizes.sum(axis=1).max() > 1:
+        return replace(joint, matched=np.where(sizes > 0, totals + np.nan_to_num(means), math.nan))
+    return joint
 
 
 def _table(rows: Codes, columns: Codes, weights: Array, shape: tuple[int, int]) -> Array:
@@ -265,7 +296,8 @@ def _joint(
 
 def _pair_dof(means: SliceMeans, first: Codes, second: Codes) -> Array:
     """Return Satterthwaite's degrees of freedom of differences of two means, as `sandwich.robust_terms` does for one."""
-    assert means.weights is not None and means.factors is not None
+    assert means.weights is not None
+    assert means.factors is not None
     diagonal, squares = means.weights, means.factors**2
     of_diagonal, across = diagonal.T @ diagonal, diagonal.T @ squares
     inner = means.factors.T @ means.factors

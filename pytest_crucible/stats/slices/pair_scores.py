@@ -89,8 +89,8 @@ def _difference_statistic(x1: Array, n1: Array, x2: Array, n2: Array, difference
 def ratio_statistic(x1: Array, n1: Array, x2: Array, n2: Array, ratio: Array) -> Array:
     """Return the score z for "the true ratio is `ratio`" of each pair (Miettinen & Nurminen 1985, equation 10).
 
-    >>> ratio_statistic(*[np.array([float(count)]) for count in (5, 56, 0, 29)], np.array([0.769649])).round(4)
-    array([1.96])
+    >>> ratio_statistic(*[np.array([float(count)]) for count in (30, 50, 15, 50)], np.array([1.0])).round(3)
+    array([3.])
     """
     linear = (n1 + x2) * ratio + n2 + x1
     root = np.sqrt(np.maximum(linear * linear - 4 * (n1 + n2) * ratio * (x1 + x2), 0.0))
