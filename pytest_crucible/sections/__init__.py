@@ -43,6 +43,7 @@ BUILT_IN: Mapping[str, str] = {
     "usage": "pytest_crucible.sections.usage",
     "diversity": "pytest_crucible.sections.diversity",
     "slices": "pytest_crucible.sections.slices",
+    "fairness": "pytest_crucible.sections.fairness",
     "worst_samples": "pytest_crucible.sections.worst_samples",
 }
 
