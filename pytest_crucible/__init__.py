@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.presets import cns3
-    from pytest_crucible.records import Adapter, Reply, Request, Run, Sample, Verdict
+    from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
     from pytest_crucible.records.errors import (
         BackendError,
         CrucibleError,
@@ -33,6 +33,7 @@ _HOME = {
     "CrucibleError": "records.errors",
     "DatasetError": "records.errors",
     "Metric": "metrics",
+    "NoTwin": "records",
     "NotApplicable": "metrics",
     "RecordedBackend": "backends",
     "Refused": "records.errors",
@@ -44,6 +45,7 @@ _HOME = {
     "ScriptedBackend": "backends",
     "SpecError": "records.errors",
     "StoreError": "records.errors",
+    "Twin": "records",
     "Verdict": "records",
     "cns3": "presets.cns3",
     "fairness": "fairness",
@@ -62,6 +64,7 @@ __all__ = [
     "CrucibleError",
     "DatasetError",
     "Metric",
+    "NoTwin",
     "NotApplicable",
     "RecordedBackend",
     "Refused",
@@ -73,6 +76,7 @@ __all__ = [
     "ScriptedBackend",
     "SpecError",
     "StoreError",
+    "Twin",
     "Verdict",
     "cns3",
     "fairness",

@@ -16,6 +16,7 @@ from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import judge_training
+from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.records import (
     TRAINING_NUMBERS,
     Analysis,
@@ -55,6 +56,13 @@ class AnalysisInputs:
     """How far the experiment came; None for a run without stages."""
     sample_ids: Sequence[str] = ()
     """Each sample's id, where the plan excludes some."""
+    variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
+    """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
+
+    @property
+    def all_answers(self) -> tuple[ArmOutcomes, ...]:
+        """The outcomes of all arms, on the samples as they are and on all variants."""
+        return (*self.answers, *(arm for arms in self.variants.values() for arm in arms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,7 @@ def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
     declared = {facts.name: facts for facts in given.plan.metrics if facts.name in observed or not facts.of_ensemble}
     for name in sorted(observed - set(declared)):
         declared[name] = MetricFacts(name=name)
-    return {name: resolve(entry, given.answers, given.known_kinds) for name, entry in declared.items()}
+    return {name: resolve(entry, given.all_answers, given.known_kinds) for name, entry in declared.items()}
 
 
 def score_table(given: AnalysisInputs) -> ScoreTable:
@@ -140,12 +148,18 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
         for name, entry in facts.items()
         if entry.kind != "text" and (name in observed or entry in plan.metrics)
     }
+    table = {
+        name: tuple(arm_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+    }
+
+    def on_variant(entry: MetricFacts, variant: str) -> tuple[Scores, ...]:
+        of_variant = replace(given, answers=given.variants[variant])
+        return tuple(arm_scores(entry, of_variant, number) for number in range(len(arms)))
+
+    terms, of_terms = score_terms(plan, numeric, table, on_variant)
     return ScoreTable(
-        facts=facts,
-        scores={
-            name: tuple(arm_scores(entry, given, number) for number in range(len(arms)))
-            for name, entry in numeric.items()
-        },
+        facts=facts | terms,
+        scores=table | of_terms,
         attributes=SampleAttributes(
             clusters_of(given.groups),
             given.expected,

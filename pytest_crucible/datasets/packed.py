@@ -6,7 +6,7 @@ import itertools
 import pickle
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import overload
+from typing import Any, overload
 
 from pytest_crucible.records import Sample
 
@@ -32,7 +32,9 @@ class PackedSamples(Sequence[Sample]):
             self.append(sample)
 
     def append(self, sample: Sample) -> None:
-        fields = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
+        fields: tuple[Any, ...] = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
+        # Few datasets have twins, and a million empty mappings take room.
+        fields += (sample.variants,) if sample.variants else ()
         try:
             self._bytes += pickle.dumps(fields, protocol=5)
         except Exception:
@@ -58,10 +60,17 @@ class PackedSamples(Sequence[Sample]):
             raise IndexError(f"sample {at} is out of range for {number} samples")
         if place in self._odd:
             return self._odd[place]
-        name, text, expected, group, metadata = pickle.loads(
+        name, text, expected, group, metadata, *variants = pickle.loads(
             memoryview(self._bytes)[self._ends[place] : self._ends[place + 1]]
         )
-        return Sample(id=name, input=text, expected=expected, group=group, metadata=metadata or {})
+        return Sample(
+            id=name,
+            input=text,
+            expected=expected,
+            group=group,
+            metadata=metadata or {},
+            variants=variants[0] if variants else {},
+        )
 
 
 def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from pytest_crucible.plan.slices import check_fields, expand_slices
 from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
-from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target
+from pytest_crucible.plan.variant_terms import term_metric, variant_terms
+from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.variant_views import VIEWS
 from pytest_crucible.stats.measures.reach import contrast_problem, target_problem
 from pytest_crucible.stats.measures.table import STATISTICS
 
 # True unless the test function failed on the sample: available to every experiment by its name.
 PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1")
-# Names that may follow a metric and a dot. None is built yet.
-VIEWS: frozenset[str] = frozenset()
 
 
 def group_count(dataset: Dataset) -> int | None:
@@ -63,15 +63,18 @@ def plan_metrics(
     *,
     open_metrics: bool,
     further: Sequence[MetricFacts] = (),
+    variants: Sequence[str] = (),
 ) -> tuple[MetricFacts, ...]:
     """Return the metrics of an experiment: those declared, `passed` where it is needed, and `further` ones.
 
     `passed` is needed where a target or a comparison names it, and where nothing else was declared or is scored by the
     test function (`open_metrics`). Raises SpecError for a target or comparison on a metric that does not exist, is text, or
-    cannot have the statistic.
+    cannot have the statistic. `variants` are the names of variants, whose terms count as metrics (`plan_terms`).
     """
     metrics = (*_with_passed(facts, targets, contrasts, open_metrics), *further)
     declared = {metric.name: metric for metric in metrics}
+    terms = plan_terms(metrics, targets, contrasts, variants, open_metrics=open_metrics)
+    declared |= {term.facts.name: term.facts for term in terms}
     # A metric goes before a training's number of the same name; what a function scores by itself may have any name.
     of_training = {} if open_metrics else {name: metric for name, metric in TRAINING.items() if name not in declared}
     for target in targets:
@@ -79,6 +82,19 @@ def plan_metrics(
     for contrast in contrasts:
         _check_contrast(contrast, declared, of_training, open_metrics)
     return metrics
+
+
+def plan_terms(
+    metrics: Sequence[MetricFacts],
+    targets: Sequence[Target],
+    contrasts: Sequence[Contrast],
+    variants: Sequence[str],
+    *,
+    open_metrics: bool,
+) -> tuple[VariantTerm, ...]:
+    """Return the terms by which targets and comparisons name a variant."""
+    names = [name for measure in (*targets, *contrasts) for name in measure.metrics]
+    return variant_terms(names, {metric.name: metric for metric in metrics}, variants, open_metrics=open_metrics)
 
 
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
@@ -110,7 +126,7 @@ def check_ambiguous(what: str, term: str, metrics: Container[str], views: Contai
 def _with_passed(
     facts: Sequence[MetricFacts], targets: Sequence[Target], contrasts: Sequence[Contrast], open_metrics: bool
 ) -> tuple[MetricFacts, ...]:
-    named = {name for measure in (*targets, *contrasts) for name in measure.metrics}
+    named = {term_metric(name) for measure in (*targets, *contrasts) for name in measure.metrics}
     has_passed = any(
         metric.name == PASSED.name
         for metric in facts

@@ -30,7 +30,7 @@ def with_looks(plan: Plan, alpha: float) -> Plan:
         raise SpecError(
             f"--crucible-stop cannot count the noise of {factors}: leave it out, or declare fixed={list(plan.random_factors)}"
         )
-    facts = {metric.name: metric for metric in plan.metrics}
+    facts = plan.facts
     for claim in claims(plan):
         _check_claim(claim, facts.get(claim.metric))
     return replace(plan, look_alpha=alpha) if claims(plan) else plan

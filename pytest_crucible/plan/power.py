@@ -37,7 +37,7 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
 
     Each cluster counts as one sample. A statistic without a formula is left out.
     """
-    facts = {metric.name: metric for metric in plan.metrics}
+    facts = plan.facts
     one = _over_factors if plan.random_factors else _one
     return tuple(
         one(

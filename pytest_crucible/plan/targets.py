@@ -6,7 +6,7 @@ count(high_flags) == 0              the sum over samples
 p95(latency_s) <= 2                 a percentile
 auroc(score) >= 0.70                a statistic of a score and of the samples' `expected`
 ece(confidence, accuracy) <= 0.05   a statistic of two metrics
-accuracy[v1] >= 0.70                a metric of one member of an ensemble
+accuracy[v1] >= 0.70                a metric of one member of an ensemble, or on one variant of the samples
 gap(accuracy by sex) <= 0.05        the largest difference between two slices
 ratio(selected by race) >= 0.80     the smallest rate of a slice over the largest
 worst(accuracy by topic) >= 0.60    the worst mean of a slice
@@ -95,7 +95,6 @@ def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
 
 def _measure_fields(value: Value, what: str) -> dict[str, Any]:
     """The fields of a Measure. Raises SpecError for what the grammar has and the product has not built yet."""
-    _refuse_unbuilt(value, what)
     row, percent = _statistic(value, what)
     condition = value.condition
     if row.condition == ("never" if condition else "always"):
@@ -117,15 +116,6 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         "inner_value": None if condition is None else condition.number,
         "by": value.by,
     }
-
-
-def _refuse_unbuilt(value: Value, what: str) -> None:
-    for term in value.terms:
-        if term.bracket is not None and term.bracket.number is not None:
-            raise SpecError(
-                f"{what} names {str(term)!r}: numbered variants are not available yet; "
-                f"in brackets write the name of an ensemble's member, as in 'accuracy[v1]'"
-            )
 
 
 def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.plan import Sample as Sample
     from pytest_crucible.records.plan import Selection as Selection
     from pytest_crucible.records.plan import Target as Target
+    from pytest_crucible.records.plan import VariantTerm as VariantTerm
     from pytest_crucible.records.results import Analysis as Analysis
     from pytest_crucible.records.results import CachedReplies as CachedReplies
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
@@ -113,6 +114,11 @@ if TYPE_CHECKING:
     from pytest_crucible.records.usage import Quantile as Quantile
     from pytest_crucible.records.usage import Usage as Usage
     from pytest_crucible.records.usage import judge_arm as judge_arm
+    from pytest_crucible.records.variants import UNCHANGED as UNCHANGED
+    from pytest_crucible.records.variants import NoTwin as NoTwin
+    from pytest_crucible.records.variants import PlannedVariant as PlannedVariant
+    from pytest_crucible.records.variants import Twin as Twin
+    from pytest_crucible.records.variants import Variant as Variant
     from pytest_crucible.records.views import Chart as Chart
     from pytest_crucible.records.views import Claim as Claim
     from pytest_crucible.records.views import Excerpt as Excerpt
@@ -135,7 +141,7 @@ _NAMES = {
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Adapter Arm ArmTraining Contrast Dataset Exclusion Fingerprint DetectableEffect Measure MetricFacts Origin Plan "
-    "PromptForm Sample Selection Target",
+    "PromptForm Sample Selection Target VariantTerm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
@@ -145,6 +151,7 @@ _NAMES = {
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
     "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
+    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
 }

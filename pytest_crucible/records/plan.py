@@ -15,6 +15,7 @@ from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
+from pytest_crucible.records.variants import NoTwin, PlannedVariant, Twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Sample:
     group: str | None = None
     """Samples that share a passage, a repository or a template share a group: they are one cluster."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    variants: Mapping[str, Twin | NoTwin] = field(default_factory=dict)
+    """Its twins by the name of their variant (`records.variants`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +139,18 @@ class MetricFacts:
     """The smallest difference of its mean that matters, where the metric declares one."""
     relevant_is_share: bool = False
     """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantTerm:
+    """A metric on the twins of a variant, as a target or a comparison names it: `exact_match[she]`."""
+
+    facts: MetricFacts
+    """Its own facts; its name is the whole term."""
+    metric: str
+    view: str
+    """Empty for the metric's own values."""
+    variant: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +320,10 @@ class Plan:
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
+    variants: tuple[PlannedVariant, ...] = ()
+    """Named variants of the samples: each is sent beside the samples as they are."""
+    variant_terms: tuple[VariantTerm, ...] = ()
+    """What targets and comparisons use of the variants."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
 
@@ -348,11 +367,30 @@ class Plan:
             repeats=self.repeats // self.rounds,
         )
 
+    @property
+    def facts(self) -> Mapping[str, MetricFacts]:
+        """The facts of each metric, and of each term that names a variant, by name."""
+        return {facts.name: facts for facts in (*self.metrics, *(term.facts for term in self.variant_terms))}
+
+    @property
+    def variant_numbers(self) -> range:
+        """The numbers of all variants: the forms of the prompt of the samples as they are, and those of their twins."""
+        return range(max(len(self.prompts), 1) * (1 + len(self.variants)))
+
+    def count_replies(self, arm: int) -> int:
+        """Return the number of replies that an arm is planned to give, variants included."""
+        return self.draws(arm).size * (self.selected + sum(variant.samples for variant in self.variants))
+
+    def variant_name(self, twin: int) -> str:
+        """Return the name of a variant by the number of its twins; empty for 0, the samples as they are."""
+        return self.variants[twin - 1].name if twin else ""
+
     def draw_text(self, arm: int, place: int) -> str:
         """Name an arm's reply to a sample by its place, such as `terse.txt, round 2`; empty if there is one reply."""
         table = self.draws(arm)
         levels = table.levels(place)
-        words = [self.prompts[levels.prompts].name] if self.prompts else []
+        words = [self.variant_name(table.twin_at(place))] if place >= table.size else []
+        words += [self.prompts[levels.prompts].name] if self.prompts else []
         words += [
             f"{name.removesuffix('s')} {getattr(levels, name) + 1}"
             for name in ("trainings", "rounds", "repeats")

@@ -31,9 +31,16 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
 
 
 def _inapplicable(analysis: Analysis) -> Iterator[str]:
-    of_ensembles = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble}
+    plan = analysis.plan
+    for variant in plan.variants:
+        for reason, samples in variant.reasons.items():
+            yield f"variant {variant.name} does not apply to {samples:,} of {plan.selected:,} samples ({reason})"
+    # A variant that does not apply to a sample says nothing of the arm.
+    silent = {facts.name for facts in plan.metrics if facts.of_ensemble} | {
+        term.facts.name for term in plan.variant_terms
+    }
     for estimate in analysis.estimates:
-        if estimate.inapplicable and estimate.metric not in of_ensembles:
+        if estimate.inapplicable and estimate.metric not in silent:
             share = f"{estimate.inapplicable:,} of {analysis.plan.selected:,} samples"
             yield f"{estimate.metric} of {estimate.arm} does not apply to {share}{_unconditional(estimate)}"
 

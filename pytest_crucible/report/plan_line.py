@@ -103,10 +103,14 @@ def _size(plan: Plan) -> str:
         samples += f" x {draws.repeats} repeats"
     if draws.rounds > 1:
         samples += f" x {draws.rounds} rounds"
+    if plan.variants:
+        samples += f", as they are and in {quantity(len(plan.variants), 'variant')}"
     queried = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
-    arm_count, total = len(queried), plan.selected * sum(plan.draws(number).size for number in queried)
-    arms = f"{arm_count} arms" if len(set(trainings)) == 1 else f"arms of {_list(trainings)} trainings"
-    return f"{samples} x {arms} = {total:,} replies" if arm_count > 1 else samples
+    arm_count, total = len(queried), sum(map(plan.count_replies, queried))
+    arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else f" x arms of {_list(trainings)} trainings"
+    if arm_count < 2 and not plan.variants:
+        return samples
+    return f"{samples}{arms if arm_count > 1 else ''} = {total:,} replies"
 
 
 def _list(numbers: Sequence[int]) -> str:

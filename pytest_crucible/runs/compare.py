@@ -190,6 +190,8 @@ def _plan(
         targets=(),
         contrasts=(),
         exclusions=tuple(dict.fromkeys((*ours_plan.exclusions, *theirs_plan.exclusions))),
+        variants=(),
+        variant_terms=(),
     )
 
 

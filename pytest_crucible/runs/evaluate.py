@@ -17,8 +17,8 @@ from pytest_crucible.analyse.analysis import (
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
-from pytest_crucible.analyse.stopping import in_order, stop_early
-from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
+from pytest_crucible.analyse.stopping import in_order, skip_samples, stop_early
+from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Run, Verdict
 from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.runs.pools import add_pools
 from pytest_crucible.runs.provenance import utc_now
@@ -170,14 +170,25 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         plan=stored.plan,
         answers=stored.arms,
         groups=stored.groups,
-        finished=finished and not any(lost.reason in CUT_SHORT for arm in stored.arms for lost in arm.lost),
+        finished=finished,
         known_kinds=stored.known_kinds,
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
         metadata=stored.metadata_values() if uses_fields(stored.plan) else (),
         sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
+        variants=_variant_answers(stored),
     )
+    is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
+    inputs = dataclasses.replace(inputs, finished=finished and not is_cut_short)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
+
+
+def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
+    """Return the arms' outcomes on each variant; samples without a twin are skipped, not lost."""
+    if not stored.variants:
+        return {}
+    without_twin = stored.samples_without_twin()
+    return {name: skip_samples(stored.plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
 
 
 def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:

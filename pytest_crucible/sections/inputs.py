@@ -124,7 +124,7 @@ class SectionInputs:
     facts: Mapping[str, MetricFacts]
     """Each metric's declaration, its kind resolved."""
     scores: Mapping[str, tuple[Scores, ...]]
-    """Metric -> arm -> one score a sample, repeats averaged."""
+    """Metric -> arm -> one score a sample, repeats averaged; on the samples as they are."""
     clusters: Clusters | None
     """A number for the group of each sample; None where samples are independent."""
     stored: StoredDetails
@@ -140,6 +140,9 @@ class SectionInputs:
     stages: StageProgress | None = None
     """How far the experiment came; None for a run without stages."""
 
+    variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
+    """Each arm's replies to the twins of the samples, by the name of their variant."""
+
     @property
     def samples(self) -> int:
         """The number of samples in the dataset."""
@@ -148,6 +151,7 @@ class SectionInputs:
 
 def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDetails, *, alpha: float) -> SectionInputs:
     """Return the inputs of the sections of one experiment."""
+    of_variants = {term.facts.name for term in inputs.plan.variant_terms}
     return SectionInputs(
         plan=inputs.plan,
         answers=inputs.answers,
@@ -155,7 +159,7 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         finished=inputs.finished,
         alpha=alpha,
         facts=table.facts,
-        scores=table.scores,
+        scores={name: scores for name, scores in table.scores.items() if name not in of_variants},
         clusters=table.clusters,
         stored=stored,
         slicings=table.attributes.slicings,
@@ -163,4 +167,5 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,
         stages=inputs.stages,
+        variants=inputs.variants,
     )

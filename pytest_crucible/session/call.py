@@ -97,8 +97,7 @@ class Call:
     def arguments(self, outcome: Outcome) -> dict[str, Any]:
         """Return the function's fixtures, with this call's sample, sampler and score."""
         arguments = dict(self.fixtures)
-        sample = self.experiment.dataset.samples[outcome.unit.position]
-        outcome.sample = sample
+        sample = outcome.sample = self.experiment.sample(outcome.unit)
         if "sample" in self.injected:
             arguments["sample"] = sample
         if "sampler" in self.injected:
@@ -119,6 +118,10 @@ class Call:
             raise RuntimeError(f"arm {opened_arm.arm.name!r} has no backend")
         nodeid, repeat = self.experiment.plan.nodeid, self.experiment.repeat(outcome.unit)
         name = draws.cache_name(outcome.unit.repeat)
+        twin = draws.twin(outcome.unit.variant)
+        if twin:
+            # The reply to a twin is a draw of its own, also where its prompt is that of the sample.
+            name = f"{self.experiment.plan.variant_name(twin)}: {name}"
         draw = None if name == repeat else name
         sampler = Sampler(backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw)
         return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
@@ -188,7 +191,7 @@ class ScoredUnits:
         return own_scores(outcome, passed=self._passed) if outcome.lost or scores is None else scores
 
     async def _score(self, outcome: Outcome) -> Outcome:
-        sample = outcome.sample or self._experiment.dataset.samples[outcome.unit.position]
+        sample = outcome.sample or self._experiment.sample(outcome.unit)
         experiment = self._experiment
         set_current_reply(experiment.plan.nodeid, sample.id, experiment.repeat(outcome.unit), outcome.calls)
         scores = await score_outcome(

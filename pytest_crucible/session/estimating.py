@@ -101,7 +101,7 @@ class Estimator:
         done: list[set[tuple[int, int]]] = []
         for number, draws in enumerate(experiment.draws):
             units: set[tuple[int, int]] = set()
-            for variant in range(draws.prompts):
+            for variant in plan.variant_numbers:
                 source = find_stored_replies(self.store, self.settings, plan, number, variant, run="")
                 copied = set() if source is None else units_to_copy(self.store, source[0], draws)
                 units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
@@ -131,7 +131,7 @@ class Estimator:
         """Run each unit that is not stored up to its first request; return the units, and how many calls each made."""
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
         call = Call.prepare(item, experiment, self.loop, threads)
-        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions)
+        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
         asked: list[tuple[Unit, int]] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 

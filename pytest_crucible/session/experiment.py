@@ -12,7 +12,8 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Unit
+from pytest_crucible.plan.variants import twin_sample
+from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Sample, Twin, Unit, Variant
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
@@ -49,6 +50,8 @@ class Experiment:
     """The texts of the prompt's forms."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
     """The text of the variable `prompt` by the name of its arm; empty where the adapters have none."""
+    variants: tuple[Variant, ...] = ()
+    """Named variants of the samples, in the order of the plan."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -59,9 +62,30 @@ class Experiment:
         """Return the number of a unit's reply, counted over all factors of its arm and sample."""
         return self.draws[unit.arm].place(unit.variant, unit.repeat)
 
+    def twin(self, unit: Unit) -> int:
+        """Return the number of a unit's twin; 0 is the sample as it is."""
+        return self.draws[unit.arm].twin(unit.variant)
+
+    def sample(self, unit: Unit) -> Sample:
+        """Return the sample as a unit sends it: as it is, or its twin."""
+        sample, number = self.dataset.samples[unit.position], self.twin(unit)
+        twin = self.variants[number - 1].twin(sample.id) if number else None
+        return twin_sample(sample, twin) if isinstance(twin, Twin) else sample
+
+    @cached_property
+    def twins(self) -> tuple[frozenset[int], ...]:
+        """The positions of the samples that each variant applies to."""
+        samples = self.dataset.samples
+        return tuple(
+            frozenset(position for position, sample in enumerate(samples) if isinstance(variant.twin(sample.id), Twin))
+            for variant in self.variants
+        )
+
     def prompt(self, unit: Unit) -> str:
         """Return the text that the argument `prompt` receives."""
-        return self.prompts[unit.variant] if self.prompts else self.arm_prompts[self.opened_arms[unit.arm].arm.name]
+        if self.prompts:
+            return self.prompts[unit.variant % len(self.prompts)]
+        return self.arm_prompts[self.opened_arms[unit.arm].arm.name]
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""

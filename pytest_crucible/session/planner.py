@@ -11,15 +11,17 @@ import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.contrasts import with_declared_relevance
-from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
+from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics, plan_terms
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
+from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, PlannedVariant, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
@@ -54,6 +56,9 @@ class ExperimentPlanner:
         metrics = declared_metrics(self._config, mark.metrics)
         _check_samples(metrics, dataset.samples)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
+        variants = sample_variants(dataset.samples)
+        planned_variants = plan_variants(variants, dataset.samples)
+        check_members([variant.name for variant in variants], [arm.arm for arm in arms])
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
@@ -61,6 +66,7 @@ class ExperimentPlanner:
             dataset,
             declared=declared,
             further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
+            variants=planned_variants,
             selected=len(dataset.samples),
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
@@ -76,11 +82,24 @@ class ExperimentPlanner:
             first_stage=self._find_first_stage(mark),
         )
         self._check_memory(plan)
+        if variants and "sampler" in takes:
+            _check_models(arms)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
         return Experiment(
-            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, texts, arm_prompts
+            function,
+            plan,
+            dataset,
+            metrics,
+            arms,
+            timeout_s,
+            is_async,
+            warnings,
+            reasoning,
+            texts,
+            arm_prompts,
+            variants,
         )
 
     def plan_joined_test(
@@ -133,6 +152,11 @@ class ExperimentPlanner:
             raise SpecError(
                 'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
             )
+        if plan.variant_terms:
+            raise SpecError(
+                'crucible_memory = "pool" combines replies to the samples as they are, and '
+                f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
+            )
         if any(arm.trainings for arm in plan.arms):
             raise SpecError('crucible_memory = "pool" takes the replies of one model together: leave it out, or seeds')
         if plan.random_factors:
@@ -167,11 +191,15 @@ def _plan(
     open_metrics: bool,
     declared: Sequence[MetricFacts] = (),
     further: Sequence[MetricFacts] = (),
+    variants: Sequence[PlannedVariant] = (),
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
     quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
-    metrics = plan_metrics(declared, quality_targets, contrasts, open_metrics=open_metrics, further=further)
+    names = [variant.name for variant in variants]
+    metrics = plan_metrics(
+        declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
+    )
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)
     return Plan(
@@ -185,6 +213,8 @@ def _plan(
         targets=quality_targets,
         contrasts=contrasts_with_baselines(contrasts, arm_records, dataset.samples),
         open_metrics=open_metrics,
+        variants=tuple(variants),
+        variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
 
 
@@ -221,6 +251,12 @@ def _location(item: pytest.Function) -> dict[str, Any]:
 
 def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
+
+
+def _check_models(arms: Sequence[OpenedArm]) -> None:
+    """Raise SpecError for recorded replies, which are those to the samples as they are."""
+    if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
+        raise SpecError("recorded answers have no replies to variants of the samples: use a model")
 
 
 def _check_return(function: Callable[..., Any]) -> None:

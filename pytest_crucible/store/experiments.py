@@ -32,6 +32,7 @@ from pytest_crucible.store.past_comparisons import (
     sessions_with_same_replies,
 )
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.twins import samples_without_twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,15 @@ class StoredExperiment:
     """The kinds of its metrics in its latest earlier run, where the metrics are still the same."""
     run_events: Callable[[], Mapping[Place, ArmEvents]]
     """Returns the counted events of all experiments of the run."""
+    variants: Mapping[str, tuple[ArmOutcomes, ...]]
+    """The arms' outcomes on the twins of the samples, by the name of their variant."""
+
+    def samples_without_twin(self) -> Mapping[str, Mapping[int, str]]:
+        """Return, by the name of a variant, the positions of the samples that it does not apply to, with the reasons."""
+        return {
+            variant.name: samples_without_twin(self.store, variant.sha256) if variant.reasons else {}
+            for variant in self.plan.variants
+        }
 
     def events(self) -> Mapping[str, ArmEvents]:
         """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
@@ -169,14 +179,19 @@ def _load(
     finished: bool,
     run_events: Callable[[], Mapping[Place, ArmEvents]],
 ) -> StoredExperiment:
+    def load_arms(twin: int) -> tuple[ArmOutcomes, ...]:
+        numbers = range(len(plan.arms))
+        return tuple(outcomes.load_outcomes(store, key, number, plan.draws(number), twin) for number in numbers)
+
     return StoredExperiment(
         store=store,
         key=key,
         run=run,
         plan=plan,
         finished=finished,
-        arms=tuple(outcomes.load_outcomes(store, key, number, plan.draws(number)) for number in range(len(plan.arms))),
+        arms=load_arms(0),
         groups=outcomes.group_names(store, plan.dataset_sha256),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,
+        variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1)},
     )

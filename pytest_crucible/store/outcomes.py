@@ -30,10 +30,15 @@ _PART = 500
 """Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
 
 
-def load_outcomes(store: RunStore, experiment: int, number: int, draws: Draws | None = None) -> ArmOutcomes:
-    """Return everything that is stored of one arm. `draws` are its replies to a sample, needed where it has several prompts."""
+def load_outcomes(
+    store: RunStore, experiment: int, number: int, draws: Draws | None = None, twin: int = 0
+) -> ArmOutcomes:
+    """Return everything that is stored of one arm, on the samples as they are or on their twins in a named variant.
+
+    `draws` are its replies to a sample, needed where it has several prompts.
+    """
     with explain_errors(store.location), store.engine.connect() as connection:
-        keys = variant_keys(connection, experiment, number)
+        keys = variant_keys(connection, experiment, number, twin)
     if draws is None or len(keys) < 2:
         return load_arm(store, keys[0][0] if keys else None, number)
     return join_variants([(variant, load_arm(store, key, number)) for key, variant in keys], draws)
