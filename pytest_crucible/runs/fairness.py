@@ -59,8 +59,8 @@ def load_fairness(
 ) -> tuple[ExperimentFairness, ...]:
     """Return the fairness of each experiment of a run that has the metrics.
 
-    Without metrics: the parities of `fairness` where their metrics were scored, else the main metric. Raises SpecError for a field or a
-    metric that no experiment has, and for a reference that is not a slice.
+    Without metrics: the parities of `fairness` where their metrics were scored, else the main metric. Raises SpecError for a
+    field or a metric that no experiment has, and for a reference that is not a slice.
     """
     found, scored, problems = [], set[str](), list[SpecError]()
     for stored in load_experiments(store, run):

@@ -75,7 +75,10 @@ def view(arms: Sequence[ArmFairness], claims: Sequence[Claim]) -> View:
     )
 
 
-_METHODS = "Where base rates differ between slices, error rates and predictive values cannot both be equal unless decisions are perfect."
+_METHODS = (
+    "Where base rates differ between slices, error rates and predictive values cannot both be equal "
+    "unless decisions are perfect."
+)
 
 
 def _arm_fairness(

@@ -20,6 +20,7 @@ from pytest_crucible.records import (
     PastComparison,
     Plan,
     ReusedReplies,
+    Sample,
     Target,
 )
 from pytest_crucible.records.slices import By
@@ -62,6 +63,9 @@ class StoredDetails(Protocol):
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
 
+    def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
+
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
 
@@ -101,6 +105,9 @@ class NoStoredDetails:
 
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
+
+    def all_samples(self) -> Sequence[Sample]:
+        return ()
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         return {}

@@ -112,6 +112,8 @@ def search(
     sign = 1.0 if facts.direction == "higher" else -1.0
     differences = sign * (ours.values - theirs.values)[both]
     samples = inputs.stored.all_samples()
+    if len(samples) != inputs.samples:
+        return None
     kept = [sample for sample, flag in zip(samples, both, strict=True) if flag]
     columns = {name: [value for value, flag in zip(values, both, strict=True) if flag]
                for name, values in (further or {}).items()}  # fmt: skip

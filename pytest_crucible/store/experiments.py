@@ -18,6 +18,7 @@ from pytest_crucible.records import (
     PastComparison,
     Plan,
     ReusedReplies,
+    Sample,
     SweepLook,
 )
 from pytest_crucible.records.serialize import from_plain
@@ -121,6 +122,10 @@ class StoredExperiment:
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
         return outcomes.all_sample_ids(self.store, self.plan.dataset_sha256)
+
+    def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
+        return outcomes.all_samples(self.store, self.plan.dataset_sha256)
 
     def choosing_half(self) -> ChoosingHalf | None:
         """Return the choosing half of the sweep that this experiment belongs to; None without one that has begun."""

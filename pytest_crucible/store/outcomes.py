@@ -16,6 +16,7 @@ from pytest_crucible.records import (
     Draws,
     Lost,
     ReusedReplies,
+    Sample,
     ScoreColumns,
     Unit,
 )
@@ -114,6 +115,23 @@ def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
 def has_metadata(store: RunStore, dataset: str) -> bool:
     """Return whether some sample of the dataset was stored with metadata."""
     return any(metadata_values(store, dataset))
+
+
+def all_samples(store: RunStore, dataset: str) -> list[Sample]:
+    """Return all samples of a dataset, in its order."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [
+            Sample(
+                id=row.sample_id,
+                input=row.input,
+                expected=row.expected,
+                group=row.sample_group,
+                metadata=row.metadata or {},
+            )
+            for row in connection.execute(query)
+        ]
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
