@@ -30,6 +30,10 @@ def without_excluded(inputs: AnalysisInputs, kinds: Mapping[str, str]) -> Analys
     return replace(
         inputs,
         answers=tuple(keep(answers, inputs.plan.draws(number).size) for number, answers in enumerate(inputs.answers)),
+        variants={
+            name: tuple(keep(answers, inputs.plan.draws(number).size) for number, answers in enumerate(arms))
+            for name, arms in inputs.variants.items()
+        },
         known_kinds={**inputs.known_kinds, **kinds},
         pools={contrast: keep_in_pool(pool) for contrast, pool in inputs.pools.items()},
         target_pools={target: keep_in_pool(pool) for target, pool in inputs.target_pools.items()},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
+from pytest_crucible.analyse.twins import is_by_twin, stack_fields
 from pytest_crucible.records import Plan
 from pytest_crucible.records.slices import By
 
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
 
 
 def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> dict[By, Slicing]:
-    """Return the slices of each field that a target or a comparison names."""
+    """Return the slices of each field that a target or a comparison names; by `twin`, those of samples and of their twins."""
     fields = dict.fromkeys(measure.by for measure in (*plan.targets, *plan.contrasts) if measure.by is not None)
     if not fields:
         return {}
     # It needs scipy.special, which an analysis without slices does not load.
     from pytest_crucible.stats.slices.fields import slice_samples
 
-    return {by: slice_samples(by, expected, metadata) for by in fields}
+    stacked = stack_fields([variant.name for variant in plan.variants], expected, metadata)
+    return {
+        by: slice_samples(by, *(stacked if is_by_twin(by, plan.variants) else (expected, metadata))) for by in fields
+    }
 
 
 def flag_slice(slicing: Slicing, name: str) -> Flags:

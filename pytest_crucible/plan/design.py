@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_crucible.plan.slices import check_fields, expand_slices
+from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
 from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
 from pytest_crucible.plan.variant_terms import term_metric, variant_terms
 from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
@@ -49,8 +49,7 @@ def contrasts_with_baselines(
     contrasts: Iterable[Contrast], arms: Sequence[Arm], samples: Sequence[Sample] = ()
 ) -> tuple[Contrast, ...]:
     """Each declared comparison, in each slice of the samples if it is by a field, against each baseline of this session."""
-    expected, metadata = [sample.expected for sample in samples], [sample.metadata for sample in samples]
-    every_contrast = expand_slices(contrasts, expected, metadata)
+    every_contrast = expand_slices(contrasts, *sample_fields(samples))
     return tuple(
         replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast
     )
@@ -99,8 +98,7 @@ def plan_terms(
 
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
     """Raise SpecError where a statistic cannot use the samples' `expected`, or a field of the samples."""
-    expected, metadata = [sample.expected for sample in samples], [sample.metadata for sample in samples]
-    check_fields([*targets, *contrasts], expected, metadata)
+    check_fields([*targets, *contrasts], *sample_fields(samples))
     measures: list[tuple[str, Measure]] = [(f"target {requirement.text!r}", requirement) for requirement in targets]
     measures += [(f"ab_compare({requirement.expression!r})", requirement) for requirement in contrasts]
     for what, measure in measures:

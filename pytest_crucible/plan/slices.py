@@ -6,9 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.records import Contrast, Measure
+from pytest_crucible.records import Contrast, Measure, Sample, Twin
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.slices import TWIN
 from pytest_crucible.stats.measures.table import STATISTICS
+
+
+def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
+    """Return `expected` and metadata of all samples, and of their twins, whose field `twin` is the name of their variant."""
+    expected: list[Any] = [sample.expected for sample in samples]
+    metadata: list[Mapping[str, Any]] = [sample.metadata for sample in samples]
+    for sample in samples:
+        for name, twin in sample.variants.items():
+            if isinstance(twin, Twin) and TWIN in sample.metadata:
+                expected.append(sample.expected)
+                metadata.append({**sample.metadata, TWIN: name})
+    return expected, metadata
 
 
 def check_fields(measures: Iterable[Measure], expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+TWIN = "twin"
+"""The field that names the version of a sample, or of its twin: `female`."""
 # A name that targets may write without quotation marks.
 _PLAIN = re.compile(r"[A-Za-z_][\w.\-]*")
 

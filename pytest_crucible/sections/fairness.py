@@ -50,7 +50,7 @@ def compute(inputs: SectionInputs) -> tuple[ArmFairness, ...] | None:
 def measure_fairness(inputs: SectionInputs, by: By, reference: str = "") -> Iterator[ArmFairness]:
     """Yield each arm's decisions by the slices of a field; nothing without the metrics of `fairness.decision`."""
     slicing = inputs.slicings.get(by)
-    if slicing is None or not all(name in inputs.scores for name in NEEDED):
+    if slicing is None or len(slicing.codes) != inputs.samples or not all(name in inputs.scores for name in NEEDED):
         return
     for number, arm in enumerate(inputs.plan.arms):
         values = {name: of_arms[number].values for name, of_arms in inputs.scores.items()}

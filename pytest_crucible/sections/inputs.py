@@ -142,6 +142,8 @@ class SectionInputs:
 
     slicings: Mapping[By, Slicing] = field(default_factory=dict)
     """The slices of each field that a target or a comparison names."""
+    twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
+    """Of each metric that is compared by twin, the scores on the variants: variants x arms."""
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
@@ -170,6 +172,7 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         clusters=table.clusters,
         stored=stored,
         slicings=table.attributes.slicings,
+        twins=table.twins,
         looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,

@@ -129,7 +129,9 @@ def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
     }
     for by, metric in named:
         slicing = inputs.slicings.get(by)
-        if slicing is not None and metric in inputs.scores and slicing.count <= MOST_GROUPS:
+        # By twin there are more rows than samples: the section on twins shows these.
+        is_of_samples = slicing is not None and len(slicing.codes) == inputs.samples
+        if slicing is not None and is_of_samples and metric in inputs.scores and slicing.count <= MOST_GROUPS:
             labels = {name: np.asarray(slicing.codes == code) for code, name in enumerate(slicing.names)}
             yield slice_metric(inputs, metric, by.title, labels)
 
@@ -157,7 +159,10 @@ def _gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
     measures = {
         measure.expression: measure
         for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
-        if row_of(measure).of_slices and all(name in inputs.scores for name in measure.metrics)
+        if row_of(measure).of_slices
+        and all(name in inputs.scores for name in measure.metrics)
+        and measure.by is not None
+        and len(inputs.slicings[measure.by].codes) == inputs.samples
     }
     if metric is None:
         return

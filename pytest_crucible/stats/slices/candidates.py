@@ -51,7 +51,7 @@ def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
 
     >>> feature = Feature("sex", np.repeat([0, 1], 30), ("f", "m"))
     >>> candidate_slices([feature]).names
-    ('sex = f',)
+    ('sex = m',)
     """
     known: dict[bytes, tuple[str, Flags]] = {}
     for name, flags in itertools.chain(_single(features), _pairs(features)):
@@ -71,7 +71,8 @@ def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
 
 def _single(features: Sequence[Feature]) -> Iterator[tuple[str, Flags]]:
     for feature in features:
-        for level, name in enumerate(feature.levels):
+        # Of yes and no the search keeps the first one that it sees: their slices make the same comparison.
+        for level, name in reversed([*enumerate(feature.levels)]):
             yield f"{feature.name} = {name}", np.asarray(feature.codes == level)
 
 
@@ -159,4 +160,7 @@ def _quartiles(name: str, numbers: Array) -> Feature:
     codes = np.where(np.isnan(numbers), -1, np.searchsorted(cuts, numbers, side="right"))
     texts = [shortest(float(cut)) for cut in cuts]
     between = [f"{low} to below {high}" for low, high in itertools.pairwise(texts)]
+    if bool((known == np.round(known)).all()):
+        whole = [(int(low), int(high) - 1) for low, high in itertools.pairwise(cuts.tolist())]
+        between = [str(low) if low == high else f"{low} to {high}" for low, high in whole]
     return Feature(name, codes.astype(np.intp), (f"below {texts[0]}", *between, f"{texts[-1]} and above"))

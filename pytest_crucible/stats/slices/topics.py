@@ -12,9 +12,9 @@ from pytest_crucible.stats.arrays import Array, Codes
 
 TOPICS = 8
 # Words beyond these are rare, and a dense table of them would not fit.
-_MOST_WORDS = 400
-_ROUNDS = 20
-_STARTS = 3
+_MOST_WORDS = 200
+_ROUNDS = 10
+_STARTS = 2
 _WORD = re.compile(r"[^\W\d_]{3,}")
 # Words of one in three texts say nothing about a topic.
 _COMMON = 1 / 3
