@@ -60,8 +60,14 @@ def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
     def stack(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    fields = ("values", "low", "high", "lost", "inapplicable")
-    return Scores(*(stack(name) for name in fields), units=_stack_units([part.units for part in parts]))
+    return Scores(
+        values=stack("values"),
+        low=stack("low"),
+        high=stack("high"),
+        lost=stack("lost"),
+        inapplicable=stack("inapplicable"),
+        units=_stack_units([part.units for part in parts]),
+    )
 
 
 def _stack_units(parts: Sequence[Units | None]) -> Units | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_crucible.fairness.parities import equal_opportunity as equal_opportunity
     from pytest_crucible.fairness.parities import equalized_odds as equalized_odds
     from pytest_crucible.fairness.parities import predictive_parity as predictive_parity
+    from pytest_crucible.fairness.thresholds import thresholds as thresholds
     from pytest_crucible.fairness.twins import twins as twins
     from pytest_crucible.fairness.weights import reweigh as reweigh
 
@@ -26,7 +27,13 @@ _PARITIES = (
     *("calibration", "demographic_parity", "disparate_impact"),
     *("equal_opportunity", "equalized_odds", "predictive_parity"),
 )
-_MODULES = {"decision": "decisions", "reweigh": "weights", "twins": "twins", **dict.fromkeys(_PARITIES, "parities")}
+_MODULES = {
+    "decision": "decisions",
+    "reweigh": "weights",
+    "thresholds": "thresholds",
+    "twins": "twins",
+    **dict.fromkeys(_PARITIES, "parities"),
+}
 __all__ = [
     "calibration",
     "decision",
@@ -36,6 +43,7 @@ __all__ = [
     "equalized_odds",
     "predictive_parity",
     "reweigh",
+    "thresholds",
     "twins",
 ]
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.fairness.threshold_rules import Thresholds
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
@@ -19,7 +20,7 @@ EXPECTED = NotApplicable("the favourable answer is expected")
 NOT_SELECTED = NotApplicable("the decision is not the favourable one")
 
 
-def decision(read: Read, *, favourable: Any, confidence: Read | None = None) -> tuple[Metric, ...]:
+def decision(read: Read | Thresholds, *, favourable: Any, confidence: Read | None = None) -> tuple[Metric, ...]:
     """Return the metrics of a decision that `read` finds in a reply.
 
     `read` is called with the `Reply` and returns the decision, or None where it finds none: that is wrong, and not favourable. A
@@ -33,7 +34,9 @@ def decision(read: Read, *, favourable: Any, confidence: Read | None = None) -> 
     for name, function in (("read", read), ("confidence", confidence)):
         if not callable(function) and not (name == "confidence" and function is None):
             raise SpecError(f"fairness.decision has {name}={function!r}: write a function of the reply")
-    rule = _Rule(read, favourable)
+    if isinstance(read, Thresholds) and confidence is None:
+        raise SpecError("fairness.thresholds decides on the stated probability: pass decision(..., confidence=...) too")
+    rule = _Rule(read, favourable, confidence)
     metrics = [rule.correct(), rule.selected(), rule.true_positive(), rule.false_positive(), rule.right_if_selected()]
     return (*metrics, *([] if confidence is None else [rule.overconfidence(confidence)]))
 
@@ -41,20 +44,30 @@ def decision(read: Read, *, favourable: Any, confidence: Read | None = None) -> 
 class _Rule:
     """One way to read decisions, and the favourable one."""
 
-    def __init__(self, read: Read, favourable: Any) -> None:
+    def __init__(self, read: Read | Thresholds, favourable: Any, confidence: Read | None) -> None:
         self._read = read
         self._favourable = favourable
+        self._confidence = confidence
         self._version = _version(read, favourable)
 
-    def _selects(self, reply: Reply) -> bool:
+    def _selects(self, reply: Reply, sample: Sample) -> bool:
+        if isinstance(self._read, Thresholds):
+            stated = None if self._confidence is None else self._confidence(reply)
+            return stated is not None and self._read.selects(float(stated), sample)
         return _same(self._read(reply), self._favourable)
+
+    def _is_right(self, reply: Reply, sample: Sample) -> bool:
+        if isinstance(self._read, Thresholds):
+            return self._selects(reply, sample) == self._deserves(sample)
+        return _same(self._read(reply), expected_decision(sample.expected))
 
     def _deserves(self, sample: Sample) -> bool:
         return _same(expected_decision(sample.expected), self._favourable)
 
     def _metric(self, name: str, score: Callable[[Reply, Sample], Any], **declared: Any) -> Metric:
         made = metric(name=name, version=self._version, **{"kind": "binary", **declared})(score)
-        return made.with_check(self._check)
+        fitted = self._read.sample_ids if isinstance(self._read, Thresholds) else ()
+        return made.with_check(self._check).with_fitted_samples(fitted)
 
     def _check(self, samples: Sequence[Sample]) -> str:
         """Explain a favourable answer that no sample expects; empty if some sample does."""
@@ -68,28 +81,26 @@ class _Rule:
         return f"favourable={_quoted(self._favourable)} is not an expected answer; choose {choices}"
 
     def correct(self) -> Metric:
-        return self._metric(
-            "correct", lambda reply, sample: _same(self._read(reply), expected_decision(sample.expected))
-        )
+        return self._metric("correct", self._is_right)
 
     def selected(self) -> Metric:
-        return self._metric("selected", lambda reply, sample: self._selects(reply))
+        return self._metric("selected", self._selects)
 
     def true_positive(self) -> Metric:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
-            return self._selects(reply) if self._deserves(sample) else NOT_EXPECTED
+            return self._selects(reply, sample) if self._deserves(sample) else NOT_EXPECTED
 
         return self._metric("true_positive", score)
 
     def false_positive(self) -> Metric:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
-            return EXPECTED if self._deserves(sample) else self._selects(reply)
+            return EXPECTED if self._deserves(sample) else self._selects(reply, sample)
 
         return self._metric("false_positive", score, direction="lower")
 
     def right_if_selected(self) -> Metric:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
-            return self._deserves(sample) if self._selects(reply) else NOT_SELECTED
+            return self._deserves(sample) if self._selects(reply, sample) else NOT_SELECTED
 
         return self._metric("right_if_selected", score)
 
@@ -129,7 +140,8 @@ def _quoted(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def _version(function: Read, favourable: Any) -> str:
+def _version(function: Read | Thresholds, favourable: Any) -> str:
     """Return a hash of what the function reads, so that scores by another rule are never reused."""
-    text = "\n".join([*sources(function), repr(favourable)])
+    parts = [repr(function.rules)] if isinstance(function, Thresholds) else list(sources(function))
+    text = "\n".join([*parts, repr(favourable)])
     return f"1:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

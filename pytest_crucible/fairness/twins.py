@@ -22,7 +22,10 @@ MIXED = NoTwin("words of several versions")
 
 
 def twins(
-    dataset: str | Path | Iterable[Any], *, swap: str | Path, fields: Mapping[str, str] | None = None
+    dataset: str | Path | Iterable[Sample | Mapping[str, Any]],
+    *,
+    swap: str | Path,
+    fields: Mapping[str, str] | None = None,
 ) -> Callable[[], Sequence[Sample]]:
     """Return a dataset whose samples bring along their other versions as variants, for `dataset=` of the marker.
 

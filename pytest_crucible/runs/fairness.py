@@ -136,7 +136,7 @@ def _of_experiment(
     if reference and reference not in names:
         hint = suggest(reference, names, always=f"the slices are {', '.join(map(repr, names[:12]))}")
         raise SpecError(f"--reference={reference!r} is not a slice of {by.title}: {hint}")
-    compared = ()
+    compared: tuple[Comparison, ...] = ()
     if contrasts:
         compared = analyse(inputs, table, alpha=alpha, family_size=len(contrasts)).comparisons
     return ExperimentFairness(

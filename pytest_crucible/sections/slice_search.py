@@ -129,7 +129,7 @@ def search(
         return None
     clusters = None if inputs.clusters is None else inputs.clusters[both]
     found = search_slices(differences, candidates.members, groups=clusters, alpha=inputs.alpha, rng=seed)
-    findings = []
+    findings: list[Finding] = []
     for each in found.slices:
         if each.p_adjusted <= inputs.alpha and len(findings) < MOST_FINDINGS:
             inside = candidates.members[:, each.column]

@@ -21,7 +21,16 @@ from pytest_crucible.plan.design import check_expected, contrasts_with_baselines
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, PlannedVariant, Reasoning, Sample
+from pytest_crucible.records import (
+    Dataset,
+    Exclusion,
+    Fingerprint,
+    MetricFacts,
+    Plan,
+    PlannedVariant,
+    Reasoning,
+    Sample,
+)
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
@@ -67,6 +76,7 @@ class ExperimentPlanner:
             declared=declared,
             further=ensemble_facts(declared, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
             variants=planned_variants,
+            exclusions=_exclude_fitted(metrics),
             selected=len(dataset.samples),
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
@@ -223,6 +233,12 @@ def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None
     problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
     if problem:
         raise SpecError(problem)
+
+
+def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
+    """Return the samples that a metric was fitted on as those without which each verdict is decided again."""
+    sample_ids = tuple(dict.fromkeys(name for metric in metrics for name in metric.fitted_on))
+    return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
 def _fingerprint(

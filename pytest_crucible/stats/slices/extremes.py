@@ -184,19 +184,17 @@ def _bounds(
         return lower, ratio_bounds(*counts, strong, upper=True)
     errors, dof = pair_errors(plus, minus, i, j)
     errors = np.where(errors > 0, errors, math.nan)
+    strong = critical_values(shared, k, dof)
+    weak = np.asarray(stdtrit(dof, 1 - alpha), dtype=np.float64)
     if kind == "gap":
-        centre, strong, weak = (
-            plus.centres[i] - minus.centres[j],
-            critical_values(shared, k, dof),
-            stdtrit(dof, 1 - alpha),
-        )
+        centre = plus.centres[i] - minus.centres[j]
         lower, upper = centre - strong * errors, centre + weak * errors
         if plus.careful is None or minus.careful is None:
             return lower, upper
         centre = plus.careful[0][i] - minus.careful[0][j]
         errors = np.hypot(plus.careful[1][i], minus.careful[1][j])
         return np.fmin(lower, centre - strong * errors), np.fmax(upper, centre + weak * errors)
-    return _ratio_bounds(plus, minus, i, j, stdtrit(dof, 1 - alpha), critical_values(shared, k, dof), errors)
+    return _ratio_bounds(plus, minus, i, j, weak, strong, errors)
 
 
 def _widen(
@@ -225,7 +223,7 @@ def critical_values(alpha: float, k: int, dof: Array) -> Array:
         exact = [studentized_range_critical(alpha, k, float(each)) for each in dof]
         return np.array(exact) / math.sqrt(2)
     grid = np.array([studentized_range_critical(alpha, k, each) for each in _GRID])
-    return np.interp(-1 / dof, [-1 / each for each in _GRID], grid) / math.sqrt(2)
+    return np.asarray(np.interp(-1 / dof, [-1 / each for each in _GRID], grid) / math.sqrt(2))
 
 
 def _ratio_bounds(

@@ -310,4 +310,4 @@ def _pair_dof(means: SliceMeans, first: Codes, second: Codes) -> Array:
     norm = total(of_diagonal) - 2 * total(across)
     norm = norm + np.diag(inner)[first] ** 2 + np.diag(inner)[second] ** 2 + 2 * inner[first, second] ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.maximum(trace * trace / norm, 1.0)
+        return np.asarray(np.maximum(trace * trace / norm, 1.0))
