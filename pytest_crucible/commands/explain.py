@@ -54,6 +54,7 @@ def _lines(explained: ExplainedExperiment) -> Iterator[str]:
     head = f"{result.metric}, {result.candidate} vs {result.baseline}, n={result.n:,}"
     if not result.findings:
         yield f"{head}: {slice_search.nothing(result)}"
+        yield from _importance_lines(result)
         return
     yield head
     for table in slice_search.view(result, ()).tables:
@@ -63,6 +64,13 @@ def _lines(explained: ExplainedExperiment) -> Iterator[str]:
             rows, headers=table.heads, tablefmt="plain", colalign=aligned, disable_numparse=True
         ).splitlines()
         yield f"    {table.note}"
+    yield from _importance_lines(result)
+
+
+def _importance_lines(result: slice_search.SearchResult) -> Iterator[str]:
+    ranked = [f"{each.feature} {each.value:.3f}" for each in result.importances[:5] if each.value > 0]
+    if ranked:
+        yield f"features that predict the difference out of fold (share of its variance): {', '.join(ranked)}"
 
 
 def _document(explained: ExplainedExperiment) -> dict[str, Any]:

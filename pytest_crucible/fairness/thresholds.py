@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ def thresholds(
     optimizer = _load_fairlearn()
     fields = parse_value(f"metric by {by}", f"thresholds(by={by!r})").by
     assert fields is not None
+    if "://" not in store and not Path(store).exists():
+        raise SpecError(f"thresholds found no run store at {store}: run the suite first, or name it by store=")
     opened = RunStore(store)
     try:
         confidence, outcome, samples = _read_run(opened, opened.find_run(run))
@@ -82,14 +85,21 @@ def _values(stored: StoredExperiment, name: str, samples: int) -> Array:
     return values
 
 
-class _Stated:
-    """The model that fairlearn expects: its probability is the stated one."""
+def _stated_model() -> Any:
+    """Return the model that fairlearn expects: its probability is the stated one."""
+    from sklearn.base import BaseEstimator
 
-    def fit(self, x: Any, y: Any) -> _Stated:
-        return self
+    class Stated(BaseEstimator):  # type: ignore[misc]
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
 
-    def predict(self, x: Any) -> Array:
-        return np.asarray(x)[:, 0]
+        def fit(self, x: Any, y: Any) -> Any:
+            return self
+
+        def predict(self, x: Any) -> Array:
+            return np.asarray(x)[:, 0]
+
+    return Stated()
 
 
 def _fit(
@@ -107,7 +117,7 @@ def _fit(
                 f"thresholds(by={by.title!r}): slice {name!r} has one outcome only; choose another fold or field"
             )
     model = optimizer(
-        estimator=_Stated(),
+        estimator=_stated_model(),
         constraints=constraint,
         objective="balanced_accuracy_score" if constraint == "equalized_odds" else "accuracy_score",
         prefit=True,

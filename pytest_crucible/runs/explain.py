@@ -16,6 +16,7 @@ from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.sections.inputs import section_inputs
 from pytest_crucible.sections.slice_search import SearchResult, search
+from pytest_crucible.stats.slices.importance import has_scikit_learn
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
 
@@ -45,7 +46,10 @@ def explain_run(
         columns = {name: [_apply(name, function, each) for each in samples] for name, function in functions.items()}
         sections = section_inputs(inputs, table, stored, alpha=store.run(run)["alpha"])
         explained.append(
-            ExplainedExperiment(nodeid=stored.plan.nodeid, result=search(sections, chosen, columns, seed=seed))
+            ExplainedExperiment(
+                nodeid=stored.plan.nodeid,
+                result=search(sections, chosen, columns, seed=seed, ranks_features=has_scikit_learn()),
+            )
         )
     if explained:
         return tuple(explained)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.scores import Flags, Floats
+from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.sections.inputs import SectionInputs
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.candidates import Feature
+    from pytest_crucible.stats.slices.importance import Importance
 
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
 MOST_FINDINGS = 10
 _TO_READ = 3
+# Slices with more of their samples in common are one finding.
+_SAME = 0.7
 # The texts of more samples are not read at the end of every session; `crucible explain` reads them.
 MOST_SAMPLES = 20_000
 
@@ -48,8 +56,12 @@ class SearchResult:
     n: int
     searched: int
     findings: tuple[Finding, ...]
+    similar: int
+    """Further slices with a proven difference, which hold nearly the same samples as a finding does."""
     permutations: int
     seed: int
+    importances: tuple[Importance, ...] = ()
+    """Of features that predict held-out differences; empty unless they do so better than shuffled ones."""
 
 
 def compute(inputs: SectionInputs) -> SearchResult | None:
@@ -76,7 +88,8 @@ def view(result: SearchResult, claims: Sequence[Claim]) -> View:
         heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
         rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
         numbers=("n", "inside", "elsewhere"),
-        note=f"{result.searched} slices were searched; p-values and intervals hold for all of them. They decide no verdict.",
+        note=f"{result.searched} slices were searched; p-values and intervals hold for all of them. They decide no verdict."
+        + (f" {result.similar} more are nearly the same slices." if result.similar else ""),
         verbosity=1,
     )
     return View(
@@ -96,10 +109,16 @@ def nothing(result: SearchResult) -> str:
 
 
 def search(
-    inputs: SectionInputs, metric: str, further: Mapping[str, Sequence[Any]] | None = None, *, seed: int = 0
+    inputs: SectionInputs,
+    metric: str,
+    further: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    seed: int = 0,
+    ranks_features: bool = False,
 ) -> SearchResult | None:
     """Return the search by one metric against the first baseline, also over features of the user's own.
 
+    With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None where too few samples have both scores, or no slice has 20 samples inside and outside.
     """
     from pytest_crucible.stats.slices.candidates import candidate_slices, find_features
@@ -130,9 +149,15 @@ def search(
     clusters = None if inputs.clusters is None else inputs.clusters[both]
     found = search_slices(differences, candidates.members, groups=clusters, alpha=inputs.alpha, rng=seed)
     findings: list[Finding] = []
-    for each in found.slices:
-        if each.p_adjusted <= inputs.alpha and len(findings) < MOST_FINDINGS:
-            inside = candidates.members[:, each.column]
+    proven = [each for each in found.slices if each.p_adjusted <= inputs.alpha]
+    similar = 0
+    listed: list[Flags] = []
+    for each in proven:
+        inside = candidates.members[:, each.column]
+        if any(_overlap(inside, other) > _SAME for other in listed):
+            similar += 1
+        elif len(findings) < MOST_FINDINGS:
+            listed.append(inside)
             shown = np.flatnonzero(inside & (differences * np.sign(each.excess) > 0))[:_TO_READ]
             findings.append(
                 Finding(
@@ -154,9 +179,25 @@ def search(
         n=found.n,
         searched=len(candidates.names),
         findings=tuple(findings),
+        similar=similar,
         permutations=found.permutations,
         seed=seed,
+        importances=(_rank(differences, features, clusters, seed) if ranks_features else None) or (),
     )
+
+
+def _overlap(first: Flags, second: Flags) -> float:
+    """Return the share of common samples among those of either slice, or of the other slice's complement."""
+    pairs = ((first, second), (first, ~second))
+    return max(float((one & other).sum() / max((one | other).sum(), 1)) for one, other in pairs)
+
+
+def _rank(
+    differences: Floats, features: Sequence[Feature], clusters: Clusters | None, seed: int
+) -> tuple[Importance, ...] | None:
+    from pytest_crucible.stats.slices.importance import rank_features
+
+    return rank_features(differences, features, groups=clusters, seed=seed)
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
