@@ -150,6 +150,8 @@ def search(
     found = search_slices(differences, candidates.members, groups=clusters, alpha=inputs.alpha, rng=seed)
     findings: list[Finding] = []
     proven = [each for each in found.slices if each.p_adjusted <= inputs.alpha]
+    # Slices of one feature first: a pair of features that holds nearly the same samples adds nothing to them.
+    proven.sort(key=lambda each: candidates.is_pair[each.column])
     similar = 0
     listed: list[Flags] = []
     for each in proven:

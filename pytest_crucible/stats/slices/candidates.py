@@ -44,6 +44,8 @@ class CandidateSlices:
 
     names: tuple[str, ...]
     members: Flags
+    is_pair: tuple[bool, ...]
+    """Whether a slice is of two features."""
 
 
 def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
@@ -53,20 +55,21 @@ def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
     >>> candidate_slices([feature]).names
     ('sex = m',)
     """
-    known: dict[bytes, tuple[str, Flags]] = {}
-    for name, flags in itertools.chain(_single(features), _pairs(features)):
+    known: dict[bytes, tuple[str, Flags, bool]] = {}
+    single = ((name, flags, False) for name, flags in _single(features))
+    pairs = ((name, flags, True) for name, flags in _pairs(features))
+    for name, flags, is_pair in itertools.chain(single, pairs):
         inside = int(flags.sum())
         if FEWEST <= inside <= len(flags) - FEWEST:
             # A slice and its complement make the same comparison.
             keys = flags.tobytes(), (~flags).tobytes()
             if not any(key in known for key in keys):
-                known[keys[0]] = (name, flags)
+                known[keys[0]] = (name, flags, is_pair)
         if len(known) == MOST_SLICES:
             break
-    names = tuple(name for name, _ in known.values())
-    flags_of = [flags for _, flags in known.values()]
-    members = np.stack(flags_of, axis=1) if flags_of else np.zeros((0, 0), dtype=bool)
-    return CandidateSlices(names=names, members=members)
+    names, columns, is_pairs = zip(*known.values(), strict=True) if known else ((), (), ())
+    members = np.stack(columns, axis=1) if columns else np.zeros((0, 0), dtype=bool)
+    return CandidateSlices(names=tuple(names), members=members, is_pair=tuple(is_pairs))
 
 
 def _single(features: Sequence[Feature]) -> Iterator[tuple[str, Flags]]:
