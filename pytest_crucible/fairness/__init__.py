@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from pytest_crucible.fairness.parities import equal_opportunity as equal_opportunity
     from pytest_crucible.fairness.parities import equalized_odds as equalized_odds
     from pytest_crucible.fairness.parities import predictive_parity as predictive_parity
-    from pytest_crucible.fairness.thresholds import thresholds as thresholds
-    from pytest_crucible.fairness.twins import twins as twins
+    from pytest_crucible.fairness.fitted_thresholds import thresholds as thresholds
+    from pytest_crucible.fairness.twin_samples import twins as twins
     from pytest_crucible.fairness.weights import reweigh as reweigh
 
 _PARITIES = (
     *("calibration", "demographic_parity", "disparate_impact"),
     *("equal_opportunity", "equalized_odds", "predictive_parity"),
 )
+# No module has the name of a function that it holds: importing it would replace the function.
 _MODULES = {
     "decision": "decisions",
     "reweigh": "weights",
-    "thresholds": "thresholds",
-    "twins": "twins",
+    "thresholds": "fitted_thresholds",
+    "twins": "twin_samples",
     **dict.fromkeys(_PARITIES, "parities"),
 }
 __all__ = [
