@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_crucible.fairness.decisions import decision as decision
+    from pytest_crucible.fairness.fitted_thresholds import thresholds as thresholds
     from pytest_crucible.fairness.parities import calibration as calibration
     from pytest_crucible.fairness.parities import demographic_parity as demographic_parity
     from pytest_crucible.fairness.parities import disparate_impact as disparate_impact
     from pytest_crucible.fairness.parities import equal_opportunity as equal_opportunity
     from pytest_crucible.fairness.parities import equalized_odds as equalized_odds
     from pytest_crucible.fairness.parities import predictive_parity as predictive_parity
-    from pytest_crucible.fairness.fitted_thresholds import thresholds as thresholds
     from pytest_crucible.fairness.twin_samples import twins as twins
     from pytest_crucible.fairness.weights import reweigh as reweigh
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("selected", "true_positive", "false_positive")
 CONFIDENCE = "overconfidence"
+CITES = ("kleinberg2017", "chouldechova2017")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,7 @@ def view(arms: Sequence[ArmFairness], claims: Sequence[Claim]) -> View:
         title="Fairness",
         tables=(*_rate_tables(arms), *_reliability_tables(arms)),
         notes=tuple(Note(text=text) for text in dict.fromkeys(filter(None, map(_conflict, arms)))),
-        methods=(Statement(text=_METHODS, cites=("kleinberg2017", "chouldechova2017")),)
-        if any(arm.base_rates for arm in arms)
-        else (),
+        methods=(Statement(text=_METHODS, cites=CITES),) if any(arm.base_rates for arm in arms) else (),
         document=[_document(arm) for arm in arms],
     )
 

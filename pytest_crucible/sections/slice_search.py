@@ -95,11 +95,12 @@ def view(result: SearchResult, claims: Sequence[Claim]) -> View:
     return View(
         title="Where the difference lies",
         tables=(table,),
-        methods=(Statement(text=_METHODS, cites=("westfall1993",)),),
+        methods=(Statement(text=_METHODS, cites=CITES),),
         document=_document(result),
     )
 
 
+CITES = ("westfall1993",)
 _METHODS = "Slices were searched by the largest studentised difference over permutations of samples."
 
 

@@ -134,6 +134,8 @@ def suggest_cuts(numbers: Array) -> tuple[float, ...]:
     thirds = np.quantile(numbers, (1 / 3, 2 / 3))
     distance = float(thirds[1] - thirds[0]) or 1.0
     digits = 1 - math.floor(math.log10(distance))
+    if bool((numbers == np.round(numbers)).all()):
+        digits = min(digits, 0)
     return tuple(dict.fromkeys(float(round(cut, digits)) for cut in thirds.tolist()))
 
 
