@@ -56,7 +56,8 @@ def _lines(experiment: ExperimentFairness) -> Iterator[str]:
     for view in views:
         for table in view.tables:
             # The table of decisions has the rates of all slices already.
-            if not table.title.startswith("By ") or (not experiment.decisions and table.title != "By group"):
+            is_repeated = table.title.startswith("By ") and experiment.decisions
+            if table.verbosity < 3 and not is_repeated:
                 yield from ("", *_table_lines(table))
         for note in view.notes:
             yield from ("", note.text)

@@ -161,22 +161,30 @@ def _rate_tables(arms: Sequence[ArmFairness]) -> Iterator[Table]:
 
 def _reliability_tables(arms: Sequence[ArmFairness]) -> Iterator[Table]:
     for arm in arms:
-        if arm.reliability:
-            yield Table(
-                title=f"Stated probabilities of {arm.arm} by {arm.field}",
-                heads=(arm.field, "n", "calibration error", "AUROC", "stated -> observed"),
-                rows=tuple(
-                    Row(cells=(name, f"{each.n:,}", _number(each.ece), _number(each.auroc), _bins_text(each)))
-                    for name, each in arm.reliability
-                ),
-                numbers=("n", "calibration error", "AUROC"),
-                note=f"Stated probabilities of {arm.arm}; the calibration error is without the bias of small bins.",
-                verbosity=1,
-            )
-
-
-def _bins_text(each: Reliability) -> str:
-    return ", ".join(f"{part.confidence:.2f} -> {part.rate:.2f} ({part.n:,})" for part in each.bins)
+        if not arm.reliability:
+            continue
+        yield Table(
+            title=f"Stated probabilities of {arm.arm} by {arm.field}",
+            heads=(arm.field, "n", "calibration error", "AUROC"),
+            rows=tuple(
+                Row(cells=(name, f"{each.n:,}", _number(each.ece), _number(each.auroc)))
+                for name, each in arm.reliability
+            ),
+            numbers=("n", "calibration error", "AUROC"),
+            note=f"Stated probabilities of {arm.arm}; the calibration error is without the bias of small bins.",
+            verbosity=1,
+        )
+        yield Table(
+            title=f"Reliability of {arm.arm} by {arm.field}",
+            heads=(arm.field, "stated", "observed", "n"),
+            rows=tuple(
+                Row(cells=(name, f"{part.confidence:.2f}", f"{part.rate:.2f}", f"{part.n:,}"))
+                for name, each in arm.reliability
+                for part in each.bins
+            ),
+            numbers=("stated", "observed", "n"),
+            verbosity=3,
+        )
 
 
 def _document(arm: ArmFairness) -> dict[str, object]:

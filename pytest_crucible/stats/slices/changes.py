@@ -45,7 +45,7 @@ class Change:
     upper: float | None = None
     """One-sided bounds at alpha each."""
     error: float | None = None
-    """The standard error of the difference of the two pairs that are the extremes."""
+    """The standard error that the interval is made of, towards 0: of several pairs that might be the extremes the largest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,17 +87,18 @@ def change_of_extreme(
         return Change(value=None)
     pair = _Pair(arms[0], arms[1], arms[0].parts.T @ arms[1].parts)
     slices, columns = len(first.plus[0].sizes), len(first.plus)
-    low, high = _ends(pair, _critical(kind, alpha, slices, columns))
+    critical = _critical(kind, alpha, slices, columns)
+    low, high = _ends(pair, critical)
     lower, upper = _ends(pair, _critical(kind, 2 * alpha, slices, columns))
-    at = int(arms[0].values.argmax()), int(arms[1].values.argmax())
+    value = float(arms[0].values.max() - arms[1].values.max())
     return Change(
-        value=float(arms[0].values.max() - arms[1].values.max()),
+        value=value,
         low=low,
         high=high,
         p_value=_p_value(kind, max(_statistic(pair), _statistic(pair.swap())), slices, columns),
         lower=lower,
         upper=upper,
-        error=float(pair.errors(np.array([at[0]]))[0, at[1]]),
+        error=(value - low if value > 0 else high - value) / critical,
     )
 
 

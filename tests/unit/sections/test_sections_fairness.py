@@ -52,7 +52,8 @@ def test_decisions_have_rates_differences_and_a_warning():
     assert found.differences[0].demographic_parity == pytest.approx(0.4)
     assert dict(found.reliability)["f"].auroc == 1.0
     assert "equalized odds and predictive parity cannot both hold unless decisions are perfect" in view.notes[0].text
-    assert [table.title for table in view.tables] == ["Decisions of v2 by sex", "Stated probabilities of v2 by sex"]
+    titles = ["Decisions of v2 by sex", "Stated probabilities of v2 by sex", "Reliability of v2 by sex"]
+    assert [table.title for table in view.tables] == titles
     assert view.document[0]["slices"][1]["selected"] == 0.6
     assert view.document[0]["theil"] == 0.0
 
