@@ -81,7 +81,7 @@ def view(result: SearchResult, claims: Sequence[Claim]) -> View:
     """Return the findings as a table, or a note that there are none."""
     head = f"{result.metric}, {result.candidate} vs {result.baseline}"
     if not result.findings:
-        return View(title="Where the difference lies", notes=(Note(text=f"{head}: {nothing(result)}", verbosity=1),),
+        return View(title="Where the difference lies", notes=(Note(text=f"{head}: {nothing(result)}", verbosity=2),),
                     document=_document(result))  # fmt: skip
     table = Table(
         title=f"Where the difference of {head} is unlike elsewhere",
