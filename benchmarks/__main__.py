@@ -73,6 +73,7 @@ BENCHMARKS = (
     training_sets,
     sandbox,
     similarity,
+    slices,
 )
 
 

@@ -97,7 +97,8 @@ def prepare(
 def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
     if measure.by is None or not row_of(measure).of_slices:
         return None
-    return attributes.slicings[measure.by].choose(chosen)
+    slicing = attributes.slicings.get(measure.by)
+    return None if slicing is None else slicing.choose(chosen)
 
 
 def _observe_replies(

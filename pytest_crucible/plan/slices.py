@@ -52,6 +52,9 @@ def expand_slices(
             raise SpecError(f"{contrast.expression}: within standardises gap, ratio and worst only; leave it out")
         from pytest_crucible.stats.slices.fields import slice_samples
 
-        names = slice_samples(contrast.by, expected, metadata).names
-        expanded += [replace(contrast, slice=name) for name in names]
+        slicing = slice_samples(contrast.by, expected, metadata)
+        expanded += [
+            replace(contrast, slice=name, slice_size=int((slicing.codes == code).sum()))
+            for code, name in enumerate(slicing.names)
+        ]
     return tuple(expanded)

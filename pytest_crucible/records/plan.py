@@ -170,6 +170,8 @@ class Measure:
     """The fields whose slices are compared, or of which `slice` is one."""
     slice: str = ""
     """The slice that a comparison is about; empty where it is about all samples, or all slices together."""
+    slice_size: int = 0
+    """The number of samples in that slice."""
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -176,12 +176,12 @@ def _bounds(
 ) -> tuple[Array, Array]:
     if plus.is_counted and minus.is_counted:
         counts = plus.totals[i], plus.sizes[i], minus.totals[j], minus.sizes[j]
-        strong, weak = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
+        joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
         if kind == "gap":
-            upper = _widen(np.maximum, difference_bounds(*counts, weak, upper=True), melded_upper, counts, alpha)
-            return difference_bounds(*counts, strong, upper=False), upper
-        lower = _widen(np.minimum, ratio_bounds(*counts, weak, upper=False), melded_lower_ratio, counts, alpha)
-        return lower, ratio_bounds(*counts, strong, upper=True)
+            upper = _widen(np.maximum, difference_bounds(*counts, alone, upper=True), melded_upper, counts, alpha)
+            return difference_bounds(*counts, joint, upper=False), upper
+        lower = _widen(np.minimum, ratio_bounds(*counts, alone, upper=False), melded_lower_ratio, counts, alpha)
+        return lower, ratio_bounds(*counts, joint, upper=True)
     errors, dof = pair_errors(plus, minus, i, j)
     errors = np.where(errors > 0, errors, math.nan)
     strong = critical_values(shared, k, dof)

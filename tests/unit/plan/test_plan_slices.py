@@ -62,6 +62,7 @@ def test_each_slice_is_a_comparison_of_its_own():
         "gap(ok by topic): v2 vs v1", "ok: v2 vs v1",
     ]  # fmt: skip
     assert all(contrast.shares_alpha for contrast in contrasts)
+    assert [contrast.slice_size for contrast in contrasts] == [10, 10, 10, 0, 0]
 
 
 @pytest.mark.parametrize(
