@@ -27,6 +27,7 @@ from benchmarks import (
     sequential,
     servers,
     similarity,
+    slices,
     startup,
     stats_speed,
     stopping,

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
-from pytest_crucible.records.slices import By
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
@@ -200,7 +200,7 @@ class Measure:
     def _by(self) -> list[str]:
         if self.by is None:
             return []
-        return [f"{self.by} = {self.slice}" if self.slice else str(self.by)]
+        return [f"{self.by} = {short_name(self.slice)}" if self.slice else str(self.by)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

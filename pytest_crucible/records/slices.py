@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
+LONGEST_NAME = 60
+"""Characters of a slice's name in a sentence."""
 TWIN = "twin"
 """The field that names the version of a sample, or of its twin: `female`."""
 # A name that targets may write without quotation marks.
@@ -38,6 +41,21 @@ class By:
     def title(self) -> str:
         """The fields alone: `language & topic`."""
         return " & ".join(map(str, self.fields))
+
+
+def short_name(name: str) -> str:
+    """Return a slice's name for a sentence or a cell: on one line, printable, and cut where it is long.
+
+    A name that has to be changed ends in a hash of the whole, so that two slices never have one name.
+
+    >>> short_name("law"), short_name("a" * 100 + "b")[-12:]
+    ('law', 'aaa...#d89d2')
+    """
+    line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in " ".join(name.split()))
+    if line == name and len(line) <= LONGEST_NAME:
+        return name
+    cut = line if len(line) <= LONGEST_NAME else f"{line[:LONGEST_NAME]}..."
+    return f"{cut}#{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:5]}"
 
 
 def shortest(number: float) -> str:

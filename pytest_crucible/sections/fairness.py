@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
-from pytest_crucible.records.slices import By
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _differing_base_rates(outcome: Floats, slicing: Slicing, alpha: float) -> st
     if gap.lower is None or gap.lower <= 0 or gap.lower_pair is None:
         return ""
     pair = gap.lower_pair.first, gap.lower_pair.second
-    return ", ".join(f"{slicing.names[at]} {means.means[at]:.3g}" for at in pair)
+    return ", ".join(f"{short_name(slicing.names[at])} {means.means[at]:.3g}" for at in pair)
 
 
 def _conflict(arm: ArmFairness) -> str:
@@ -150,7 +150,7 @@ def _rate_tables(arms: Sequence[ArmFairness]) -> Iterator[Table]:
             title=f"Decisions of {arm.arm} by {arm.field}",
             heads=(arm.field, "n", "base rate", *columns[1:]),
             rows=tuple(
-                Row(cells=(rate.name, f"{rate.n:,}", *(_number(rate.rates[column]) for column in columns)))
+                Row(cells=(short_name(rate.name), f"{rate.n:,}", *(_number(rate.rates[column]) for column in columns)))
                 for rate in arm.rates
             ),
             numbers=("n", "base rate", *columns[1:]),
@@ -167,7 +167,7 @@ def _reliability_tables(arms: Sequence[ArmFairness]) -> Iterator[Table]:
             title=f"Stated probabilities of {arm.arm} by {arm.field}",
             heads=(arm.field, "n", "calibration error", "AUROC"),
             rows=tuple(
-                Row(cells=(name, f"{each.n:,}", _number(each.ece), _number(each.auroc)))
+                Row(cells=(short_name(name), f"{each.n:,}", _number(each.ece), _number(each.auroc)))
                 for name, each in arm.reliability
             ),
             numbers=("n", "calibration error", "AUROC"),
@@ -178,7 +178,7 @@ def _reliability_tables(arms: Sequence[ArmFairness]) -> Iterator[Table]:
             title=f"Reliability of {arm.arm} by {arm.field}",
             heads=(arm.field, "stated", "observed", "n"),
             rows=tuple(
-                Row(cells=(name, f"{part.confidence:.2f}", f"{part.rate:.2f}", f"{part.n:,}"))
+                Row(cells=(short_name(name), f"{part.confidence:.2f}", f"{part.rate:.2f}", f"{part.n:,}"))
                 for name, each in arm.reliability
                 for part in each.bins
             ),

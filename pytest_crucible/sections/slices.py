@@ -25,6 +25,7 @@ from pytest_crucible.analyse.statistics import (
 from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.records import Claim, Estimate, Interval, Measure, MetricFacts, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 
@@ -281,7 +282,7 @@ def _comparison(
 
 def _cells(entry: Slice) -> tuple[str, ...]:
     """Return all cells of a slice; one that too few answered has no difference."""
-    mean = (entry.name, with_interval(entry.value, entry.interval), f"{entry.n:,}", f"{entry.lost:,}")
+    mean = (short_name(entry.name), with_interval(entry.value, entry.interval), f"{entry.n:,}", f"{entry.lost:,}")
     difference = with_interval(entry.difference, entry.difference_interval, sign=True)
     return (*mean, difference, "-" if entry.pairs is None else f"{entry.pairs:,}")
 

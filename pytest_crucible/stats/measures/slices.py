@@ -15,6 +15,7 @@ import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.measures.means import metric_direction
 from pytest_crucible.stats.measures.row import (
@@ -37,8 +38,6 @@ from pytest_crucible.stats.slices.means import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
 RATIO_OF_RATIOS = "ratio of ratios"
-# Names of slices beyond this length are cut where they stand in a sentence.
-_LONGEST_NAME = 60
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
@@ -96,12 +95,6 @@ def _note(columns: SlicedColumns) -> str:
             )
     lacking = samples_without_slice(columns.slicing)
     return "; ".join([*notes, *([lacking] if lacking else [])])
-
-
-def short_name(name: str) -> str:
-    """Return a slice's name for a sentence: on one line, and cut where it is long."""
-    line = " ".join(name.split())
-    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}..."
 
 
 def estimate(prepared: Prepared, level: float, *, kind: Extreme) -> Measured:

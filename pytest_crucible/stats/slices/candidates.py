@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.records.slices import Field, shortest
+from pytest_crucible.records.slices import Field, short_name, shortest
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.slices.fields import field_labels, field_names, read_field
 from pytest_crucible.stats.slices.search import FEWEST, Flags
@@ -76,7 +76,7 @@ def _single(features: Sequence[Feature]) -> Iterator[tuple[str, Flags]]:
     for feature in features:
         # Of yes and no the search keeps the first one that it sees: their slices make the same comparison.
         for level, name in reversed([*enumerate(feature.levels)]):
-            yield f"{feature.name} = {name}", np.asarray(feature.codes == level)
+            yield f"{feature.name} = {short_name(name)}", np.asarray(feature.codes == level)
 
 
 def _pairs(features: Sequence[Feature]) -> Iterator[tuple[str, Flags]]:

@@ -89,7 +89,7 @@ def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[st
         problem = _values_problem(field, [value for value in values if _is_there(value)])
         if problem == _ABSENT:
             names = field_names(expected, metadata)
-            hint = suggest(field.name, names, otherwise=_known_fields(names))
+            hint = suggest(field.name, names, otherwise=_known_fields(field.name, names))
             return f"no sample has a field {field.name!r}; {hint}"
         if problem:
             return problem
@@ -102,9 +102,10 @@ def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[st
 _ABSENT = "absent"
 
 
-def _known_fields(names: Sequence[str]) -> str:
+def _known_fields(name: str, names: Sequence[str]) -> str:
     if not names:
-        return "samples have no metadata and no expected: add the field to the dataset"
+        add = f"add the field to the dataset, or to an imported table by --column metadata={name}"
+        return f"samples have no metadata and no expected: {add}"
     return f"the samples have {', '.join(map(repr, names[:12]))}"
 
 
