@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import metrics, runs, stats
+    from pytest_crucible import fairness, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
@@ -48,6 +48,7 @@ _HOME = {
     "Twin": "records",
     "Verdict": "records",
     "cns3": "presets.cns3",
+    "fairness": "fairness",
     "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
     "metric": "metrics",
@@ -78,6 +79,7 @@ __all__ = [
     "Twin",
     "Verdict",
     "cns3",
+    "fairness",
     "from_strategy",
     "judges",
     "metric",

@@ -104,7 +104,10 @@ REPORTERS = {
 COMMANDS = {
     name: f"pytest_crucible.commands.{module}:command"
     for name, module in (
-        *((name, name) for name in ("runs", "show", "compare", "report", "trend", "plan", "promote")),
+        *(
+            (name, name)
+            for name in ("runs", "show", "compare", "fairness", "explain", "report", "trend", "plan", "promote")
+        ),
         *((name, name) for name in ("register", "rollback", "retire", "models", "watch", "schedule", "adapters")),
         *((name, name) for name in ("datasets", "metrics", "attacks", "guards", "threshold", "calibrate", "export")),
         ("import", "import_"),

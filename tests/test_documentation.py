@@ -57,7 +57,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|(?<!crucible )export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 58
+MOST_COMMANDS = 66
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -435,6 +435,12 @@ ELSEWHERE = tuple(
         "sweep",
         "variance",
         "many_arms",
+        "slices[].arm",
+        "slices[].quality",
+        "slices[].expression",
+        "fairness",
+        "twins",
+        "slice_search",
     )
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no arm a registered

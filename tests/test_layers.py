@@ -15,7 +15,7 @@ LAYERS = {
     "pytest": "plugin options markers fixtures hookspecs builtin no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
-    "presets": "presets",
+    "presets": "fairness presets",
     "adapters": "adapters",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",

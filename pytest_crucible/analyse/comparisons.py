@@ -41,8 +41,7 @@ def compare(
     from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
 
     ours, theirs = arms
-    pairs = scored_samples(ours) & scored_samples(theirs)
-    applicable = ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
+    pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
     difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
@@ -77,6 +76,18 @@ def compare(
         ratio=ratio,
         suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
     )
+
+
+def _paired_samples(
+    contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
+) -> tuple[Flags, Flags]:
+    """Return the samples that both arms scored, and those that the metrics apply to."""
+    if not row_of(contrast).of_slices:
+        pairs = scored_samples(ours) & scored_samples(theirs)
+        return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
+    # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
+    both = [*ours, *theirs]
+    return scored_samples(both, alone=True) & ~lost_samples(both), ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(

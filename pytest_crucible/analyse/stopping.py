@@ -80,7 +80,7 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> Sc
             look_alpha=alpha,
             clusters=None if attributes.clusters is None else attributes.clusters[chosen],
             expected=[attributes.expected[k] for k in order] if attributes.expected else (),
-            metadata=[attributes.metadata[k] for k in order] if attributes.metadata else (),
+            slicings={by: slicing.choose(chosen) for by, slicing in attributes.slicings.items()},
         ),
     )
 

@@ -38,7 +38,8 @@ def estimate(
     measure: Measure, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, level: float
 ) -> Estimate:
     """A measure in one arm over the samples that have a score of each of its metrics."""
-    scored = scored_samples(metrics)
+    alone = row_of(measure).of_slices
+    scored = scored_samples(metrics, alone=alone)
     measured = _measure(measure, metrics, attributes, scored, level)
     return Estimate(
         metric=measure.written or measure.metric,
@@ -46,7 +47,7 @@ def estimate(
         arm=arm,
         n=int(scored.sum()),
         lost=int(lost_samples(metrics).sum()),
-        inapplicable=int(inapplicable_samples(metrics).sum()),
+        inapplicable=int(inapplicable_samples(metrics, alone=alone).sum()),
         value=measured.value,
         unconditional=_unconditional(measure, metrics[0]),
         interval=measured.interval,
@@ -80,7 +81,9 @@ def evaluate_target(
     target: Target, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, alpha: float
 ) -> TargetResult:
     """A target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
-    row, scored, applicable = row_of(target), scored_samples(metrics), ~inapplicable_samples(metrics)
+    row = row_of(target)
+    scored = scored_samples(metrics, alone=row.of_slices)
+    applicable = ~inapplicable_samples(metrics, alone=row.of_slices)
     prepared = prepare(target, metrics, attributes, scored)
     observed, method, note = _bound_target(target, metrics, attributes, scored, "observed", alpha)
     worst = best = observed
@@ -95,7 +98,7 @@ def evaluate_target(
         estimate=estimate(target, metrics, arm, attributes, level=1 - alpha),
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
-        note=prepared.problem or row.no_proof(target, metrics[0].facts) or note,
+        note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
         suite_error=target_problem(target, metrics[0].facts) if scored.any() else "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
 from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
 from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
 from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
@@ -45,9 +46,11 @@ def without_unfounded_claim(contrast: Contrast, metric: MetricFacts) -> Contrast
     return replace(contrast, alternative="estimate")
 
 
-def contrasts_with_baselines(contrasts: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
-    """Each declared comparison, against each baseline of this session."""
-    every_contrast = list(contrasts)
+def contrasts_with_baselines(
+    contrasts: Iterable[Contrast], arms: Sequence[Arm], samples: Sequence[Sample] = ()
+) -> tuple[Contrast, ...]:
+    """Each declared comparison, in each slice of the samples if it is by a field, against each baseline of this session."""
+    every_contrast = expand_slices(contrasts, *sample_fields(samples))
     return tuple(
         replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast
     )
@@ -98,7 +101,8 @@ def plan_terms(
 
 
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
-    """Raise SpecError where a statistic cannot use the samples' `expected`."""
+    """Raise SpecError where a statistic cannot use the samples' `expected`, or a field of the samples."""
+    check_fields([*targets, *contrasts], *sample_fields(samples))
     for what, measure in _measures(targets, contrasts):
         problem_of = STATISTICS[measure.statistic].expected_problem
         problem = problem_of(samples) if problem_of is not None else ""

@@ -11,6 +11,7 @@ from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.robustness import Robustness, VariantGroup
 from pytest_crucible.records.serialize import FORMER_NAME
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
@@ -181,6 +182,12 @@ class Measure:
     """Metrics after the first."""
     written: str = ""
     """The metric as it is written, where the statistic is of its parts: `pii` of `pii.found` and `pii.annotated`."""
+    by: By | None = None
+    """The fields whose slices are compared, or of which `slice` is one."""
+    slice: str = ""
+    """The slice that a comparison is about; empty where it is about all samples, or all slices together."""
+    slice_size: int = 0
+    """The number of samples in that slice."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -192,21 +199,28 @@ class Measure:
         if self.written:
             return self.statistic
         function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
-        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further)])
+        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further), *self._by])
 
     @property
     def expression(self) -> str:
         """The measure as a target or a comparison names it; a mean is its metric alone."""
         if self.statistic == "mean":
-            return self.metric
+            return " ".join([self.metric, *self._by])
         if self.written:
             return f"{self.statistic}({self.written})"
         function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
-        return f"{function}({', '.join([' '.join([self.metric, *self._condition]), *self.further])})"
+        inner = ", ".join([" ".join([self.metric, *self._condition]), *self.further])
+        return f"{function}({' '.join([inner, *self._by])})"
 
     @property
     def _condition(self) -> list[str]:
         return [] if self.inner_relation is None else [f"{self.inner_relation} {self.inner_value:g}"]
+
+    @property
+    def _by(self) -> list[str]:
+        if self.by is None:
+            return []
+        return [f"{self.by} = {short_name(self.slice)}" if self.slice else str(self.by)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

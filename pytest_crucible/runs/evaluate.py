@@ -6,7 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table, uses_expected
+from pytest_crucible.analyse.analysis import (
+    AnalysisInputs,
+    ScoreTable,
+    analyse,
+    score_table,
+    uses_expected,
+    uses_fields,
+)
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
@@ -167,6 +174,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         finished=finished,
         known_kinds=stored.known_kinds,
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
+        metadata=stored.metadata_values() if uses_fields(stored.plan) else (),
         variants=_variant_answers(stored),
         sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
     )

@@ -45,6 +45,9 @@ BUILT_IN: Mapping[str, str] = {
     "diversity": "pytest_crucible.sections.diversity",
     "detection": "pytest_crucible.sections.detection",
     "slices": "pytest_crucible.sections.slices",
+    "fairness": "pytest_crucible.sections.fairness",
+    "twins": "pytest_crucible.sections.twins",
+    "slice_search": "pytest_crucible.sections.slice_search",
     "worst_samples": "pytest_crucible.sections.worst_samples",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
@@ -20,9 +20,14 @@ from pytest_crucible.records import (
     PastComparison,
     Plan,
     ReusedReplies,
+    Sample,
     Target,
 )
+from pytest_crucible.records.slices import By
 from pytest_crucible.records.stages import StageProgress
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.means import Slicing
 
 
 class StoredDetails(Protocol):
@@ -57,6 +62,9 @@ class StoredDetails(Protocol):
 
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
+
+    def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
@@ -98,6 +106,9 @@ class NoStoredDetails:
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
 
+    def all_samples(self) -> Sequence[Sample]:
+        return ()
+
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
 
@@ -129,6 +140,10 @@ class SectionInputs:
     target_looks: Mapping[Target, Look] = field(default_factory=dict)
     """The looks at pooled replies by which targets are decided that must be proven."""
 
+    slicings: Mapping[By, Slicing] = field(default_factory=dict)
+    """The slices of each field that a target or a comparison names."""
+    twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
+    """Of each metric that is compared by twin, the scores on the variants: variants x arms."""
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
@@ -156,6 +171,8 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         scores={name: scores for name, scores in table.scores.items() if name not in of_variants},
         clusters=table.clusters,
         stored=stored,
+        slicings=table.attributes.slicings,
+        twins=table.twins,
         looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,

@@ -116,7 +116,7 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
     """Return all quality targets on the module, the class and the function, in the order of the source. Raises SpecError."""
     by_text: dict[str, Target] = {}
     for mark in _verdict_marks(item, "quality_target"):
-        decide = _keywords(mark, ("decide",)).get("decide", "point")
+        decide = _keywords(mark, ("decide",)).get("decide")
         if not mark.args:
             raise SpecError("@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'")
         for text in mark.args:

@@ -71,6 +71,7 @@ class ExperimentPlanner:
             *declared,
             *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
         )
+        _check_samples(metrics, dataset.samples)
         facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         own = sample_variants(dataset.samples)
         attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
@@ -100,7 +101,7 @@ class ExperimentPlanner:
             selection=selected.selection if selection_text(selected.selection) else None,
             stages=self._stages,
             first_stage=self._find_first_stage(mark),
-            exclusions=_threshold_exclusions(arms, dataset.samples),
+            exclusions=(*_threshold_exclusions(arms, dataset.samples), *_exclude_fitted(metrics)),
         )
         self._check_memory(plan)
         if variants and "sampler" in takes:
@@ -237,7 +238,7 @@ def _plan(
         arms=arm_records,
         metrics=metrics,
         targets=quality_targets,
-        contrasts=contrasts_with_baselines(contrasts, arm_records),
+        contrasts=contrasts_with_baselines(contrasts, arm_records, dataset.samples),
         open_metrics=open_metrics,
         variant_metrics=tuple(names.metrics.values()),
         not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
@@ -270,6 +271,19 @@ def _check_guard_classes(plan: Plan, samples: Sequence[Sample]) -> None:
 
     measures = [(repr(target.text), target) for target in plan.targets]
     check_classes([*measures, *((f"ab_compare({c.expression!r})", c) for c in plan.contrasts)], samples)
+
+
+def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
+    """Raise SpecError for a metric that cannot score these samples."""
+    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
+    if problem:
+        raise SpecError(problem)
+
+
+def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
+    """Return the samples that a metric was fitted on as those without which each verdict is decided again."""
+    sample_ids = tuple(dict.fromkeys(name for metric in metrics for name in metric.fitted_on))
+    return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
 def _fingerprint(

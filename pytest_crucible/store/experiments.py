@@ -18,6 +18,7 @@ from pytest_crucible.records import (
     PastComparison,
     Plan,
     ReusedReplies,
+    Sample,
     SweepLook,
 )
 from pytest_crucible.records.serialize import from_plain
@@ -110,6 +111,10 @@ class StoredExperiment:
         """Return each sample's `expected`, in the dataset's order."""
         return outcomes.expected_values(self.store, self.plan.dataset_sha256)
 
+    def metadata_values(self) -> Sequence[Mapping[str, Any]]:
+        """Return each sample's metadata, in the dataset's order."""
+        return outcomes.metadata_values(self.store, self.plan.dataset_sha256)
+
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
         return outcomes.sample_ids(self.store, self.plan.dataset_sha256, positions)
@@ -117,6 +122,10 @@ class StoredExperiment:
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
         return outcomes.all_sample_ids(self.store, self.plan.dataset_sha256)
+
+    def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
+        return outcomes.all_samples(self.store, self.plan.dataset_sha256)
 
     def choosing_half(self) -> ChoosingHalf | None:
         """Return the choosing half of the sweep that this experiment belongs to; None without one that has begun."""

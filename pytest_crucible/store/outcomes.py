@@ -16,6 +16,7 @@ from pytest_crucible.records import (
     Draws,
     Lost,
     ReusedReplies,
+    Sample,
     ScoreColumns,
     Unit,
 )
@@ -115,6 +116,36 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
     query = select(table.c.expected).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
         return list(connection.execute(query).scalars())
+
+
+def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
+    """Return each sample's metadata, in the dataset's order; empty where it has none."""
+    table = schema.samples
+    query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [metadata or {} for metadata in connection.execute(query).scalars()]
+
+
+def has_metadata(store: RunStore, dataset: str) -> bool:
+    """Return whether some sample of the dataset was stored with metadata."""
+    return any(metadata_values(store, dataset))
+
+
+def all_samples(store: RunStore, dataset: str) -> list[Sample]:
+    """Return all samples of a dataset, in its order."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [
+            Sample(
+                id=row.sample_id,
+                input=row.input,
+                expected=row.expected,
+                group=row.sample_group,
+                metadata=row.metadata or {},
+            )
+            for row in connection.execute(query)
+        ]
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
