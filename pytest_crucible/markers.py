@@ -10,6 +10,7 @@ MARKERS = (
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide='point'): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None, relevant=None): compare the candidate with every --compare adapter",
+    "data_check(*checks): data checks, such as expect_no_missing_values('label'), that must pass before anything is sent",
     "score_bounds(**bounds): the lowest and highest possible values of numbers that the test scores itself, such as "
     "relevance=(0, 1)",
 )

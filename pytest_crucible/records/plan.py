@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
 from pytest_crucible.records.stages import Stage
@@ -296,6 +297,9 @@ class Plan:
     first_stage: int = 0
     """The stage at which the experiment begins."""
 
+    checks: tuple[CheckResult, ...] = ()
+    """The results of its data checks. One that failed keeps the experiment from sending anything."""
+
     sweep: Sweep | None = None
     """The sweep whose winner is the candidate."""
     chosen_among: int = 1
@@ -306,6 +310,11 @@ class Plan:
     @property
     def candidate(self) -> Arm:
         return self.arms[0]
+
+    @property
+    def failed_check(self) -> CheckResult | None:
+        """The first data check that failed; None where the experiment may be sent."""
+        return next((result for result in self.checks if result.state == "failed"), None)
 
     @property
     def random_factors(self) -> tuple[str, ...]:

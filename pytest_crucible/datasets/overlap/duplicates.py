@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pytest_crucible.metrics.text import normalised_words
+from pytest_crucible.metrics.text import normalise, normalised_words
 
 NEAR = 20
 """One word in so many may differ: 5 %."""
@@ -51,6 +51,12 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
         if near is not None:
             duplicates[position] = Duplicate(long_rows[near], False)
     return [_first_of_all(duplicates, duplicate) for duplicate in duplicates]
+
+
+def normalise_text(text: str) -> str:
+    """Return the text as texts are compared: as the metric `exact_match` normalises it."""
+    # Half of the time of a million rows; ASCII has no compatibility characters, and its case folding is lower case.
+    return " ".join(text.lower().split()) if text.isascii() else normalise(text)
 
 
 def is_near(words: Words, others: Words) -> bool:
