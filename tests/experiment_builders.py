@@ -83,7 +83,9 @@ def store_run(
     the same name in an earlier run, by the run. `started` is the time of all samples: replies of one time are copies.
     """
     facts = {
-        name: arms.pop(name) for name in ("nodeid", "targets", "contrasts", "metrics", "fingerprint") if name in arms
+        name: arms.pop(name)
+        for name in ("nodeid", "targets", "contrasts", "metrics", "fingerprint", "exclusions")
+        if name in arms
     }
     dataset = identify("sums", samples)
     plan = Plan(

@@ -52,6 +52,8 @@ class AnalysisInputs:
     """The samples until the run's last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
     """How far the experiment came; None for a run without stages."""
+    sample_ids: Sequence[str] = ()
+    """Each sample's id, where the plan excludes some."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
 from pytest_crucible.gate.decide import Decision, decide_comparison, decide_target
+from pytest_crucible.gate.exclusions import Settled, decide_without_excluded
 from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, lost_samples_text, target_reason
 from pytest_crucible.gate.memory import hold_proven
 from pytest_crucible.gate.stages import leave_open
@@ -18,7 +19,6 @@ from pytest_crucible.records import (
     Comparison,
     Evidence,
     Measure,
-    State,
     Target,
     TargetResult,
     Verdict,
@@ -97,10 +97,12 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
     def rule(reading: BoundedValue) -> Decision:
         return decide_target(result.target, reading, strict=strict)
 
-    observed, lost = result.evidence.observed, result.estimate.lost
-    state, proven, caveat = _settle(analysis, observed, _possible(result.target, result.evidence), lost, rule)
-    if not proven and not caveat and rule(observed)[1]:
-        caveat = lost_could_overturn(lost)
+    def settle(evidence: Evidence, lost: int) -> Settled:
+        return _settle(analysis, evidence.observed, _possible(result.target, evidence), lost, rule)
+
+    state, proven, caveat = _settle_both(result, result.estimate.n, result.estimate.lost, settle)
+    if not proven and not caveat and rule(result.evidence.observed)[1]:
+        caveat = lost_could_overturn(result.estimate.lost)
     nowhere = _applies_nowhere(analysis, result.estimate.metric) if not result.estimate.n else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
@@ -220,8 +222,10 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         adjusted = family.adjust(comparison.p_value, reading.p_value)
         return decide_comparison(comparison.contrast, reading, adjusted, alpha=family.alpha)
 
-    evidence = comparison.evidence
-    state, proven, caveat = _settle(analysis, evidence.observed, [evidence.worst, evidence.best], comparison.lost, rule)
+    def settle(evidence: Evidence, lost: int) -> Settled:
+        return _settle(analysis, evidence.observed, [evidence.worst, evidence.best], lost, rule)
+
+    state, proven, caveat = _settle_both(comparison, comparison.pairs, comparison.lost, settle)
     nowhere = _applies_nowhere(analysis, comparison.contrast.metric) if not comparison.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
@@ -242,28 +246,40 @@ def _complete(analysis: Analysis) -> bool:
     return analysis.finished and analysis.plan.selected == analysis.plan.planned
 
 
+def _settle_both(
+    result: TargetResult | Comparison, n: int, lost: int, settle: Callable[[Evidence, int], Settled]
+) -> Settled:
+    """Decide on all samples and, where the plan excludes some, again without these."""
+    whole, reduced = settle(result.evidence, lost), result.reduced
+    if reduced is None:
+        return whole
+    return decide_without_excluded(whole, n, settle(reduced.evidence, reduced.lost), reduced)
+
+
 def _settle(
     analysis: Analysis,
     observed: BoundedValue,
     possible: Sequence[BoundedValue],
     lost: int,
     rule: Callable[[BoundedValue], Decision],
-) -> tuple[State, bool, str]:
+) -> Settled:
     """Decide on the observed samples, unless the selection, an interruption or the lost samples forbid it."""
     withheld = _withheld(analysis)
     if withheld:
-        return "undecided", False, withheld
+        return Settled("undecided", False, withheld)
     state, proven = rule(observed)
     if not lost or observed.value is None:
-        return state, proven, ""
+        return Settled(state, proven)
     extremes = [rule(reading) for reading in possible]
     # The lost samples may have any value between the extremes, so one extreme that decides otherwise is enough.
     if any(other != state for other, _ in extremes):
         if all(other == "undecided" for other, _ in extremes):
-            return "undecided", False, f"{state} on the scored samples; {lost_samples_text(lost)} could leave it open"
+            reason = f"{state} on the scored samples; {lost_samples_text(lost)} could leave it open"
+            return Settled("undecided", False, reason)
         others = " or ".join(sorted({other for other, _ in extremes} - {state}))
-        return "undecided", False, f"{state} on the scored samples; {lost_samples_text(lost)} could make it {others}"
-    return state, proven and all(sure for _, sure in extremes), ""
+        reason = f"{state} on the scored samples; {lost_samples_text(lost)} could make it {others}"
+        return Settled("undecided", False, reason)
+    return Settled(state, proven and all(sure for _, sure in extremes))
 
 
 def _withheld(analysis: Analysis) -> str:

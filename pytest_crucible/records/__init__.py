@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.plan import Contrast as Contrast
     from pytest_crucible.records.plan import Dataset as Dataset
     from pytest_crucible.records.plan import DetectableEffect as DetectableEffect
+    from pytest_crucible.records.plan import Exclusion as Exclusion
     from pytest_crucible.records.plan import Fingerprint as Fingerprint
     from pytest_crucible.records.plan import Measure as Measure
     from pytest_crucible.records.plan import MetricFacts as MetricFacts
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import MemberPair as MemberPair
     from pytest_crucible.records.statistics import Proportion as Proportion
     from pytest_crucible.records.statistics import Ratio as Ratio
+    from pytest_crucible.records.statistics import ReducedEvidence as ReducedEvidence
     from pytest_crucible.records.statistics import TargetResult as TargetResult
     from pytest_crucible.records.sweeps import Sweep as Sweep
     from pytest_crucible.records.sweeps import SweepMember as SweepMember
@@ -132,12 +134,12 @@ _NAMES = {
     "judges": "HUMAN ORDERS HumanAgreement PlaceBias",
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
-    "plan": "Adapter Arm ArmTraining Contrast Dataset Fingerprint DetectableEffect Measure MetricFacts Origin Plan PromptForm "
-    "Sample Selection Target",
+    "plan": "Adapter Arm ArmTraining Contrast Dataset Exclusion Fingerprint DetectableEffect Measure MetricFacts Origin Plan "
+    "PromptForm Sample Selection Target",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
-    "AATest Proportion TargetResult",
+    "AATest Proportion ReducedEvidence TargetResult",
     "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",

@@ -252,6 +252,15 @@ class PromptForm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Samples that no verdict may depend on, with the reason: each verdict is decided again without them."""
+
+    reason: str
+    """What the samples did, as it reads after "the 69 that": `match train.jsonl`."""
+    sample_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One experiment before it runs: nothing in it depends on a reply."""
 
@@ -306,6 +315,9 @@ class Plan:
     """The number of members that the candidate was chosen among on these same samples: claims hold for all of them at once."""
     chooses: bool = False
     """True for the choosing half of a sweep: its arms are the members, and it gives no verdict."""
+
+    exclusions: tuple[Exclusion, ...] = ()
+    """Samples without which each verdict is decided again."""
 
     @property
     def candidate(self) -> Arm:

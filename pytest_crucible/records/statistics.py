@@ -86,6 +86,20 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedEvidence:
+    """The evidence for a target or a comparison without the samples that the plan excludes."""
+
+    evidence: Evidence
+    n: int
+    """Samples, or pairs, that are left."""
+    lost: int
+    excluded: int
+    """Number of excluded samples, or pairs, that the whole evidence counts."""
+    reason: str
+    """What the excluded samples did, as it reads after "the 69 that"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResult:
     """A target, the estimate that it is about, and its evidence."""
 
@@ -98,6 +112,8 @@ class TargetResult:
     """How a number of the training was found; or why an estimate or a bound is missing, and what to do."""
     suite_error: str = ""
     """The reason why the target is impossible, as the metric's values have shown: it gets no verdict."""
+    reduced: ReducedEvidence | None = None
+    """The evidence without excluded samples; None where the estimate has none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +172,8 @@ class Comparison:
     """The ratio, if the arms are compared by one."""
     suite_error: str = ""
     """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
+    reduced: ReducedEvidence | None = None
+    """The evidence without excluded samples; None where no pair is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

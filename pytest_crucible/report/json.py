@@ -62,6 +62,9 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         "arms": [_arm(arm) for arm in plan.arms],
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
         "estimates": [_estimate(estimate) for estimate in (*analysis.estimates, *extra)],
+        "exclusions": [
+            {"reason": exclusion.reason, "samples": len(exclusion.sample_ids)} for exclusion in plan.exclusions
+        ],
         "comparisons": [_comparison(comparison) for comparison in analysis.comparisons],
         "sections": {name: to_plain(view.document) for name, view in section_views(analysis)},
         "verdicts": [_verdict(verdict) for verdict in verdicts if verdict.nodeid == plan.nodeid],

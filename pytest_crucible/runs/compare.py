@@ -21,7 +21,7 @@ from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
-from pytest_crucible.store.outcomes import expected_values, group_names, load_outcomes, sample_contents
+from pytest_crucible.store.outcomes import all_sample_ids, expected_values, group_names, load_outcomes, sample_contents
 from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
@@ -148,7 +148,8 @@ def _table(
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
     queried = dataclasses.replace(plan, contrasts=named_contrasts)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
-    return dataclasses.replace(inputs, plan=queried, expected=expected), notes_of_experiment
+    sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
+    return dataclasses.replace(inputs, plan=queried, expected=expected, sample_ids=sample_ids), notes_of_experiment
 
 
 def _plan(
@@ -173,6 +174,7 @@ def _plan(
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
         targets=(),
         contrasts=(),
+        exclusions=tuple(dict.fromkeys((*ours_plan.exclusions, *theirs_plan.exclusions))),
     )
 
 

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table, uses_expected
+from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table, uses_expected
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
+from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, stop_early
 from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
@@ -140,13 +141,20 @@ def _analyse(
 ) -> Analysis:
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
+    analysis = _estimate(inputs, table, alpha=alpha, family_size=family_size)
+    reduced = without_excluded(inputs, analysis.kinds)
+    if reduced is not None:
+        rest = _estimate(reduced, score_table(reduced), alpha=alpha, family_size=family_size)
+        analysis = add_reduced_evidence(analysis, rest)
+    return dataclasses.replace(analysis, sections=outcomes)
+
+
+def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_size: int) -> Analysis:
     if inputs.looked_at is not None:
         table = in_order(table, inputs.looked_at, inputs.plan.look_alpha)
     of_each = alpha / inputs.plan.chosen_among
     analysis = hold_for_all_members(analyse(inputs, table, alpha=of_each, family_size=family_size))
-    return dataclasses.replace(
-        decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size), sections=outcomes
-    )
+    return decide_on_pools(analysis, inputs, alpha=alpha, family_size=family_size)
 
 
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
@@ -158,6 +166,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         finished=finished and not any(lost.reason in CUT_SHORT for arm in stored.arms for lost in arm.lost),
         known_kinds=stored.known_kinds,
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
+        sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
     )
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)

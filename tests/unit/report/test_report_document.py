@@ -24,7 +24,7 @@ CONTRACT = {
 }
 MORE = {
     "run": "budgets",
-    "experiments": "finished repeats metrics sections",
+    "experiments": "finished repeats metrics sections exclusions",
     "experiments.dataset": "groups selection origin",
     "experiments.arms": "identity parameters simulated members seeds",
     "experiments.estimates": "statistic inapplicable replies clusters unconditional",

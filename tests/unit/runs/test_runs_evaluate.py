@@ -11,7 +11,7 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Contrast, Run, Sample
+from pytest_crucible.records import Contrast, Exclusion, Run, Sample
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.observation_reports import csv_report, jsonl_report
@@ -143,3 +143,15 @@ def test_a_page_shows_the_run_and_its_samples(store):
 
     assert "v2: False" in page
     assert "exact &gt;= 0.70" in page or "exact >= 0.70" in page
+
+
+def test_a_verdict_that_depends_on_excluded_samples_is_undecided(store):
+    excluded = Exclusion(reason="match train.jsonl", sample_ids=tuple(sample.id for sample in SAMPLES[:8]))
+    store_run(store, "first", SAMPLES, targets=TARGET, contrasts=CONTRAST, exclusions=(excluded,), **ARMS)
+    run = concluded(store)
+
+    reason = "met on 20 samples, missed without the 8 that match train.jsonl"
+    of_target, of_comparison = run.verdicts
+    assert (of_target.state, of_target.reason) == ("undecided", reason)
+    assert of_comparison.state == "met"
+    assert load_run(store, "first").verdicts == run.verdicts
