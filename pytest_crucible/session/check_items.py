@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.session.data_checks import Place, check_reports, remove_shared
 from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.verdict_reports import rerun_report
@@ -16,7 +17,7 @@ from pytest_crucible.session.verdict_reports import rerun_report
 
 @dataclass
 class CheckItems:
-    """A pytest plugin. In a worker of pytest-xdist it reports nothing: the controller does, from the worker's messages."""
+    """A pytest plugin. A worker of pytest-xdist sends the results along with the reports of their test; the controller reports them."""
 
     config: pytest.Config
     run: str
@@ -31,8 +32,30 @@ class CheckItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         """Report the checks of an experiment before its test begins."""
-        if not hasattr(self.config, "workerinput"):
+        if not self._is_worker:
             self.report(*self.pop(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Send the results to the controller, with the first report of their test."""
+        report = yield
+        if self._is_worker:
+            place, results = self.pop(item)
+            # A report of xdist carries plain values only.
+            report.crucible_checks = to_plain([place, results])  # type: ignore[attr-defined]  # read below
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Report, in the controller, what a worker has checked."""
+        sent = getattr(report, "crucible_checks", None)
+        if sent is not None and not self._is_worker:
+            place, results = sent
+            self.report(from_plain(Place, place), [from_plain(CheckResult, plain) for plain in results])
+
+    @property
+    def _is_worker(self) -> bool:
+        return hasattr(self.config, "workerinput")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -58,6 +81,8 @@ class CheckItems:
     def report(self, place: Place, results: Sequence[CheckResult]) -> None:
         """Report the checks of one experiment as tests."""
         for report in check_reports(place, results):
+            if report.when == "setup":
+                self.config.hook.pytest_runtest_logstart(nodeid=report.nodeid, location=report.location)
             self.config.hook.pytest_runtest_logreport(report=report)
         if any(result.state == "failed" for result in results):
             self.failed[place.nodeid] = None
@@ -68,5 +93,5 @@ class CheckItems:
         last_failed: Any = self.config.pluginmanager.get_plugin("lfplugin")
         for nodeid in self.failed if last_failed is not None else ():
             last_failed.pytest_runtest_logreport(report=rerun_report(nodeid))
-        if not hasattr(self.config, "workerinput"):
+        if not self._is_worker:
             remove_shared(self.run)

@@ -20,11 +20,20 @@ from pytest_crucible.plan.design import check_expected, contrasts_with_baselines
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
+from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.declared_data import DeclaredDatasets, Selected, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.marks import (
+    ExperimentMark,
+    comparisons,
+    data_checks,
+    experiment_mark,
+    scored_facts,
+    targets,
+)
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
 
@@ -32,10 +41,13 @@ from pytest_crucible.session.prompt_variables import check_joined_prompts, read_
 class ExperimentPlanner:
     """Plans the experiments and joined tests of a session."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...]) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...], checks: DataChecks
+    ) -> None:
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
+        self._checks = checks
         self._datasets = DeclaredDatasets(config, settings.seed)
         self._stages = () if settings.stages is None else parse_stages(settings.stages)
 
@@ -49,8 +61,7 @@ class ExperimentPlanner:
         arm_prompts = read_arm_prompts(item, function, mark.prompts, arms)
         _check_fixtures(item, mark.prompts or arm_prompts)
         item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
-        selected = self._datasets.select(item, mark)
-        dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
+        selected, dataset, checked = self.check_data(item, mark)
         metrics = declared_metrics(self._config, mark.metrics)
         declared = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
@@ -73,14 +84,33 @@ class ExperimentPlanner:
             selection=selected.selection if selection_text(selected.selection) else None,
             stages=self._stages,
             first_stage=self._find_first_stage(mark),
+            checks=checked,
         )
         self._check_memory(plan)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
+        warnings += tuple(result.sentence for result in checked if result.state == "warned")
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
         return Experiment(
             function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, texts, arm_prompts
         )
+
+    def check_data(
+        self, item: pytest.Function, mark: ExperimentMark
+    ) -> tuple[Selected, Dataset, tuple[CheckResult, ...]]:
+        """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
+        checks, selected = data_checks(item), self._datasets.select(item, mark)
+        dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
+        if not checks or not self._runs_checks:
+            return selected, dataset, ()
+        return selected, dataset, self._checks.run(item.nodeid, checks, dataset, item.path.parent)
+
+    @property
+    def _runs_checks(self) -> bool:
+        """Whether the session runs data checks: not where it sends nothing, nor for the one sample that somebody looks at."""
+        settings = self._settings
+        is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
+        return settings.checks != "off" and not is_dry
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
