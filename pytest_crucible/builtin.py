@@ -91,7 +91,8 @@ COMMANDS = {
     for name, module in (
         *((name, name) for name in ("runs", "show", "compare", "report", "trend", "plan", "promote")),
         *((name, name) for name in ("register", "rollback", "retire", "models", "watch", "schedule", "adapters")),
-        *((name, name) for name in ("datasets", "metrics", "calibrate", "export")),
+        *((name, name) for name in ("datasets", "check", "contamination", "metrics", "calibrate", "export")),
+        ("data-drift", "data_drift"),
         ("import", "import_"),
         ("gc", "gc"),
         ("doctor", "doctor"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 How = Literal["exact", "long", "near", "group"]
@@ -45,6 +45,11 @@ class Overlap:
     """Samples of fewer than 8 words, which can share none."""
     near: float = 0.8
     """The Jaccard similarity from which on a match is near."""
+
+
+    def renamed(self, file: str) -> Overlap:
+        """Return the same result under another name of the file."""
+        return replace(self, file=file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_crucible.datasets.checks.check import Check
+from pytest_crucible.datasets.checks.check import Check, CheckContext
 from pytest_crucible.datasets.checks.run import number_subjects, run_checks
 from pytest_crucible.records import Dataset
 from pytest_crucible.records.data_checks import CheckResult
@@ -36,10 +36,14 @@ class DataChecks:
     """Nodeid of an experiment -> the results of its checks."""
     _known: dict[str, CheckResult] = field(default_factory=dict)
 
-    def run(self, nodeid: str, checks: Sequence[Check], dataset: Dataset, base: Path) -> tuple[CheckResult, ...]:
-        """Return the results of an experiment's checks. Relative paths of their files count from `base`."""
-        keys = [_key(nodeid, number, check, dataset, base) for number, check in enumerate(checks)]
-        results = self._share(keys, lambda: run_checks(dataset.samples, checks, folder=base))
+    def run(self, nodeid: str, checks: Sequence[Check], dataset: Dataset, context: CheckContext) -> tuple[CheckResult, ...]:
+        """Return the results of an experiment's checks."""
+        family = "".join(check.identity for check in checks if check.shares_alpha)
+        keys = [
+            _key(nodeid, number, check, dataset, f"{context.folder}{family if check.shares_alpha else ''}")
+            for number, check in enumerate(checks)
+        ]
+        results = self._share(keys, lambda: run_checks(dataset.samples, checks, context))
         self.results[nodeid] = number_subjects(results)
         return self.results[nodeid]
 
@@ -76,10 +80,10 @@ def remove_shared(run: str) -> None:
     shutil.rmtree(shared_folder(run), ignore_errors=True)
 
 
-def _key(nodeid: str, number: int, check: Check, dataset: Dataset, base: Path) -> str:
+def _key(nodeid: str, number: int, check: Check, dataset: Dataset, base: str) -> str:
     identity = f"{check.identity}|{check.severity}"
     # Two functions may look alike: then the check is that of one test only.
-    where = f"{nodeid}|{number}" if _ADDRESS.search(identity) else str(base if check.files else "")
+    where = f"{nodeid}|{number}" if _ADDRESS.search(identity) else base if check.files else ""
     return hashlib.sha256(f"{dataset.sha256}|{_ADDRESS.sub('', identity)}|{where}".encode()).hexdigest()
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.checks.check import CheckContext
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
@@ -103,7 +105,12 @@ class ExperimentPlanner:
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
         if not checks or not self._runs_checks:
             return selected, dataset, ()
-        return selected, dataset, self._checks.run(item.nodeid, checks, dataset, item.path.parent)
+        return selected, dataset, self._checks.run(item.nodeid, checks, dataset, self._check_context(item))
+
+    def _check_context(self, item: pytest.Function) -> CheckContext:
+        """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
+        cache = files_folder(self._config.rootpath, self._settings.store) / "contamination"
+        return CheckContext(folder=item.path.parent, cache=cache)
 
     @property
     def _runs_checks(self) -> bool:

@@ -12,6 +12,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
@@ -42,9 +43,25 @@ class Finding:
     missing: int = 0
     is_met: bool = True
     """Of a column check. Of a row check it follows from `failing`."""
+    is_open: bool = False
+    """Neither met nor missed is proven: the check warns, whatever its severity."""
+    p_value: float | None = None
+    """Of a check that fails where something is proven: its error rate is shared by all such checks of a dataset (Holm)."""
+    adjust: Callable[[float, int], Finding] | None = None
+    """Returns the finding with an adjusted p-value, as one of so many."""
 
 
 Finder = Callable[[Table], Finding]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckContext:
+    """Where a check finds files."""
+
+    folder: Path = Path()
+    """The folder that relative paths count from."""
+    cache: Path | None = None
+    """The folder of earlier comparisons with training files; None to compare again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,24 +83,29 @@ class Check:
     """Failing samples are left out of the experiment instead of failing the check."""
     identity: str = ""
     """The function and all its arguments, unshortened: equal for equal checks."""
-    bind: Callable[[Any], Finder] | None = field(default=None, repr=False)
-    """Of a check that reads files: returns its finder for the folder that relative paths count from."""
+    shares_alpha: bool = False
+    """Its findings have p-values, which are adjusted over all such checks of a dataset."""
+    bind: Callable[[CheckContext], Finder] | None = field(default=None, repr=False)
+    """Of a check that reads files: returns its finder for the places of files."""
 
     def run(self, table: Table) -> CheckResult:
-        """Return the result on a table. What an expectation raises is a failed check, not an end of the session."""
+        """Return the result on a table."""
+        return self.decide(table, self.search(table))
+
+    def search(self, table: Table) -> Finding | str:
+        """Return what is found; or what was raised, which is a failed check and not an end of the session."""
         try:
-            finding = self.find(table)
-        except MissingColumn as error:
-            return self._result("failed", str(error))
-        except CrucibleError as error:
-            return self._result("failed", str(error))
+            return self.find(table)
+        except (MissingColumn, CrucibleError) as error:
+            return str(error)
         # A schema or a tokenizer is code of the suite, which may raise anything.
         except Exception as error:
-            return self._result("failed", f"it raised {type(error).__name__}: {error}")
-        return self.decide(table, finding)
+            return f"it raised {type(error).__name__}: {error}"
 
-    def decide(self, table: Table, finding: Finding) -> CheckResult:
+    def decide(self, table: Table, finding: Finding | str) -> CheckResult:
         """Return the result of a finding."""
+        if isinstance(finding, str):
+            return self._result("failed", finding)
         if self.mostly is None:
             met, message = finding.is_met, finding.message
         else:
@@ -95,7 +117,8 @@ class Check:
             ids = []
         if finding.missing:
             message += f"; {finding.missing:,} missing {'value was' if finding.missing == 1 else 'values were'} skipped"
-        result = self._result("passed" if met else "failed", message)
+        state: CheckState = "failed" if not met else "warned" if finding.is_open else "passed"
+        result = self._result(state, message)
         return replace(
             result,
             checked=finding.checked,

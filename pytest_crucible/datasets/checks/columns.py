@@ -83,7 +83,7 @@ class Table:
         self._columns: dict[str, Column] = {}
         self._further: dict[str, None] = {}
         self._used: set[str] = set()
-        self._read(dict.fromkeys(("id", "expected", "group", *names)))
+        self._read(dict.fromkeys((*_OWN, *names)))
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -91,16 +91,21 @@ class Table:
     @property
     def fields(self) -> tuple[str, ...]:
         """All fields that some sample has: first those of every dataset, then the further ones by name."""
-        own = [name for name in _OWN if name in ("id", "input") or name in self._used]
+        own = [name for name in _OWN if name in self._used]
         return (*own, *sorted(self._further.keys() - set(own)))
 
     def column(self, name: str) -> Column:
         """Return the values of a field. Raises MissingColumn if no sample has it."""
-        if name not in self._columns:
-            self._read({name: None})
+        self.load([name])
         if name not in self._used:
             raise MissingColumn(f"no sample has a field {name!r}; {suggest(name, self._names(), otherwise=self._has())}")
         return self._columns[name]
+
+    def load(self, names: Iterable[str]) -> None:
+        """Read columns that were not read yet, in one pass over the samples."""
+        new = dict.fromkeys(name for name in names if name not in self._columns)
+        if new:
+            self._read(new)
 
     def ids(self, positions: Iterable[int]) -> list[str]:
         """Return the ids of the samples at some positions."""
@@ -122,15 +127,13 @@ class Table:
         first = next((value for value in self._columns["expected"].values if isinstance(value, Mapping)), {})
         return [*self.fields, *(f"expected.{name}" for name in first)]
 
-    def _read(self, names: Mapping[str, None]) -> None:
-        """Read columns in one pass over the samples."""
-        new = [name for name in names if name not in self._columns]
+    def _read(self, new: Mapping[str, None]) -> None:
         columns: list[list[Any]] = [[] for _ in new]
         readers = [(_OWN.get(name), name, name.split("."), values.append) for name, values in zip(new, columns, strict=True)]
         for fields in iterate_fields(self.samples):
             metadata = fields[4]
-            if metadata:
-                self._further.update(dict.fromkeys(metadata)) if not metadata.keys() <= self._further.keys() else None
+            if not metadata.keys() <= self._further.keys():
+                self._further.update(dict.fromkeys(metadata))
             for own, name, path, append in readers:
                 if own is not None:
                     append(fields[own])

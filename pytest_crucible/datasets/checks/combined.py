@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 
 from pytest_crucible.datasets.checks.arguments import check_count
-from pytest_crucible.datasets.checks.check import NOTHING, Check, Finding, column_check
+from pytest_crucible.datasets.checks.check import NOTHING, Check, CheckContext, Finding, column_check
 from pytest_crucible.datasets.checks.columns import Table
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
@@ -54,7 +55,7 @@ def _combine(children: tuple[Check, ...], least: int) -> Check:
         columns=tuple(name for child in children for name in child.columns),
         children=children,
         files=tuple(file for child in children for file in child.files),
-        bind=lambda folder: _combine(tuple(bind_files(child, folder) for child in children), least).find,
+        bind=lambda context: _combine(tuple(bind_files(child, context) for child in children), least).find,
     )
 
 
@@ -67,10 +68,6 @@ def _join(table: Table, results: Sequence[CheckResult], least: int) -> Finding:
     return Finding(message=message, failing=NOTHING, checked=len(table), is_met=is_met)
 
 
-def bind_files(check: Check, folder: Any) -> Check:
-    """Return the check with the folder that the relative paths of its files count from."""
-    import dataclasses
-
-    if check.bind is None:
-        return check
-    return dataclasses.replace(check, find=check.bind(folder), bind=None)
+def bind_files(check: Check, context: CheckContext) -> Check:
+    """Return the check with the places where its files are."""
+    return check if check.bind is None else replace(check, find=check.bind(context), bind=None)

@@ -4,32 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from pytest_crucible.datasets.checks.check import Check
+from pytest_crucible.datasets.checks.check import Check, CheckContext, Finding
 from pytest_crucible.datasets.checks.columns import Table
 from pytest_crucible.datasets.checks.combined import bind_files
 from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.stats import holm
 
 
 def check_samples(
-    samples: Sequence[Sample], checks: Sequence[Check], *, folder: Path | None = None
+    samples: Sequence[Sample], checks: Sequence[Check], *, context: CheckContext | None = None
 ) -> tuple[CheckResult, ...]:
-    """Return the result of each check. Relative paths of files count from `folder`, by default the working directory.
+    """Return the result of each check. Relative paths of files count from the working directory, unless `context` has another folder.
 
     >>> from pytest_crucible.datasets.checks import expect_no_missing_values
     >>> [result] = check_samples([Sample(id="a", input="2 + 2")], [expect_no_missing_values("expected")])
     >>> result.state, result.message
     ('failed', "no sample has a field 'expected'; the fields are id, input")
     """
-    return number_subjects(run_checks(samples, checks, folder=folder or Path()))
+    return number_subjects(run_checks(samples, checks, context or CheckContext()))
 
 
-def run_checks(samples: Sequence[Sample], checks: Sequence[Check], *, folder: Path) -> list[CheckResult]:
+def run_checks(samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext) -> list[CheckResult]:
     """Return the result of each check; equal checks have equal subjects."""
     table = Table(samples, names=[name for check in checks for name in check.columns])
-    return [bind_files(check, folder).run(table) for check in checks]
+    bound = [bind_files(check, context) for check in checks]
+    findings = adjust_findings([check.search(table) for check in bound])
+    return [check.decide(table, finding) for check, finding in zip(bound, findings, strict=True)]
+
+
+def adjust_findings(findings: Sequence[Finding | str]) -> list[Finding | str]:
+    """Return the findings with their p-values adjusted over all of them (Holm)."""
+    p_values = [None if isinstance(finding, str) else finding.p_value for finding in findings]
+    size = sum(p is not None for p in p_values)
+    if size < 2:
+        return list(findings)
+    return [
+        finding.adjust(p, size) if not isinstance(finding, str) and finding.adjust and p is not None else finding
+        for finding, p in zip(findings, holm(p_values), strict=True)
+    ]
 
 
 def number_subjects(results: Sequence[CheckResult]) -> tuple[CheckResult, ...]:

@@ -41,11 +41,16 @@ def training_rows(rows: Iterable[Any]) -> Iterator[TrainingText]:
 
 
 def answer_text(value: Any) -> str | None:
-    """Return an answer as a text; None where it is unknown."""
-    if value is None:
-        return None
-    texts = [" ".join(_texts(value))] if isinstance(value, str | Mapping | list) else [str(value)]
-    return texts[0] or None
+    """Return an answer as a text; None where it is unknown, as for a mapping without a label.
+
+    >>> answer_text("Yes"), answer_text(7), answer_text({"label": "SUPPORT", "claim": "c1"}), answer_text({"claim": "c1"})
+    ('Yes', '7', 'SUPPORT', None)
+    """
+    if isinstance(value, Mapping):
+        return next((answer_text(value[name]) for name in ("label", "content", *_ANSWERS) if name in value), None)
+    if isinstance(value, list | tuple):
+        return answer_text(value[0]) if len(value) == 1 else None
+    return None if value is None else str(value) or None
 
 
 def _of_mapping(number: int, row: Any) -> TrainingText:
