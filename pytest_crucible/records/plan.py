@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.contamination import ArmOverlap
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.serialize import FORMER_NAME
@@ -308,6 +309,8 @@ class Plan:
 
     checks: tuple[CheckResult, ...] = ()
     """The results of its data checks. One that failed keeps the experiment from sending anything."""
+    overlaps: tuple[ArmOverlap, ...] = ()
+    """The samples that arms were trained on, where training files are known."""
 
     sweep: Sweep | None = None
     """The sweep whose winner is the candidate."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.open import open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
@@ -144,6 +145,8 @@ class ExperimentCollection:
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and not self._settings.estimate:
             self._train(opener)
+        if not self.problems and planner.runs_checks:
+            self._compare_training_files()
 
     def _check_selected(self, items: Sequence[pytest.Item]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
@@ -254,7 +257,22 @@ class ExperimentCollection:
                 f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
                 "measure the baseline again with --compare=ADAPTER"
             )
-        return replace(arm, stored_run=run, trainings=stored.candidate.trainings)
+        known = stored.candidate
+        return replace(arm, stored_run=run, trainings=known.trainings, trained_on=known.trained_on)
+
+    def _compare_training_files(self) -> None:
+        """Compare the samples of each experiment with what its arms were trained on, which is known when they are trained."""
+        known = any(opened.arm.trained_on for arm in self.opened_arms for opened in (arm, *arm.competitors))
+        if not known:
+            return
+        # Loads scipy, which a session without training files may not need.
+        from pytest_crucible.session.contamination import Contamination
+
+        root = self._config.rootpath
+        contamination = Contamination(root, files_folder(root, self._settings.store) / "contamination")
+        for nodeid, experiment in self.experiments.items():
+            with self._gather_errors(nodeid):
+                self.experiments[nodeid] = contamination.add_to(experiment)
 
     def _trained_names(self) -> set[str]:
         """Return the arms of experiments that will send something; empty if none of the recipes is untrained."""

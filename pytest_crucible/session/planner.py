@@ -103,7 +103,7 @@ class ExperimentPlanner:
         """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
         checks, selected = data_checks(item), self._datasets.select(item, mark)
         dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
-        if not checks or not self._runs_checks:
+        if not checks or not self.runs_checks:
             return selected, dataset, ()
         return selected, dataset, self._checks.run(item.nodeid, checks, dataset, self._check_context(item))
 
@@ -113,7 +113,7 @@ class ExperimentPlanner:
         return CheckContext(folder=item.path.parent, cache=cache)
 
     @property
-    def _runs_checks(self) -> bool:
+    def runs_checks(self) -> bool:
         """Whether the session runs data checks: not where it sends nothing, nor for the one sample that somebody looks at."""
         settings = self._settings
         is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
