@@ -20,7 +20,7 @@ LAYERS = {
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
     "libraries": "backends datasets metrics importers exports schedules sweeps telemetry training training_sets",
-    "engines": "local_model sandbox",
+    "engines": "detectors local_model sandbox",
     "stats": "stats",
     "records": "records",
 }

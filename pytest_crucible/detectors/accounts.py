@@ -1,0 +1,88 @@
+"""Numbers of cards, bank accounts and of the US social security: by form and checksum."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
+from pytest_crucible.records.detections import Span
+
+# Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
+_CARD = re.compile(
+    r"\d(?<![\w.+-]\d)"
+    r"(?=((?:\d{11,18}|\d{3}([ -])\d{4}\2\d{4}\2(?:\d{4}\2\d{3}|\d{1,4})|\d{3}([ -])\d{6}\3\d{4,5})(?![\w])(?![-.]\d)))",
+    re.ASCII,
+)
+# Issuers by their first digits (ISO/IEC 7812) and the lengths that they use: Visa, Mastercard, American Express, Discover, JCB,
+# Diners Club, UnionPay, Maestro.
+_ISSUERS = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"
+    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"
+    r"|3[47]\d{13}"
+    r"|(?:6011|64[4-9]\d|65\d\d)\d{12,15}"
+    r"|(?:2131|1800)\d{11}|35(?:2[89]|[3-8]\d)\d{12,15}"
+    r"|(?:30[0-5]\d|3095|36\d\d|3[89]\d\d)\d{10,15}"
+    r"|62\d{14,17}"
+    r"|(?:50[12]\d|503\d|5[6-8]\d\d|6304|6390|67\d\d|0604)\d{8,15}"
+)
+# Beside such a word the check digit is enough: issuers' ranges grow.
+_CARD_WORD = re.compile(
+    r"\b(?:card|credit|debit|visa|mastercard|amex|cc|kredit|karte|kreditkarte)(?:n?nummer)?\b[^\n]{0,25}$",
+    re.IGNORECASE,
+)
+_SSN = re.compile(
+    r"\d(?<![\w.+-]\d)\d\d(?<!000)(?<!666)(?<!9\d\d)([- ])(?!00)\d\d\1(?!0000)\d{4}(?![\w])(?![-.]\d)", re.ASCII
+)
+# Found by the first check digit; the country's letters are before it.
+_IBAN = re.compile(
+    r"\d(?<=(?<![^\W_])[A-Za-z]{2}\d)(?=(\d(?:([ -]?)[A-Za-z0-9]{4})(?:\2[A-Za-z0-9]{4}){1,6}+(?:\2[A-Za-z0-9]{1,3})?+))",
+    re.ASCII,
+)
+# Lengths of IBANs by country, from the registry of SWIFT (ISO 13616).
+_IBAN_LENGTHS = {
+    country: length
+    for length, countries in {
+        15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
+        21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL",
+        24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM",
+        28: "AL AZ BY CY DO GT HN HU LB NI PL SV", 29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC",
+        33: "RU",
+    }.items()
+    for country in countries.split()
+}  # fmt: skip
+_SEPARATORS = {ord(" "): None, ord("-"): None}
+
+
+def find_cards(text: str) -> Iterator[Span]:
+    """Yield the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
+    end = 0
+    for match in _CARD.finditer(text):
+        if match.start() < end:
+            continue
+        digits = (match[0] + match[1]).translate(_SEPARATORS)
+        if passes_luhn(digits) and (_ISSUERS.fullmatch(digits) or _is_called_card(text, match.start())):
+            end = match.end(1)
+            yield Span("CREDIT_CARD", match.start(), end)
+
+
+def _is_called_card(text: str, start: int) -> bool:
+    return _CARD_WORD.search(text[max(0, start - 40) : start]) is not None
+
+
+def find_social_security_numbers(text: str) -> Iterator[Span]:
+    """Yield US social security numbers in three groups. 000, 666 and 9xx are never issued."""
+    for match in _SSN.finditer(text):
+        yield Span("US_SSN", *match.span())
+
+
+def find_ibans(text: str) -> Iterator[Span]:
+    """Yield IBANs: a country's length, and the check digits. The groups may be separated."""
+    for match in _IBAN.finditer(text):
+        start = match.start() - 2
+        length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
+        # With separators, one is after each four characters.
+        end = start + length + (length - 1) // 4 * len(match[2])
+        is_whole = length and end <= match.end(1) and not text[end : end + 1].isalnum()
+        if is_whole and passes_mod97(text[start:end].translate(_SEPARATORS).upper()):
+            yield Span("IBAN_CODE", start, end)

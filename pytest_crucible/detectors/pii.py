@@ -1,0 +1,65 @@
+"""Personal data in a text, under presidio's type names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
+
+from pytest_crucible.detectors.accounts import find_cards, find_ibans, find_social_security_numbers
+from pytest_crucible.detectors.addresses import find_emails, find_ip_addresses, find_urls
+from pytest_crucible.detectors.phones import find_phones, find_phones_by_plan
+from pytest_crucible.records.detections import Span
+
+PhoneMethod = Literal["context", "phonenumbers"]
+PII_TYPES = ("CREDIT_CARD", "EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "PHONE_NUMBER", "URL", "US_SSN")
+_PHONE = "PHONE_NUMBER"
+_FINDERS: dict[str, Callable[[str], Iterator[Span]]] = {
+    "IBAN_CODE": find_ibans,
+    "CREDIT_CARD": find_cards,
+    "US_SSN": find_social_security_numbers,
+    "IP_ADDRESS": find_ip_addresses,
+    "EMAIL_ADDRESS": find_emails,
+    "URL": find_urls,
+}
+# Types without a digit in them, each with a text that every match has.
+_WITHOUT_DIGITS = {"EMAIL_ADDRESS": "@", "URL": "."}
+_DIGITS = "0123456789"
+
+
+def find_pii(text: str, types: Sequence[str] = PII_TYPES, *, phones: PhoneMethod = "context") -> tuple[Span, ...]:
+    """Return the personal data in a text, in order of place. Offsets are code points.
+
+    Spans of two types may overlap where both are right, as an IP address in a URL; a number has one type only.
+
+    >>> find_pii("Grüße an jürgen@example.com")
+    (Span(type='EMAIL_ADDRESS', start=9, end=27),)
+    """
+    has_digits = any(digit in text for digit in _DIGITS)
+    spans: list[Span] = []
+    for name, find in _FINDERS.items():
+        if name not in types or (_WITHOUT_DIGITS[name] not in text if name in _WITHOUT_DIGITS else not has_digits):
+            continue
+        # Part of an IBAN may have the form of a card.
+        spans += _apart(find(text), spans) if name == "CREDIT_CARD" else find(text)
+    if _PHONE in types and has_digits:
+        spans += _apart(_phones(text, phones), spans)
+    return tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type)))
+
+
+def _phones(text: str, method: PhoneMethod) -> list[Span]:
+    found = list(find_phones(text))
+    return [*found, *_apart(find_phones_by_plan(text), found)] if method == "phonenumbers" else found
+
+
+def _apart(spans: Iterable[Span], taken: Sequence[Span]) -> list[Span]:
+    """Return the spans that overlap neither a taken one nor one before."""
+    places = sorted((span.start, span.end) for span in taken)
+    kept: list[Span] = []
+    k = 0
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        while k < len(places) and places[k][1] <= span.start:
+            k += 1
+        overlaps_taken = k < len(places) and places[k][0] < span.end
+        if not overlaps_taken and not (kept and kept[-1].end > span.start):
+            kept.append(span)
+    return kept

@@ -1,0 +1,56 @@
+"""Secrets in a text: keys, tokens, private keys and passwords."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pytest_crucible.records.detections import Span
+from pytest_crucible.records.redaction import key_places
+
+SECRET_TYPES = ("API_KEY", "JSON_WEB_TOKEN", "PASSWORD", "PRIVATE_KEY", "URL_LOGIN")
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{0,20000}(?:-----END [A-Z ]{1,60}-----)?"
+)
+# `password: hunter2`, `api_key = "..."`, `das Passwort lautet ...`; what follows the word is the secret.
+_ASSIGNMENT = re.compile(
+    r"\b(?:password|passwd|pwd|passphrase|passwort|kennwort|(?:api|access|secret|private|auth)[_ -]?(?:key|token)"
+    r"|client[_ -]?secret)[\"']?\s{0,3}(?:[:=]|\bis\b|\bist\b|\blautet\b)\s{0,3}([\"'`]?)([^\s\"'`<>]{6,200})",
+    re.IGNORECASE,
+)
+_STEMS = ("pass", "pwd", "kennwort", "key", "token", "secret")
+_END_OF_SENTENCE = ".,;:!?)"
+
+
+def find_secrets(text: str) -> tuple[Span, ...]:
+    """Return the secrets in a text, in order of place: what redaction removes from manifests, private keys and passwords.
+
+    >>> find_secrets("password: tr0ub4dor")
+    (Span(type='PASSWORD', start=10, end=19),)
+    """
+    keys = [Span(_key_type(text, start, end), start, end) for start, end in key_places(text)]
+    spans = [*keys, *_private_keys(text), *_assigned(text)]
+    return tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type)))
+
+
+def _key_type(text: str, start: int, end: int) -> str:
+    if text[end : end + 1] == "@" and text[max(0, start - 3) : start] == "://":
+        return "URL_LOGIN"
+    return "JSON_WEB_TOKEN" if text.startswith("eyJ", start) else "API_KEY"
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    if "PRIVATE KEY" in text:
+        for match in _PRIVATE_KEY.finditer(text):
+            yield Span("PRIVATE_KEY", *match.span())
+
+
+def _assigned(text: str) -> Iterator[Span]:
+    lowered = text.lower()
+    if not any(stem in lowered for stem in _STEMS):
+        return
+    for match in _ASSIGNMENT.finditer(text):
+        value = match[2].rstrip(_END_OF_SENTENCE)
+        # `password: required` and `the password is wrong` hold a word; a secret has more than letters of one case.
+        if len(value) >= 6 and (not value.isalpha() or not (value.islower() or value.istitle() or value.isupper())):
+            yield Span("PASSWORD", match.start(2), match.start(2) + len(value))

@@ -1,0 +1,140 @@
+"""Personal data: what is found, and what only looks like it."""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_sizes import choose_examples
+
+from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
+from pytest_crucible.detectors.pii import PII_TYPES, find_pii
+
+DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
+
+FOUND = [
+    ("Grüße an jürgen@example.com.", "EMAIL_ADDRESS", "jürgen@example.com"),
+    ("(write to first.last+tag@mail.example.co.uk)", "EMAIL_ADDRESS", "first.last+tag@mail.example.co.uk"),
+    ("see https://en.wikipedia.org/wiki/Cat_(animal).", "URL", "https://en.wikipedia.org/wiki/Cat_(animal)"),
+    ("(see https://example.org/a?b=1)", "URL", "https://example.org/a?b=1"),
+    ("at www.example.org, or so", "URL", "www.example.org"),
+    ("card 4111-1111-1111-1111 expires", "CREDIT_CARD", "4111-1111-1111-1111"),
+    ("amex 3782 822463 10005", "CREDIT_CARD", "3782 822463 10005"),
+    ("DE89 3704 0044 0532 0130 00", "IBAN_CODE", "DE89 3704 0044 0532 0130 00"),
+    ("iban gb82west12345698765432 today", "IBAN_CODE", "gb82west12345698765432"),
+    ("NO93 8601 1117 947 and more text", "IBAN_CODE", "NO93 8601 1117 947"),
+    ("host 192.0.2.17:8080", "IP_ADDRESS", "192.0.2.17"),
+    ("ping 8.8.8.8", "IP_ADDRESS", "8.8.8.8"),
+    ("http://[2001:db8::8a2e:370:7334]/", "IP_ADDRESS", "2001:db8::8a2e:370:7334"),
+    ("6e40:4041:c617:e898:c11:40d2:c669:2eb4", "IP_ADDRESS", "6e40:4041:c617:e898:c11:40d2:c669:2eb4"),
+    ("SSN 078-05-1120", "US_SSN", "078-05-1120"),
+    ("+49 (0)30 901820", "PHONE_NUMBER", "+49 (0)30 901820"),
+    ("(415) 555-0123", "PHONE_NUMBER", "(415) 555-0123"),
+    ("001-415-555-0123x17", "PHONE_NUMBER", "001-415-555-0123x17"),
+    ("Phone:\n030 901820", "PHONE_NUMBER", "030 901820"),
+    ("030 901820 office", "PHONE_NUMBER", "030 901820"),
+    ("Bitte Tel. 030 901820 anrufen", "PHONE_NUMBER", "030 901820"),
+    ("you can reach me at 555 01234", "PHONE_NUMBER", "555 01234"),
+    ("4111 1111 1111 1112 4111 1111 1111 1111", "CREDIT_CARD", "4111 1111 1111 1111"),
+    ("(call 415-555-0123)", "PHONE_NUMBER", "415-555-0123"),
+]  # fmt: skip
+NOTHING = [
+    "he sold 1200-1000=200 and 10800-2500=8300 on the phone",
+    "Order 1234567, invoice no. 7654321, call about ticket 5551234567",
+    "at 1700000000 and 2012-10-01 00:46:43, called on 12.10.2012",
+    "pi is 3.14159265 and he called it 1234567.89",
+    "numbers[1::2] + [::-1], std::map<a::b>, time 12:30:45",
+    "version 1.2.3.4, section 2.3.4.1, v10.20.30.40",
+    "4111 1111 1111 1112 and 1234567890123456",
+    "000-12-3456, 666-12-3456, 900-12-3456, 123-00-4567",
+    "GB83 WEST 1234 5698 7654 32, ZZ82 WEST 1234 5698 7654 32",
+    "a@b, @handle, user@localhost, 5 @ 3.50",
+    "1,000,000 and $12345678 and 1234567 %",
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), FOUND)
+def test_personal_data_is_found_whole(text, kind, value):
+    assert [text[span.start : span.end] for span in find_pii(text) if span.type == kind] == [value]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_what_only_looks_like_personal_data_is_left(text):
+    assert find_pii(text) == ()
+
+
+def test_only_the_types_that_are_named_are_looked_for():
+    text = "a@example.com from 192.0.2.17"
+
+    assert {span.type for span in find_pii(text, ["IP_ADDRESS"])} == {"IP_ADDRESS"}
+    assert {span.type for span in find_pii(text)} == {"IP_ADDRESS", "EMAIL_ADDRESS"}
+
+
+def test_digits_of_an_account_are_no_card_and_no_phone():
+    # The last sixteen digits have the form of a card.
+    text = "call about NL91ABNA0417164300 or card GB29NWBK60161331926819"
+
+    assert {span.type for span in find_pii(text)} == {"IBAN_CODE"}
+
+
+@given(digits=st.from_regex(r"[0-9]{11,18}", fullmatch=True))
+def test_one_of_ten_check_digits_passes(digits):
+    assert sum(passes_luhn(digits + str(k)) for k in range(10)) == 1
+    by_hand = [sum(divmod(int(digit) * (1 + place % 2), 10)) for place, digit in enumerate(digits[::-1])]
+    assert passes_luhn(digits) == (sum(by_hand) % 10 == 0)
+
+
+@given(account=st.from_regex(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", fullmatch=True), place=st.integers(0, 14))
+def test_another_character_breaks_an_account(account, place):
+    checked = next(
+        f"{account[:2]}{k:02}{account[4:]}" for k in range(2, 99) if passes_mod97(f"{account[:2]}{k:02}{account[4:]}")
+    )
+    other = "7" if checked[place] != "7" else "8"
+
+    assert not passes_mod97(checked[:place] + other + checked[place + 1 :]) or checked[place].isalpha()
+
+
+@settings(max_examples=choose_examples(300))
+@given(st.text(alphabet=st.sampled_from("0123456789 .:-+/()@aGBxü\n,$") | st.characters(), max_size=80))
+def test_spans_lie_in_the_text_in_order(text):
+    spans = find_pii(text)
+
+    assert all(0 <= span.start < span.end <= len(text) and span.type in PII_TYPES for span in spans)
+    assert list(spans) == sorted(spans, key=lambda span: span.start)
+    for span in spans:
+        if span.type == "IP_ADDRESS":
+            ipaddress.ip_address(text[span.start : span.end])
+
+
+@pytest.mark.skipif(not DATA.is_file(), reason="CRUCIBLE_DATA has no guard/presidio_pii_synth.jsonl.gz")
+def test_presidios_own_texts():
+    annotated, right, predicted, wrong = Counter(), Counter(), Counter(), Counter()
+    for line in gzip.decompress(DATA.read_bytes()).splitlines():
+        row = json.loads(line)
+        theirs = [(span["type"].replace("DOMAIN_NAME", "URL"), span["start"], span["end"]) for span in row["spans"]]
+        ours = [(span.type, span.start, span.end) for span in find_pii(row["text"])]
+        for span in theirs:
+            annotated[span[0]] += 1
+            right[span[0]] += any(overlap(span, other) >= 0.5 for other in ours)
+        for span in ours:
+            predicted[span[0]] += 1
+            wrong[span[0]] += not any(overlap(span, other) >= 0.5 for other in theirs)
+
+    assert annotated["CREDIT_CARD"] == 136
+    assert right["CREDIT_CARD"] >= 134
+    for kind in ("EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "US_SSN"):
+        assert right[kind] == annotated[kind]
+    assert 1 - wrong.total() / predicted.total() >= 0.98
+    assert 2 * right["PHONE_NUMBER"] / (annotated["PHONE_NUMBER"] + predicted["PHONE_NUMBER"]) >= 0.80
+
+
+def overlap(span, other):
+    shared = min(span[2], other[2]) - max(span[1], other[1])
+    return shared / (max(span[2], other[2]) - min(span[1], other[1])) if span[0] == other[0] else 0

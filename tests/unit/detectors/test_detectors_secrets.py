@@ -1,0 +1,56 @@
+"""Secrets: those that redaction removes from manifests, private keys and passwords."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.detectors.secrets import SECRET_TYPES, find_secrets
+from pytest_crucible.records.redaction import HIDDEN, hider
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"
+FOUND = [
+    ("key sk-abcdefghijklmnop1234!", "API_KEY", "sk-abcdefghijklmnop1234"),
+    ("AKIAIOSFODNN7EXAMPLE", "API_KEY", "AKIAIOSFODNN7EXAMPLE"),
+    ("https://me:pa55@host/", "URL_LOGIN", "me:pa55"),
+    ("Bearer eyJhbGciOiJIUzI1.eyJzdWIi.abc", "JSON_WEB_TOKEN", "eyJhbGciOiJIUzI1.eyJzdWIi.abc"),
+    ("your password is Tr0ub4dor&3.", "PASSWORD", "Tr0ub4dor&3"),
+    ('"api_key": "0a1b2c3d4e"', "PASSWORD", "0a1b2c3d4e"),
+    ("Das Passwort lautet geheim123", "PASSWORD", "geheim123"),
+    (f"{PEM}\n", "PRIVATE_KEY", PEM),
+]  # fmt: skip
+NOTHING = [
+    "password: required",
+    "the password is wrong",
+    "a key to success",
+    "token count: 12",
+    "sk-short",
+    "pass it on",
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), FOUND)
+def test_a_secret_is_found_whole(text, kind, value):
+    assert [(span.type, text[span.start : span.end]) for span in find_secrets(text)] == [(kind, value)]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_words_are_no_secrets(text):
+    assert find_secrets(text) == ()
+
+
+KEYS = st.sampled_from(
+    ["sk-abcdefghijklmnop1234", "AKIAIOSFODNN7EXAMPLE", "://me:pa55@h", "eyJhbGciOiJIUzI1.e.a", " ", "ü", "sk-", "@"]
+)
+
+
+@given(st.lists(KEYS, max_size=6).map("".join))
+def test_it_finds_what_the_redaction_of_manifests_removes(text):
+    spans = [span for span in find_secrets(text) if span.type not in ("PASSWORD", "PRIVATE_KEY")]
+    replaced = text
+    for span in reversed(spans):
+        replaced = replaced[: span.start] + HIDDEN + replaced[span.end :]
+
+    assert replaced == hider()(text)
+    assert {span.type for span in spans} <= set(SECRET_TYPES)
