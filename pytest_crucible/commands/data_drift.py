@@ -40,7 +40,8 @@ def command(
 ) -> int:
     """Compare all fields that two datasets have: numbers, categories and texts.
 
-    OLD and NEW are names of datasets or paths of files. Exits 1 when drift is proven; with --margin, when it is proven to be beyond it.
+    OLD and NEW are names of datasets or paths of files. Exits 1 when drift is proven; with --margin, when it is proven to be
+    beyond it.
     """
     _check_shares(margin, alpha)
     if output is not None:

@@ -35,12 +35,14 @@ A_LOOK = 400
 def command(name: str, fields: Sequence[str], output: Path | None, as_json: bool) -> None:
     """List the built-in datasets; with NAME, describe the content of one.
 
-    NAME is a dataset's name (mmlu:SUBJECT for a part) or the path of a file. -o writes a profile of all fields: types, missing values,
-    outliers, associations and quality. --json includes checksums.
+    NAME is a dataset's name (mmlu:SUBJECT for a part) or the path of a file. -o writes a profile of all fields: types,
+    missing values, outliers, associations and quality. --json includes checksums.
     """
     if not name:
         if output is not None:
-            raise SpecError(f"-o {output} writes the profile of one dataset: name it, as in crucible datasets gsm8k -o {output}")
+            raise SpecError(
+                f"-o {output} writes the profile of one dataset: name it, as in crucible datasets gsm8k -o {output}"
+            )
         print_result(catalogue_lines(), catalogue(), as_json=as_json)
         return
     samples, dataset = load_dataset(name, fields)

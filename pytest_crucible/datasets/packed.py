@@ -63,7 +63,6 @@ class PackedSamples(Sequence[Sample]):
         )
         return Sample(id=name, input=text, expected=expected, group=group, metadata=metadata or {})
 
-
     def iterate_fields(self) -> Iterator[tuple[Any, ...]]:
         """Yield the fields of each sample, without building it."""
         view, start = memoryview(self._bytes), 0

@@ -17,7 +17,7 @@ from pytest_crucible.session.verdict_reports import rerun_report
 
 @dataclass
 class CheckItems:
-    """A pytest plugin. A worker of pytest-xdist sends the results along with the reports of their test; the controller reports them."""
+    """A pytest plugin. A worker of pytest-xdist sends the results along with its reports, and the controller reports them."""
 
     config: pytest.Config
     run: str

@@ -397,7 +397,9 @@ def _check_markers(item: pytest.Item) -> None:
                 "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
             )
     elif any(mark.name == "data_check" for mark in item.own_markers):
-        raise SpecError("has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check")
+        raise SpecError(
+            "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
+        )
     elif is_judged(item) and not uses_crucible(item):
         raise SpecError(
             "has a quality target or a comparison but is not an experiment: mark it with "

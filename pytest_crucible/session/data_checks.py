@@ -36,15 +36,22 @@ class DataChecks:
     """Nodeid of an experiment -> the results of its checks."""
     _known: dict[str, CheckResult] = field(default_factory=dict)
 
-    def run(self, nodeid: str, checks: Sequence[Check], dataset: Dataset, context: CheckContext) -> tuple[CheckResult, ...]:
-        """Return the results of an experiment's checks."""
+    def run(
+        self,
+        nodeid: str,
+        checks: Sequence[Check],
+        dataset: Dataset,
+        context: CheckContext,
+        before: Sequence[CheckResult] = (),
+    ) -> tuple[CheckResult, ...]:
+        """Return the results of an experiment's checks, after those that were run `before`."""
         family = "".join(check.identity for check in checks if check.shares_alpha)
         keys = [
             _key(nodeid, number, check, dataset, f"{context.folder}{family if check.shares_alpha else ''}")
             for number, check in enumerate(checks)
         ]
         results = self._share(keys, lambda: run_checks(dataset.samples, checks, context))
-        self.results[nodeid] = number_subjects(results)
+        self.results[nodeid] = number_subjects([*before, *results])
         return self.results[nodeid]
 
     def _share(self, keys: Sequence[str], compute: Callable[[], Sequence[CheckResult]]) -> list[CheckResult]:

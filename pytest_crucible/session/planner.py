@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.checks.check import CheckContext
+from pytest_crucible.datasets.checks.run import drop_failing
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
@@ -102,10 +103,14 @@ class ExperimentPlanner:
     ) -> tuple[Selected, Dataset, tuple[CheckResult, ...]]:
         """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
         checks, selected = data_checks(item), self._datasets.select(item, mark)
-        dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
+        name = _dataset_name(item, mark.dataset)
         if not checks or not self.runs_checks:
-            return selected, dataset, ()
-        return selected, dataset, self._checks.run(item.nodeid, checks, dataset, self._check_context(item))
+            return selected, identify(name, selected.samples), ()
+        context = self._check_context(item)
+        kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
+        dataset = identify(name, kept)
+        others = [check for check in checks if not check.drops]
+        return selected, dataset, self._checks.run(item.nodeid, others, dataset, context, before=dropped)
 
     def _check_context(self, item: pytest.Function) -> CheckContext:
         """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""

@@ -20,7 +20,9 @@ _HOME = {
     **dict.fromkeys(("Check", "column_check", "row_check"), "check"),
     "check_samples": "run",
     "standard_checks": "standard",
-    **dict.fromkeys(("expect_column_to_exist", "expect_column_to_be_of_type", "expect_column_count_to_equal"), "schema"),
+    **dict.fromkeys(
+        ("expect_column_to_exist", "expect_column_to_be_of_type", "expect_column_count_to_equal"), "schema"
+    ),
     **dict.fromkeys(
         (
             "expect_column_values_to_be_between",
@@ -89,6 +91,7 @@ _HOME = {
         ),
         "texts",
     ),
+    **dict.fromkeys(("expect_no_secrets", "expect_no_personal_data"), "leaks"),
     "expect_not_contaminated": "contamination",
 }
 

@@ -25,8 +25,8 @@ _CUE = r"(?:answer|label|expected|target|gold|solution|verdict)\W{{0,3}}\s*(?:is
 def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input") -> Finder:
     """Expect that prompts do not give the answer away.
 
-    A prompt gives it away if it announces it ("Answer: 42"), if it contains an answer of at least four words, or, where the answers are
-    labels, if it contains the right label more often than each other one: a prompt may list all of them.
+    A prompt gives it away if it announces it ("Answer: 42"), if it contains an answer of at least four words, or, where the
+    answers are labels, if it contains the right label more often than each other one: a prompt may list all of them.
     """
 
     def find(table: Table) -> Finding:
@@ -37,9 +37,12 @@ def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input")
         right = [answers.labels[k].strip() for k in both]
         labels = sorted(set(right) - {""})
         gives_away = _label_finder(labels) if len(labels) <= min(FEW_LABELS, len(right) // 2) else _text_is_given
-        bad = [bool(answer) and gives_away(answer, texts[k]) for answer, k in zip(right, positions.tolist(), strict=True)]
+        bad = [
+            bool(answer) and gives_away(answer, texts[k]) for answer, k in zip(right, positions.tolist(), strict=True)
+        ]
         return Finding(
             message="prompts without their answer",
+            fault="contain their answer",
             failing=positions[np.array(bad, dtype=bool)],
             checked=len(bad),
             missing=len(table) - len(bad),
@@ -70,7 +73,7 @@ def _label_finder(labels: Sequence[str]) -> Callable[[str, str], bool]:
         if _is_announced(answer, prompt) and not _all_announced(labels, prompt):
             return True
         # "A" and "no" are words of any prompt.
-        if len(answer) <= 3 or not answer.isalpha() and len(split_words(answer)) < 2:
+        if len(answer) <= 3 or (not answer.isalpha() and len(split_words(answer)) < 2):
             return False
         # Two blanks between words, so that a label next to itself is counted twice.
         text = f" {'  '.join(split_words(prompt))} "
@@ -89,8 +92,8 @@ def _all_announced(labels: Sequence[str], prompt: str) -> bool:
 def expect_balanced_answer_key(column: str = "expected", tolerance: float = 0.1, alpha: float = 0.05) -> Finder:
     """Expect that no choice is the right one much more often than the others.
 
-    It fails where the most frequent choice has a share proven (exact binomial test, Bonferroni over the choices) to be above that of
-    equally frequent ones by more than `tolerance`: a model that always gives it would score as much.
+    It fails where the most frequent choice has a share proven (exact binomial test, Bonferroni over the choices) to be above
+    that of equally frequent ones by more than `tolerance`: a model that always gives it would score as much.
     """
     check_share("tolerance", tolerance)
     check_share("alpha", alpha)
@@ -123,7 +126,8 @@ def expect_length_not_to_predict_label(
 ) -> Finder:
     """Expect that the length of a text does not tell its label.
 
-    For each label, the probability that a text of it is longer than a text of another label is estimated (the AUROC of the length). It
+    For each label, the probability that a text of it is longer than a text of another label is estimated (the AUROC of the
+    length). It
     fails where this is further than `margin` from 1/2 and a difference is proven (Mann-Whitney, Holm over the labels).
     """
     check_share("margin", margin)
@@ -163,4 +167,3 @@ def _auroc(own: np.ndarray, others: np.ndarray) -> tuple[float, float]:
     """Return the probability that a length is above one of the others (ties count half), and the two-sided p-value."""
     result = stats.mannwhitneyu(own, others, alternative="two-sided", method="asymptotic")
     return float(result.statistic) / (len(own) * len(others)), float(result.pvalue)
-

@@ -37,6 +37,8 @@ class Finding:
 
     message: str
     """What is expected, for a row check: `between 0 and 99`. What was found, for a column check: `the mean is 41.2`."""
+    fault: str = ""
+    """What the failing ones are or do: `repeat another text`; by default, that they are not `message`."""
     failing: Positions = field(default_factory=lambda: NOTHING)
     """Positions of samples that do not meet the expectation."""
     checked: int = 0
@@ -142,8 +144,9 @@ def _decide_rows(finding: Finding, mostly: float) -> tuple[bool, str]:
     met = checked - failing >= mostly * checked - 1e-9
     if not failing:
         return met, f"all {checked:,} are {finding.message}"
-    asked = "" if mostly == 1 else f" and {mostly:.4g} are expected"
-    return met, f"{failing:,} of {checked:,} are not {finding.message} ({1 - failing / checked:.4g} are{asked})"
+    fault = finding.fault or f"are not {finding.message}"
+    asked = "" if mostly == 1 else f", and {1 - mostly:.4g} may" if met else f", and at most {1 - mostly:.4g} may"
+    return met, f"{failing:,} of {checked:,} {fault} ({failing / checked:.4g}{asked})"
 
 
 def ids_text(ids: Sequence[str], total: int) -> str:

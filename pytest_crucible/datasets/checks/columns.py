@@ -39,7 +39,9 @@ class Column:
         """The positions of the values that are not missing: neither null nor NaN."""
         if not self.types & {type(None), float}:
             return np.arange(len(self.values))
-        return np.array([k for k, value in enumerate(self.values) if value is not None and value == value], dtype=np.intp)
+        return np.array(
+            [k for k, value in enumerate(self.values) if value is not None and value == value], dtype=np.intp
+        )
 
     @property
     def missing(self) -> int:
@@ -98,7 +100,9 @@ class Table:
         """Return the values of a field. Raises MissingColumn if no sample has it."""
         self.load([name])
         if name not in self._used:
-            raise MissingColumn(f"no sample has a field {name!r}; {suggest(name, self._names(), otherwise=self._has())}")
+            raise MissingColumn(
+                f"no sample has a field {name!r}; {suggest(name, self._names(), otherwise=self._has())}"
+            )
         return self._columns[name]
 
     def load(self, names: Iterable[str]) -> None:
@@ -129,7 +133,9 @@ class Table:
 
     def _read(self, new: Mapping[str, None]) -> None:
         columns: list[list[Any]] = [[] for _ in new]
-        readers = [(_OWN.get(name), name, name.split("."), values.append) for name, values in zip(new, columns, strict=True)]
+        readers = [
+            (_OWN.get(name), name, name.split("."), values.append) for name, values in zip(new, columns, strict=True)
+        ]
         for fields in iterate_fields(self.samples):
             metadata = fields[4]
             if not metadata.keys() <= self._further.keys():
@@ -195,6 +201,3 @@ def _as_float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-
-
-

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-
 from pytest_crucible.datasets.checks.arguments import check_count
 from pytest_crucible.datasets.checks.check import NOTHING, Check, CheckContext, Finding, column_check
 from pytest_crucible.datasets.checks.columns import Table
@@ -32,7 +31,9 @@ def expect_at_least(count: int, checks: Sequence[Check]) -> Check:
     check_count("count", count)
     children = _children(checks)
     if not 1 <= count <= len(children):
-        raise SpecError(f"count is {count}, and there are {len(children)} checks; write a number from 1 to {len(children)}")
+        raise SpecError(
+            f"count is {count}, and there are {len(children)} checks; write a number from 1 to {len(children)}"
+        )
     return _combine(children, count)
 
 

@@ -20,7 +20,8 @@ from pytest_crucible.records.errors import SpecError
 def expect_not_contaminated(against: Any, near: float = NEAR_MATCH, drop: bool = False) -> Check:
     """Expect that no row of the file `against` matches a sample: equal, containing, similar, or of its group.
 
-    `near` is the Jaccard similarity from which on a row is similar. With `drop`, matched samples are not sent instead of failing the check.
+    `near` is the Jaccard similarity from which on a row is similar. With `drop`, matched samples are not sent instead of
+    failing the check.
     """
     if not isinstance(against, str | Path):
         raise SpecError("against is the path of a training file, such as 'train.jsonl'")
@@ -46,4 +47,5 @@ def _find(table: Table, context: CheckContext, against: str, near: float) -> Fin
     if overlap.problem:
         raise SpecError(f"{against} cannot be checked: {overlap.problem}; correct against=")
     failing = np.array([match.position for match in overlap.matches], dtype=np.intp)
-    return Finding(message=f"unlike every row of {against}", failing=failing, checked=len(samples))
+    text = f"match a row of {against}"
+    return Finding(message=f"unlike every row of {against}", fault=text, failing=failing, checked=len(samples))

@@ -23,9 +23,10 @@ def expect_no_data_drift(
 ) -> Check:
     """Expect that a field has not drifted since `baseline`, a file.
 
-    Without a margin, proven drift at `alpha` fails. With a margin on the distance (Kolmogorov-Smirnov's of numbers, total variation of
-    categories), a distance proven to be above it fails, and one that is proven neither way warns. `method` is "auto", "ks" (numbers), "chi2"
-    (categories) or "mmd" (texts).
+    Without a margin, proven drift at `alpha` fails. With a margin on the distance (Kolmogorov-Smirnov's of numbers, total
+    variation of
+    categories), a distance proven to be above it fails, and one that is proven neither way warns. `method` is "auto", "ks"
+    (numbers), "chi2" (categories) or "mmd" (texts).
     """
     check_share("alpha", alpha)
     check_choice("method", method, METHODS)
@@ -35,7 +36,9 @@ def expect_no_data_drift(
         raise SpecError("baseline is the path of a file, such as 'march.jsonl'")
 
     def bind(context: CheckContext) -> Finder:
-        return lambda table: _find(table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method])
+        return lambda table: _find(
+            table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method]
+        )
 
     return Check(subject="", call="", find=bind(CheckContext()), files=(str(baseline),), shares_alpha=True, bind=bind)
 

@@ -15,7 +15,8 @@ from pytest_crucible.records.errors import SpecError
 
 @row_check
 def expect_no_duplicates(column: str = "input", near: float | None = 0.8) -> Finder:
-    """Expect that no two samples have equal texts, or texts with a Jaccard similarity of at least `near`; None compares equality only.
+    """Expect that no two samples have equal texts, or texts with a Jaccard similarity of at least `near`; None compares
+    equality only.
 
     Texts are equal after normalising: white space, case and compatibility forms do not count. All samples of a pair fail.
     """
@@ -30,7 +31,12 @@ def expect_no_duplicates(column: str = "input", near: float | None = 0.8) -> Fin
         bad[find_equal(values.texts)] = True
         if near is not None:
             bad[find_similar(values.texts, near)] = True
-        return row_finding(values, bad, "without a duplicate" if near is None else f"without a duplicate (near: {near:g})")
+        return row_finding(
+            values,
+            bad,
+            "unlike all others",
+            "repeat another text" if near is None else "repeat another text, or nearly",
+        )
 
     return find
 
@@ -51,6 +57,7 @@ def expect_one_answer_per_input(column: str = "input", answer: str = "expected")
         bad = [len(of_text[key]) > 1 for key in keys]
         return Finding(
             message="of inputs with one answer",
+            fault="have an input that has several answers",
             failing=np.array(both, dtype=np.intp)[np.array(bad, dtype=bool)],
             checked=len(both),
             missing=len(table) - len(both),

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pytest_crucible.datasets.checks.arguments import check_choice, check_count, check_number, check_range, check_share, range_text
+from pytest_crucible.datasets.checks.arguments import (
+    check_choice,
+    check_count,
+    check_number,
+    check_range,
+    check_share,
+    range_text,
+)
 from pytest_crucible.datasets.checks.check import Finder, Finding, column_check
 from pytest_crucible.datasets.checks.columns import Table
 from pytest_crucible.datasets.checks.statistics import UnusableColumn
@@ -23,7 +30,11 @@ def expect_label_balance(column: str, min_ratio: float = 0.1) -> Finder:
         values = table.column(column)
         counts = Counter(values.labels)
         if len(counts) < 2:
-            text = f"all {len(values.labels):,} values are {next(iter(counts))}" if counts else "there is no value to check"
+            text = (
+                f"all {len(values.labels):,} values are {next(iter(counts))}"
+                if counts
+                else "there is no value to check"
+            )
             return Finding(message=text, checked=len(values.labels), missing=values.missing, is_met=False)
         rarest, count = min(counts.items(), key=lambda item: (item[1], item[0]))
         share = count / len(values.labels)

@@ -8,15 +8,18 @@ from dataclasses import replace
 from pytest_crucible.datasets.checks.check import Check, CheckContext, Finding
 from pytest_crucible.datasets.checks.columns import Table
 from pytest_crucible.datasets.checks.combined import bind_files
+from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.stats import holm
 
 
 def check_samples(
     samples: Sequence[Sample], checks: Sequence[Check], *, context: CheckContext | None = None
 ) -> tuple[CheckResult, ...]:
-    """Return the result of each check. Relative paths of files count from the working directory, unless `context` has another folder.
+    """Return the result of each check. Relative paths of files count from the working directory, unless `context` has
+    another folder.
 
     >>> from pytest_crucible.datasets.checks import expect_no_missing_values
     >>> [result] = check_samples([Sample(id="a", input="2 + 2")], [expect_no_missing_values("expected")])
@@ -44,6 +47,27 @@ def adjust_findings(findings: Sequence[Finding | str]) -> list[Finding | str]:
         finding.adjust(p, size) if not isinstance(finding, str) and finding.adjust and p is not None else finding
         for finding, p in zip(findings, holm(p_values), strict=True)
     ]
+
+
+def drop_failing(
+    samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext
+) -> tuple[Sequence[Sample], list[CheckResult]]:
+    """Return the samples that meet the checks with `drop=True`, and the results: dropping passes. Raises DatasetError if none is left."""
+    results = []
+    for check in checks:
+        table = Table(samples, names=check.columns)
+        finding = bind_files(check, context).search(table)
+        result = check.decide(table, finding)
+        if not isinstance(finding, str) and len(finding.failing):
+            failing = set(finding.failing.tolist())
+            samples = pack_if_many(sample for position, sample in enumerate(samples) if position not in failing)
+            result = replace(result, state="passed", message=f"{result.message}; they are not sent")
+        results.append(result)
+        if not samples:
+            raise DatasetError(
+                f"{check.call}: all samples match, so that none is left; remove drop=True, or choose other samples"
+            )
+    return samples, results
 
 
 def number_subjects(results: Sequence[CheckResult]) -> tuple[CheckResult, ...]:

@@ -18,6 +18,7 @@ from pytest_crucible.datasets.checks.duplicates import (
     expect_no_duplicates,
     expect_one_answer_per_input,
 )
+from pytest_crucible.datasets.checks.leaks import expect_no_secrets
 from pytest_crucible.datasets.checks.run import number_subjects
 from pytest_crucible.datasets.checks.texts import expect_clean_text, expect_no_canaries
 from pytest_crucible.records import Sample
@@ -43,6 +44,7 @@ def standard_checks(table: Table) -> list[Check]:
         expect_no_duplicates(near=None),
         expect_no_duplicates(severity="warn"),
         expect_no_canaries(),
+        expect_no_secrets(),
         *_answer_checks(table),
         *([expect_group_share_below(severity="warn")] if _has_groups(table) else []),
     ]

@@ -31,7 +31,9 @@ def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, 
         ids = sorted(table.ids(values.present[wrong].tolist()))
         raise UnusableColumn(f"{len(ids):,} of {len(numbers):,} values are not numbers: {ids_text(ids, len(ids))}")
     if len(numbers) < least:
-        raise UnusableColumn(f"there {'is no value' if not len(numbers) else f'are only {len(numbers)} values'} to check")
+        raise UnusableColumn(
+            f"there {'is no value' if not len(numbers) else f'are only {len(numbers)} values'} to check"
+        )
     return values, numbers
 
 

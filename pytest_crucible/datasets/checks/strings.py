@@ -151,7 +151,11 @@ def expect_column_string_length_distribution(
         wrong = [k for k, value in enumerate(values.present_values) if not isinstance(value, str)]
         if wrong or not values.present_values:
             ids = sorted(table.ids(values.present[wrong].tolist()))
-            raise UnusableColumn(f"{len(wrong):,} values are not texts: {ids_text(ids, len(ids))}" if ids else "there is no value to check")
+            raise UnusableColumn(
+                f"{len(wrong):,} values are not texts: {ids_text(ids, len(ids))}"
+                if ids
+                else "there is no value to check"
+            )
         lengths = np.sort(np.array([len(text) for text in values.present_values]))
         faults = list(_length_faults(lengths, mean_length, min_length, max_length, tolerance))
         found = f"lengths are {lengths[0]:,} to {lengths[-1]:,}, their mean {lengths.mean():.6g}"

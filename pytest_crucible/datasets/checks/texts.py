@@ -41,7 +41,7 @@ def expect_clean_text(column: str = "input") -> Finder:
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        return row_finding(values, [not is_clean(text) for text in values.texts], "clean texts")
+        return row_finding(values, [not is_clean(text) for text in values.texts], "clean texts", "are empty or broken")
 
     return find
 
@@ -63,7 +63,9 @@ def expect_no_canaries(column: str = "input") -> Finder:
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        return row_finding(values, [CANARIES.search(text) is not None for text in values.texts], "without a canary")
+        return row_finding(
+            values, [CANARIES.search(text) is not None for text in values.texts], "without a canary", "have a canary"
+        )
 
     return find
 
@@ -74,7 +76,8 @@ def expect_prompts_to_fit(
 ) -> Finder:
     """Expect prompts of at most so many tokens.
 
-    `tokenizer` returns the tokens of a text, or their number. Without one, a token is taken as four characters, which is an estimate.
+    `tokenizer` returns the tokens of a text, or their number. Without one, a token is taken as four characters, which is an
+    estimate.
     """
     check_count("tokens", tokens)
     if tokenizer is not None and not callable(tokenizer):
@@ -146,7 +149,9 @@ def expect_pandera(schema: Any) -> Finder:
         except errors as error:
             cases = error.failure_cases
             rows = sorted({int(k) for k in cases["index"].dropna()})
-            faults = sorted({f"{column}: {check}" for column, check in zip(cases["column"], cases["check"], strict=True)})
+            faults = sorted(
+                {f"{column}: {check}" for column, check in zip(cases["column"], cases["check"], strict=True)}
+            )
             return Finding(
                 message=f"the schema is not met ({'; '.join(faults[:5])})",
                 failing=np.array(rows, dtype=np.intp),

@@ -16,10 +16,16 @@ from pytest_crucible.datasets.checks.columns import Column, Table, label_of
 from pytest_crucible.records.errors import SpecError
 
 
-def row_finding(values: Column, bad: npt.ArrayLike, message: str) -> Finding:
+def row_finding(values: Column, bad: npt.ArrayLike, message: str, fault: str = "") -> Finding:
     """Return the finding on each value that is not missing; `bad` is True for those that fail."""
     is_bad = np.asarray(bad, dtype=bool)
-    return Finding(message=message, failing=values.present[is_bad], checked=len(is_bad), missing=values.missing)
+    return Finding(
+        message=message,
+        fault=fault,
+        failing=values.present[is_bad],
+        checked=len(is_bad),
+        missing=values.missing,
+    )
 
 
 @row_check
@@ -98,7 +104,7 @@ def _missing(table: Table, column: str) -> Finding:
     values = table.column(column)
     is_missing = np.ones(len(values.values), dtype=bool)
     is_missing[values.present] = False
-    return Finding(message="there", failing=np.flatnonzero(is_missing), checked=len(is_missing))
+    return Finding(message="there", fault="are missing", failing=np.flatnonzero(is_missing), checked=len(is_missing))
 
 
 @row_check

@@ -91,7 +91,10 @@ def compare_datasets(
     tables = Table(old, fields), Table(new, fields)
     names = [_fields(table) for table in tables]
     compared = list(fields) or [name for name in names[0] if name in names[1]]
-    rows = [_compare(*(table.column(name) for table in tables), seed=seed, kind=(kinds or {}).get(name)) for name in compared]
+    rows = [
+        _compare(*(table.column(name) for table in tables), seed=seed, kind=(kinds or {}).get(name))
+        for name in compared
+    ]
     adjusted = holm([None if row.drift is None else row.drift.p_value for row in rows], family_size=max(len(rows), 1))
     decided = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return DriftReport(

@@ -11,7 +11,10 @@ from pytest_crucible.datasets.overlap.words import Vocabulary, split_words
 
 
 def tfidf_vectors(texts: Sequence[str]) -> sparse.csr_matrix:
-    """Return a row of unit length for each text, with weights tf (ln((1 + n) / (1 + df)) + 1), as scikit-learn's; 0 for a text without words."""
+    """Return a row of unit length for each text; 0 for a text without words.
+
+    The weight of a word is tf (ln((1 + n) / (1 + df)) + 1), as scikit-learn's smooth idf.
+    """
     words = [split_words(text) for text in texts]
     vocabulary = Vocabulary(words)
     encoded = vocabulary.encode(words)

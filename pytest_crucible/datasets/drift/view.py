@@ -46,11 +46,22 @@ def _cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
     if drift is None:
         return (row.field, "-", "-", missing, "-", "-", "-", "-", f"not compared: {row.note}")
     # At the level of one field: the interval is about this field alone.
-    interval = "" if drift.distance is None else f"{drift.distance:.3f} [{drift.lower(0.025):.3f}, {drift.upper(0.025):.3f}]"
+    interval = (
+        "" if drift.distance is None else f"{drift.distance:.3f} [{drift.lower(0.025):.3f}, {drift.upper(0.025):.3f}]"
+    )
     stability = "-" if row.stability is None else f"{row.stability[0] - row.stability[1]:+.3f}"
     counts = f"{drift.n[0]:,}, {drift.n[1]:,}"
     p_values = (p_value(drift.p_value), p_value(row.p_adjusted))
-    return (row.field, drift.test, counts, missing, interval or "-", *p_values, stability, result_text(row, report.alpha))
+    return (
+        row.field,
+        drift.test,
+        counts,
+        missing,
+        interval or "-",
+        *p_values,
+        stability,
+        result_text(row, report.alpha),
+    )
 
 
 def result_text(row: DriftRow, alpha: float) -> str:
@@ -58,7 +69,11 @@ def result_text(row: DriftRow, alpha: float) -> str:
     proven = row.is_proven(alpha)
     if row.state is None:
         return "drift proven" if proven else "no drift proven"
-    place = {"met": "within the margin", "missed": "beyond the margin", "undecided": "not shown to be within the margin"}
+    place = {
+        "met": "within the margin",
+        "missed": "beyond the margin",
+        "undecided": "not shown to be within the margin",
+    }
     return f"{'drift proven' if proven else 'no drift proven'}, {place[row.state]}"
 
 
@@ -70,10 +85,12 @@ def _state(row: DriftRow, report: DriftReport) -> State:
 
 def _method(report: DriftReport) -> str:
     return (
-        "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted where expected counts are "
-        "small), texts by the maximum mean discrepancy of TF-IDF vectors with permuted labels. p-values are adjusted over all fields (Holm). "
-        "The distance is the largest difference of the distribution functions, or the total variation distance; its 95 % interval follows from "
-        f"McDiarmid's inequality. PSI is shown minus its mean over permuted labels. alpha is {report.alpha:g}, the seed {report.seed}."
+        "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted where "
+        "expected counts are small), texts by the maximum mean discrepancy of TF-IDF vectors with permuted labels. p-values
+        are adjusted over "
+        "all fields (Holm). The distance is the largest difference of the distribution functions, or the total variation distance; "
+        "its 95 % interval follows from McDiarmid's inequality. PSI is shown minus its mean over permuted labels. "
+        f"alpha is {report.alpha:g}, the seed {report.seed}."
     )
 
 

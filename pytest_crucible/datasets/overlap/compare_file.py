@@ -44,7 +44,9 @@ def compare_with_file(
         reason = "it does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
         return Overlap(file=label, sha256=sha256, problem=reason, samples=len(samples), near=near)
     if sha256 and found != sha256:
-        return Overlap(file=label, sha256=sha256, problem="it has changed since the training", samples=len(samples), near=near)
+        return Overlap(
+            file=label, sha256=sha256, problem="it has changed since the training", samples=len(samples), near=near
+        )
     key = hashlib.sha256(f"{_VERSION}|{dataset_sha256}|{found}|{near!r}".encode()).hexdigest()
     stored = _load(cache, key)
     if stored is not None:

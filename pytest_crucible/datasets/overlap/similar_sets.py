@@ -1,7 +1,9 @@
 """Finds texts whose sets of words are similar, exactly, without comparing every pair.
 
-The similarity is Jaccard's: words in both texts over words in either. Of two sets with a similarity of at least t, both begin with a common
-word among their first |x| - ceil(t |x|) + 1 words, in any common order of words (prefix filter: Chaudhuri et al. 2006, Bayardo et al.
+The similarity is Jaccard's: words in both texts over words in either. Of two sets with a similarity of at least t, both
+begin with a common
+word among their first |x| - ceil(t |x|) + 1 words, in any common order of words (prefix filter: Chaudhuri et al. 2006,
+Bayardo et al.
 2007). Pairs that pass it are compared by signatures, of which the distance is at most that of the sets; the rest are counted.
 """
 
@@ -85,7 +87,9 @@ class SimilarSets:
 
     def _distance(self, signatures: Sequence[Signatures], texts: Numbers, indexed: Numbers) -> Numbers:
         pairs = zip(signatures, self._signatures, strict=True)
-        return sum((_count_bits(ours[texts] ^ theirs[indexed]) for ours, theirs in pairs), np.zeros(len(texts), dtype=np.int64))
+        return sum(
+            (_count_bits(ours[texts] ^ theirs[indexed]) for ours, theirs in pairs), np.zeros(len(texts), dtype=np.int64)
+        )
 
     def _count_common(self, sets: _WordSets, texts: Numbers, indexed: Numbers) -> Numbers:
         """Return the number of words that both texts of each pair have."""

@@ -33,20 +33,34 @@ def overlap_text(overlap: Overlap) -> str:
 
 def overlap_table(overlaps: Sequence[Overlap]) -> Table:
     """Return a row for each file."""
-    heads = ("file", "rows", "samples", "matched", *_HOW, "other answer", "J >= near", "J >= 0.5", "8 words", "too short")
+    heads = (
+        "file",
+        "rows",
+        "samples",
+        "matched",
+        *_HOW,
+        "other answer",
+        "J >= near",
+        "J >= 0.5",
+        "8 words",
+        "too short",
+    )
     return Table(
         title="Training files",
         heads=heads,
         rows=tuple(Row(cells=_cells(overlap), below=overlap.problem) for overlap in overlaps),
         numbers=heads[1:],
-        note=f"J is the Jaccard similarity of the words; 8 words: samples that share a sequence of {SHORT} words; too short: samples of fewer words.",
+        note="J is the Jaccard similarity of the words; 8 words: samples that share a sequence of "
+        f"{SHORT} words; too short: samples of fewer words.",
     )
 
 
 def match_tables(overlaps: Sequence[Overlap]) -> Iterator[Table]:
     """Yield the matched samples, and apart from them those whose rows have another answer."""
     for title, other in (("Matched samples", False), ("Matched samples, with another answer", True)):
-        matches = [(overlap.file, match) for overlap in overlaps for match in overlap.matches if match.other_answer == other]
+        matches = [
+            (overlap.file, match) for overlap in overlaps for match in overlap.matches if match.other_answer == other
+        ]
         yield Table(
             title=title,
             heads=("sample", "match", "similarity", "file", "row"),
@@ -68,9 +82,9 @@ def overlap_view(name: str, overlaps: Sequence[Overlap]) -> View:
 
 
 METHOD = (
-    "A sample matches a training row if their texts are equal after normalising (exact), if the row contains at least half of the sample's "
-    "sequences of 13 words (long), if the Jaccard similarity of their words is at least that of `near` (near), or if both have one group. Each "
-    "sample has its strongest match."
+    "A sample matches a training row if their texts are equal after normalising (exact), if the row contains at least half of the "
+    "sample's sequences of 13 words (long), if the Jaccard similarity of their words is at least that of `near` (near), or if both "
+    "have one group. Each sample has its strongest match."
 )
 
 

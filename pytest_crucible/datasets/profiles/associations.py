@@ -24,8 +24,8 @@ class Association:
 
     fields: tuple[str, str]
     measure: str
-    """`Pearson` and `Spearman` of two fields of numbers (from -1 to 1), `Cramer's V` of two of categories, and `correlation ratio` of one of
-    each (0 to 1)."""
+    """`Pearson` and `Spearman` of two fields of numbers (from -1 to 1), `Cramer's V` of two of categories, and `correlation
+    ratio` of one of each (0 to 1)."""
     value: float
     n: int
 

@@ -62,7 +62,11 @@ def profile_field(column: Column, ids: list[str]) -> FieldProfile:
     labels = Counter(column.labels)
     numbers = column.numbers
     is_number = ~np.isnan(numbers)
-    texts = [(k, len(value)) for k, value in zip(column.present.tolist(), column.present_values, strict=True) if isinstance(value, str)]
+    texts = [
+        (k, len(value))
+        for k, value in zip(column.present.tolist(), column.present_values, strict=True)
+        if isinstance(value, str)
+    ]
     repeats = bool(labels) and max(labels.values()) > 1
     return FieldProfile(
         name=column.name,
@@ -89,7 +93,11 @@ def _summarise(values: Numbers, positions: list[int], ids: list[str]) -> NumberS
     beyond = (values < low - fence) | (values > high + fence)
     deviation = np.median(np.abs(values - median))
     # Where more than half of the values are equal, the deviation is 0 and says nothing.
-    far = _NORMAL * np.abs(values - median) > MODIFIED_Z * deviation if deviation > 0 else np.zeros(len(values), dtype=bool)
+    far = (
+        _NORMAL * np.abs(values - median) > MODIFIED_Z * deviation
+        if deviation > 0
+        else np.zeros(len(values), dtype=bool)
+    )
     extreme = sorted(np.flatnonzero(beyond), key=lambda k: (-abs(values[k] - median), ids[positions[k]]))[:MOST_VALUES]
     ordered = np.sort(values)
     return NumberSummary(
@@ -104,5 +112,3 @@ def _summarise(values: Numbers, positions: list[int], ids: list[str]) -> NumberS
         beyond_deviations=int(far.sum()),
         outliers=tuple(sorted(ids[positions[k]] for k in extreme)),
     )
-
-

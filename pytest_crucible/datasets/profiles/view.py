@@ -11,6 +11,8 @@ from pytest_crucible.records import Note, Row, Statement, Table, View
 from pytest_crucible.records.number_format import quantity
 
 MOST_ASSOCIATIONS = 30
+# Longer values are texts, which a table of values cannot show.
+LONGEST_VALUE = 60
 _NUMBERS = ("least", "quartile", "median", "mean", "quartile 3", "most", "sd", "beyond fences", "beyond 3.5 MAD")
 
 
@@ -26,8 +28,8 @@ def profile_view(name: str, profile: Profile) -> View:
     )
     method = (
         "Quantiles are of type 7 (Hyndman & Fan 1996), the standard deviation is that of the population. Outliers lie beyond 1.5 "
-        "interquartile ranges of the quartiles (Tukey 1977), or have a modified z-score above 3.5 (Iglewicz & Hoaglin 1993). Associations are "
-        "over the samples that have both values; Spearman's gives ties the mean of their ranks."
+        "interquartile ranges of the quartiles (Tukey 1977), or have a modified z-score above 3.5 (Iglewicz & Hoaglin 1993). "
+        "Associations are over the samples that have both values; Spearman's gives ties the mean of their ranks."
     )
     return View(
         title=f"Profile of {name}",
@@ -49,7 +51,8 @@ def _document(profile: Profile) -> dict[str, object]:
 
 def _quality_table(profile: Profile) -> Table:
     rows = [
-        Row(cells=(name, "-" if share is None else f"{share:.4f}", QUALITY[name])) for name, share in profile.quality.items()
+        Row(cells=(name, "-" if share is None else f"{share:.4f}", QUALITY[name]))
+        for name, share in profile.quality.items()
     ]
     return Table(title="Quality", heads=("share", "value", "of"), rows=tuple(rows), numbers=("value",))
 
@@ -85,9 +88,9 @@ def _numbers(summary: NumberSummary) -> Iterator[str]:
 
 def _value_table(profile: Profile) -> Table:
     rows = [
-        Row(cells=(entry.name, ", ".join(f"{value[:40]} {count:,}" for value, count in entry.values.items())))
+        Row(cells=(entry.name, ", ".join(f"{value} {count:,}" for value, count in entry.values.items())))
         for entry in profile.fields
-        if entry.values and entry.name != "id"
+        if entry.values and entry.name != "id" and max(map(len, entry.values)) <= LONGEST_VALUE
     ]
     return Table(title="Most frequent values", heads=("field", "values"), rows=tuple(rows))
 

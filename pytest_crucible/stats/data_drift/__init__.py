@@ -11,10 +11,10 @@ from pytest_crucible.stats.data_drift.vectors import compare_vectors
 
 __all__ = [
     "FieldDrift",
-    "decide_margin",
-    "stability_of_categories",
-    "stability_of_numbers",
     "compare_categories",
     "compare_numbers",
     "compare_vectors",
+    "decide_margin",
+    "stability_of_categories",
+    "stability_of_numbers",
 ]

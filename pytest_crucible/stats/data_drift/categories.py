@@ -13,8 +13,8 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift.result import FieldDrift
 
 Counts = npt.NDArray[np.int64]
-# Cochran (1954): the chi-squared distribution is a good approximation where at most a fifth of the expected counts are below 5, and none
-# is below 1.
+# Cochran (1954): the chi-squared distribution is a good approximation where at most a fifth of the expected counts are below
+# 5, and none is below 1.
 LEAST_EXPECTED, LEAST_OF_ALL, MOST_BELOW = 5.0, 1.0, 0.2
 DRAWS = 4999
 # Tables that are drawn at a time: a field may have thousands of categories.
@@ -25,8 +25,9 @@ _ROUNDING = 1e-9
 def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0, draws: int = DRAWS) -> FieldDrift:
     """Return the chi-squared test of the counts of each category in two samples, in one order.
 
-    As `scipy.stats.chi2_contingency(correction=False)`; where more than a fifth of the expected counts are below 5, or one is below 1,
-    labels are permuted, and p = (1 + tables as extreme) / (1 + draws) (Phipson & Smyth 2010). Raises NotEnoughData for an empty sample, or one category only.
+    As `scipy.stats.chi2_contingency(correction=False)`; where more than a fifth of the expected counts are below 5, or one is
+    below 1, labels are permuted, and p = (1 + tables as extreme) / (1 + draws) (Phipson & Smyth 2010). Raises NotEnoughData for
+    an empty sample, or one category only.
     """
     table = np.array([old, new], dtype=np.int64)
     table = table[:, table.sum(axis=0) > 0]
@@ -36,10 +37,8 @@ def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0,
     expected = _expected(table)
     statistic = float(_chi_squared(table[0], expected[0]) + _chi_squared(table[1], expected[1]))
     is_permuted = bool((expected < LEAST_EXPECTED).mean() > MOST_BELOW or expected.min() < LEAST_OF_ALL)
-    if is_permuted:
-        p_value = _permuted_p(table, statistic, seed, draws)
-    else:
-        p_value = float(stats.chi2.sf(statistic, table.shape[1] - 1))
+    degrees = table.shape[1] - 1
+    p_value = _permuted_p(table, statistic, seed, draws) if is_permuted else float(stats.chi2.sf(statistic, degrees))
     share = table / sizes[:, None]
     return FieldDrift(
         test="chi-squared, permuted" if is_permuted else "chi-squared",

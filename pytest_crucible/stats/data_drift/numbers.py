@@ -19,8 +19,8 @@ _MEAN_SUPREMUM = math.sqrt(math.pi / 2)
 def compare_numbers(old: Sequence[float], new: Sequence[float]) -> FieldDrift:
     """Return the Kolmogorov-Smirnov test of two samples of numbers, as `scipy.stats.ks_2samp` computes it.
 
-    The p-value is exact for at most 10,000 values in each sample, otherwise asymptotic; ties make it larger. Raises NotEnoughData for fewer
-    than two values in either sample.
+    The p-value is exact for at most 10,000 values in each sample, otherwise asymptotic; ties make it larger. Raises
+    NotEnoughData for fewer than two values in either sample.
     """
     first, second = np.asarray(old, dtype=float), np.asarray(new, dtype=float)
     if min(len(first), len(second)) < 2:

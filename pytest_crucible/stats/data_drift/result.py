@@ -43,7 +43,8 @@ class FieldDrift:
     def _slack(self, alpha: float) -> float:
         """Return how far the distance is from its expectation with probability alpha, at most, on one side.
 
-        One value changes either distance by at most 1 / n, so the bounded difference inequality holds (McDiarmid 1989). The expectation
+        One value changes either distance by at most 1 / n, so the bounded difference inequality holds (McDiarmid 1989). The
+        expectation
         is at least the true distance, because both are convex in the two distributions (Jensen), and at most `noise` above it.
         """
         return math.sqrt(math.log(1 / alpha) / 2 * sum(1 / n for n in self.n))
@@ -52,7 +53,8 @@ class FieldDrift:
 def decide_margin(drift: FieldDrift, margin: float, *, alpha: float, family_size: int) -> State:
     """Return met (the distance is proven to be below the margin), missed (proven to be above), or undecided.
 
-    Above is claimed for any of `family_size` fields with error rate alpha over all (Bonferroni). Below needs no correction: all have to be.
+    Above is claimed for any of `family_size` fields with error rate alpha over all (Bonferroni). Below needs no correction:
+    all have to be.
     """
     lower, upper = drift.lower(alpha / family_size), drift.upper(alpha)
     if lower is None or upper is None:

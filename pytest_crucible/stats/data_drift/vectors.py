@@ -18,8 +18,8 @@ _ROUNDING = 1e-9
 def compare_vectors(vectors: Any, old: int, *, seed: int = 0, draws: int = DRAWS) -> FieldDrift:
     """Return the permutation test of the maximum mean discrepancy with the kernel x . y (Gretton et al. 2012, equation 5).
 
-    `vectors` is an array or sparse matrix with a row for each text, the `old` ones first. For unit vectors the kernel is the cosine, and the
-    statistic is the squared distance of the two means. p = (1 + permutations as extreme) / (1 + draws).
+    `vectors` is an array or sparse matrix with a row for each text, the `old` ones first. For unit vectors the kernel is the
+    cosine, and the statistic is the squared distance of the two means. p = (1 + permutations as extreme) / (1 + draws).
     """
     number = vectors.shape[0]
     if min(old, number - old) < 2:
