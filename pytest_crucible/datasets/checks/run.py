@@ -52,7 +52,7 @@ def adjust_findings(findings: Sequence[Finding | str]) -> list[Finding | str]:
 def drop_failing(
     samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext
 ) -> tuple[Sequence[Sample], list[CheckResult]]:
-    """Return the samples that meet the checks with `drop=True`, and the results: dropping passes. Raises DatasetError if none is left."""
+    """Return the samples that meet checks with `drop=True`, and the results. Raises DatasetError if no sample is left."""
     results = []
     for check in checks:
         table = Table(samples, names=check.columns)

@@ -85,12 +85,11 @@ def _state(row: DriftRow, report: DriftReport) -> State:
 
 def _method(report: DriftReport) -> str:
     return (
-        "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted where "
-        "expected counts are small), texts by the maximum mean discrepancy of TF-IDF vectors with permuted labels. p-values
-        are adjusted over "
-        "all fields (Holm). The distance is the largest difference of the distribution functions, or the total variation distance; "
-        "its 95 % interval follows from McDiarmid's inequality. PSI is shown minus its mean over permuted labels. "
-        f"alpha is {report.alpha:g}, the seed {report.seed}."
+        "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted "
+        "where expected counts are small), texts by the maximum mean discrepancy of TF-IDF vectors with permuted labels. "
+        "p-values are adjusted over all fields (Holm). The distance is the largest difference of the distribution "
+        "functions, or the total variation distance; its 95 % interval follows from McDiarmid's inequality. PSI is shown "
+        f"minus its mean over permuted labels. alpha is {report.alpha:g}, the seed {report.seed}."
     )
 
 
