@@ -59,7 +59,9 @@ if TYPE_CHECKING:
 class ExperimentCollection:
     """Remembers all items, plans the selected ones, and gathers the errors of all of them."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, resources: Resources, checks: DataChecks) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, resources: Resources, checks: DataChecks | None = None
+    ) -> None:
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
@@ -69,7 +71,7 @@ class ExperimentCollection:
         self._config = config
         self._settings = settings
         self._resources = resources
-        self._checks = checks
+        self._checks = checks or DataChecks()
         self._judges: list[Judge] = []
         self._functions: dict[str, Callable[..., Any]] = {}
         self._joined_ids: dict[str, list[str]] = {}

@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 class DataChecks:
     """Runs the checks of a session. Equal checks on one dataset run once, in whichever worker comes first."""
 
-    folder: Path | None
+    folder: Path | None = None
     """Where the workers of a run share their results; None for a session of one process."""
     results: dict[str, tuple[CheckResult, ...]] = field(default_factory=dict)
     """Nodeid of an experiment -> the results of its checks."""

@@ -45,12 +45,16 @@ class ExperimentPlanner:
     """Plans the experiments and joined tests of a session."""
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...], checks: DataChecks
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        opened_arms: tuple[OpenedArm, ...],
+        checks: DataChecks | None = None,
     ) -> None:
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
-        self._checks = checks
+        self._checks = checks or DataChecks()
         self._datasets = DeclaredDatasets(config, settings.seed)
         self._stages = () if settings.stages is None else parse_stages(settings.stages)
 

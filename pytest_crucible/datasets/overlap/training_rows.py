@@ -12,6 +12,8 @@ from pytest_crucible.records import Sample
 
 _ANSWERS = ("expected", "completion", "answer", "label", "output", "response", "target", "chosen", "preferred_output")
 """Fields of an answer, in order of preference."""
+LEAST_OF_REPLY = 8
+"""Words of a reply that samples are compared with: a shorter one, such as a number, is equal to a short input by chance."""
 _NO_TEXT = frozenset({"id", "group", "rejected", "non_preferred_output", *_ANSWERS})
 
 
@@ -60,7 +62,7 @@ def _of_mapping(number: int, row: Any) -> TrainingText:
     if answer is None and isinstance(messages, list) and len(messages) > 1:
         answer = _content(messages[-1])
     prompts = [text for name, value in row.items() if name not in _NO_TEXT for text in _texts(value)]
-    reply = list(_texts(answer)) if isinstance(answer, str | list | Mapping) else []
+    reply = [text for text in _texts(answer) if len(text.split()) >= LEAST_OF_REPLY]
     # A comparison or a chat has its answer among its texts already.
     texts = dict.fromkeys(text for text in (*prompts, *reply) if text)
     group = row.get("group")
