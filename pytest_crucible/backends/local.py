@@ -76,6 +76,17 @@ class LocalBackend:
             finish=sampled.stop_reason,
         )
 
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the log-probability of each token but the first. Raises BackendError for a text that fills the context."""
+        try:
+            tokens = self._sampler.engine.tokenizer.encode(text)
+        except ValueError as error:
+            raise BackendError(f"adapter {self._name!r} cannot read a text: {error}") from None
+        context = self._sampler.engine.shape.context
+        if len(tokens) > context:
+            raise BackendError(f"a text has {len(tokens):,} tokens, and adapter {self._name!r} reads {context:,}")
+        return [] if len(tokens) < 2 else await asyncio.wrap_future(_THREAD.score(self._sampler, tokens))
+
     def _params(self, request: Request) -> SamplingParams:
         try:
             params = sampling_params(request.parameters)

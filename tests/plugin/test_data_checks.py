@@ -201,7 +201,9 @@ def test_data_checks_need_a_dataset(suite):
         """
     )
 
-    suite.refuses(suite.run("--crucible-adapter=v2"), "*has data checks but no dataset: mark it with @pytest.mark.crucible*")
+    suite.refuses(
+        suite.run("--crucible-adapter=v2"), "*has data checks but no dataset: mark it with @pytest.mark.crucible*"
+    )
 
 
 def test_commands(suite):
@@ -217,7 +219,9 @@ def test_commands(suite):
     assert check.ret == 0
     assert {result["state"] for result in json.loads(check.stdout.str())["checks"]} == {"passed"}
     assert drift.ret == 1
-    drift.stdout.fnmatch_lines(["drift beyond the margin 0.01 is proven in 1 field of 1: topic", "topic *beyond the margin"])
+    drift.stdout.fnmatch_lines(
+        ["drift beyond the margin 0.01 is proven in 1 field of 1: topic", "topic *beyond the margin"]
+    )
     assert match.ret == 1
     match.stdout.fnmatch_lines(["10 of 20 samples match train.jsonl (10 exact)", "q00 *exact* train.jsonl *1"])
     assert profile.ret == 0

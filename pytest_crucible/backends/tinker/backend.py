@@ -28,6 +28,8 @@ class SamplingClient(Protocol):
 
     def sample(self, prompt: Any, num_samples: int, sampling_params: Any) -> Any: ...
 
+    def compute_logprobs(self, prompt: Any) -> Any: ...
+
 
 class Tokenizer(Protocol):
     """The part of a tokenizer that is used, of transformers or another one; a chat template is optional."""
@@ -104,6 +106,19 @@ class TinkerBackend:
             logprobs=tuple(map(float, getattr(sequence, "logprobs", None) or ())) or None,
             model=self.model,
         )
+
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the log-probability of each token but the first. Raises BackendError."""
+        self._check(0.0)
+        tokens = list(self._tokenizer.encode(text))
+        try:
+            scored = await self._answer(self._client.compute_logprobs(_sdk().ModelInput.from_ints(tokens)))
+        except BackendError:
+            raise
+        except Exception as error:
+            # Without the SDK's traceback, whose frames may hold the key.
+            raise translate_error(error, self._hide) from None
+        return [float(logprob) for logprob in list(scored)[1:]]
 
     def _unread(self, tokens: Sequence[int]) -> Reply:
         return Reply(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pytest_crucible.datasets.overlap.matching import SHORT
 from pytest_crucible.records import Note, Row, Statement, Table, View
@@ -70,14 +71,17 @@ def match_tables(overlaps: Sequence[Overlap]) -> Iterator[Table]:
         )
 
 
-def overlap_view(name: str, overlaps: Sequence[Overlap]) -> View:
-    """Return the comparison of a dataset with training files as a page."""
+def overlap_view(
+    name: str, overlaps: Sequence[Overlap], lines: Sequence[str] = (), tests: Mapping[str, Any] | None = None
+) -> View:
+    """Return the comparison of a dataset with training files as a page, and the lines of tests of memorisation."""
+    tables = (overlap_table(overlaps), *match_tables(overlaps)) if overlaps else ()
     return View(
         title=f"Contamination of {name}",
-        tables=(overlap_table(overlaps), *match_tables(overlaps)),
-        notes=tuple(Note(text=overlap_text(overlap)) for overlap in overlaps),
-        methods=(Statement(text=METHOD),),
-        document={"dataset": name, "files": list(overlaps)},
+        tables=tables,
+        notes=tuple(Note(text=text) for text in (*map(overlap_text, overlaps), *lines)),
+        methods=(Statement(text=METHOD),) if overlaps else (),
+        document={"dataset": name, "files": list(overlaps), **(tests or {})},
     )
 
 

@@ -318,7 +318,9 @@ def test_a_normal_column_is_tested_as_scipy_does():
     assert result.state == "failed"
     assert f"p = {stats.shapiro(skewed).pvalue:.3g}" in result.message
     p = stats.shapiro(normal).pvalue
-    assert run(checks.expect_column_values_to_be_normal("x", alpha=p + 0.01), samples(x=normal.tolist())).state == "failed"
+    assert (
+        run(checks.expect_column_values_to_be_normal("x", alpha=p + 0.01), samples(x=normal.tolist())).state == "failed"
+    )
 
 
 def test_combined_checks_run_all_of_their_children():
@@ -326,7 +328,9 @@ def test_combined_checks_run_all_of_their_children():
     rows = samples(x=[1])
 
     assert run(checks.expect_any([bad, good]), rows).state == "passed"
-    assert run(checks.expect_all([bad, good]), rows).message.startswith("1 of 2 checks are met, and all are expected: expect")
+    assert run(checks.expect_all([bad, good]), rows).message.startswith(
+        "1 of 2 checks are met, and all are expected: expect"
+    )
     assert run(checks.expect_at_least(1, [good, bad]), rows).state == "passed"
     assert run(checks.expect_at_least(2, [good, bad]), rows).state == "failed"
 

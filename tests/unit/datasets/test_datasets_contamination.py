@@ -75,7 +75,11 @@ def test_a_match_with_another_answer_is_told_apart():
     asked = [sample("q", expected="SUPPORT")]
 
     assert overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}]).matches[0].other_answer
-    assert not overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}, {"prompt": "q", "completion": "support"}]).matches[0].other_answer
+    assert (
+        not overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}, {"prompt": "q", "completion": "support"}])
+        .matches[0]
+        .other_answer
+    )
     assert not overlap_of(asked, [{"prompt": "q"}]).matches[0].other_answer
 
 
@@ -95,7 +99,9 @@ def test_counts_on_scifact_claims():
 
 
 def test_the_example_was_not_trained_on_its_samples():
-    overlap = compare_with_rows(load_file(CLAIMS / "held_out.jsonl"), read_training_rows(CLAIMS / "train.jsonl"), file="train")
+    overlap = compare_with_rows(
+        load_file(CLAIMS / "held_out.jsonl"), read_training_rows(CLAIMS / "train.jsonl"), file="train"
+    )
 
     assert (overlap.samples, overlap.rows, overlap.matches) == (240, 640, ())
 
@@ -117,7 +123,8 @@ def test_the_index_finds_what_comparing_all_pairs_finds(texts, others, least):
         (k, n)
         for k, other in enumerate(others)
         for n, text in enumerate(texts)
-        if (union := {*other.split(), *text.split()}) and len({*other.split()} & {*text.split()}) >= least * len(union) - 1e-9
+        if (union := {*other.split(), *text.split()})
+        and len({*other.split()} & {*text.split()}) >= least * len(union) - 1e-9
     }
 
     assert found == pairs
@@ -142,7 +149,9 @@ def test_a_file_that_is_gone_changed_or_broken_is_not_clean(tmp_path):
     samples = [sample("q")]
     problems = [
         compare_with_file(samples, tmp_path / "none.jsonl", dataset_sha256="d", name="none.jsonl"),
-        compare_with_file(samples, write(tmp_path / "a.jsonl", "z"), dataset_sha256="d", name="a.jsonl", sha256="0" * 64),
+        compare_with_file(
+            samples, write(tmp_path / "a.jsonl", "z"), dataset_sha256="d", name="a.jsonl", sha256="0" * 64
+        ),
     ]
     (tmp_path / "b.jsonl").write_text("{")
     problems.append(compare_with_file(samples, tmp_path / "b.jsonl", dataset_sha256="d", name="b.jsonl"))

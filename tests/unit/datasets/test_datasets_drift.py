@@ -29,7 +29,11 @@ def rows(seed: int, *, weights=(5, 3, 2), shift: float = 0.0, words="red green b
         Sample(
             id=f"{seed}-{k}",
             input=" ".join(draw.choices(words.split(), k=8)) + f" {draw.random()}",
-            metadata={"topic": draw.choices("abc", weights)[0], "age": draw.gauss(shift, 1), "open": draw.random() < 0.5},
+            metadata={
+                "topic": draw.choices("abc", weights)[0],
+                "age": draw.gauss(shift, 1),
+                "open": draw.random() < 0.5,
+            },
         )
         for k in range(300)
     ]
