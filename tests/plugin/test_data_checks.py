@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from pytest_crucible.cli import main
+
 CHECKED = """
     import pathlib
     import pytest
@@ -206,26 +208,55 @@ def test_data_checks_need_a_dataset(suite):
     )
 
 
-def test_commands(suite):
+def test_commands(suite, capsys):
+    def command(*arguments):
+        capsys.readouterr()
+        status = main(list(arguments))
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
     suite.write_rows("old.jsonl", [{"input": f"q {k}", "topic": "ab"[k % 2]} for k in range(200)])
     suite.write_rows("new.jsonl", [{"input": f"q {k}", "topic": "abbb"[k % 4]} for k in range(200)])
     trained(suite)
-    check = suite.command("check", "questions.jsonl", "--json")
-    drift = suite.command("data-drift", "old.jsonl", "new.jsonl", "--field=topic", "--margin=0.01")
-    match = suite.command("contamination", "questions.jsonl", "--against=train.jsonl")
-    profile = suite.command("datasets", "questions.jsonl", "-o", "profile.html")
-    wrong = suite.command("contamination", "questions.jsonl", "--against=none.jsonl")
 
-    assert check.ret == 0
-    assert {result["state"] for result in json.loads(check.stdout.str())["checks"]} == {"passed"}
-    assert drift.ret == 1
-    drift.stdout.fnmatch_lines(
-        ["drift beyond the margin 0.01 is proven in 1 field of 1: topic", "topic *beyond the margin"]
-    )
-    assert match.ret == 1
-    match.stdout.fnmatch_lines(["10 of 20 samples match train.jsonl (10 exact)", "q00 *exact* train.jsonl *1"])
-    assert profile.ret == 0
+    status, out, _ = command("check", "questions.jsonl", "--json")
+    assert (status, {result["state"] for result in json.loads(out)["checks"]}) == (0, {"passed"})
+    status, out, _ = command("data-drift", "old.jsonl", "new.jsonl", "--field=topic", "--margin=0.01")
+    assert status == 1
+    assert "drift beyond the margin 0.01 is proven in 1 field of 1: topic" in out
+    status, out, _ = command("contamination", "questions.jsonl", "--against=train.jsonl")
+    assert status == 1
+    assert "10 of 20 samples match train.jsonl (10 exact)" in out
+    assert command("datasets", "questions.jsonl", "-o", "profile.html")[0] == 0
     assert "<h2>Quality</h2>" in (suite.path / "profile.html").read_text()
-    assert "complete" in (suite.path / "profile.html").read_text()
-    assert wrong.ret == 4
-    wrong.stderr.fnmatch_lines(["*--against none.jsonl cannot be checked: it does not exist"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("contamination questions.jsonl", "needs --against: name the training file"),
+        ("contamination questions.jsonl --against none.jsonl", "--against none.jsonl cannot be checked: it does not exist"),
+        ("contamination questions.jsonl --against train.jsonl --near 2", "--near 2 is not a similarity from 0.5 to 1"),
+        (
+            "contamination questions.jsonl --adapter v2 --order-test",
+            "--order-test: adapter 'v2' (recorded) cannot score prompts; use a backend with prompt logprobs",
+        ),
+        (
+            "contamination questions.jsonl --adapter v2 --min-k",
+            "--min-k needs --base and --fresh: without them it only shows which texts are easy",
+        ),
+        ("contamination questions.jsonl --order-test", "--order-test needs --adapter"),
+        ("contamination questions.jsonl --adapter v2", "--adapter needs a test: add --order-test"),
+        ("data-drift questions.jsonl none.jsonl", "dataset 'none.jsonl' does not exist"),
+        ("data-drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
+        ("data-drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
+        ("check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
+        ("datasets questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
+        ("datasets -o profile.md", "-o profile.md writes the profile of one dataset: name it"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_named(suite, capsys, arguments, sentence):
+    trained(suite)
+
+    assert main(arguments.split()) == 4
+    assert sentence in capsys.readouterr().err

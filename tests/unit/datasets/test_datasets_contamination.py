@@ -40,7 +40,7 @@ def sample(text, **fields):
     ("text", "row", "how"),
     [
         ("What is 2 + 2?", {"prompt": "what  is 2 + 2?", "completion": "4"}, "exact"),
-        ("What is 2 + 2?", {"messages": [{"role": "user", "content": "What is 2 + 2?"}, {"role": "assistant", "content": "4"}]}, "exact"),
+        ("What is 2 + 2?", {"messages": [{"role": "user", "content": "What is 2 + 2?"}, {"content": "4"}]}, "exact"),
         ("What is 2 + 2?", {"text": "Q: What is 2 + 2? A: 4"}, None),
         (NINE, {"input": NINE.replace("nine", "ten")}, "near"),
         ("one two three four", {"input": "one two three five"}, None),
