@@ -91,8 +91,9 @@ COMMANDS = {
     for name, module in (
         *((name, name) for name in ("runs", "show", "compare", "report", "trend", "plan", "promote")),
         *((name, name) for name in ("register", "rollback", "retire", "models", "watch", "schedule", "adapters")),
-        *((name, name) for name in ("datasets", "check", "contamination", "metrics", "calibrate", "export")),
+        *((name, name) for name in ("datasets", "check", "contamination")),
         ("data-drift", "data_drift"),
+        *((name, name) for name in ("metrics", "calibrate", "export")),
         ("import", "import_"),
         ("gc", "gc"),
         ("doctor", "doctor"),

@@ -11,7 +11,7 @@ from pytest_crucible.records.number_format import p_value, quantity
 
 def drift_view(old: str, new: str, report: DriftReport) -> View:
     """Return a row for each field, and the method."""
-    heads = ("field", "test", "n", "missing", "distance", "p", "p (Holm)", "PSI - expected", "result")
+    heads = ("field", "test", "n", "missing", "distance (bound)", "p", "p (Holm)", "PSI - expected", "result")
     table = Table(
         title="Drift",
         heads=heads,
@@ -45,10 +45,9 @@ def _cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
     missing = f"{row.missing[0]:,}, {row.missing[1]:,}" if any(row.missing) else "0"
     if drift is None:
         return (row.field, "-", "-", missing, "-", "-", "-", "-", f"not compared: {row.note}")
-    # At the level of one field: the interval is about this field alone.
-    interval = (
-        "" if drift.distance is None else f"{drift.distance:.3f} [{drift.lower(0.025):.3f}, {drift.upper(0.025):.3f}]"
-    )
+    # The upper bound alone: the lower one is wider than the test, and would be 0 beside some proven drifts.
+    upper = drift.upper(0.05)
+    bounded = "-" if upper is None else f"{drift.distance:.3f} (<= {upper:.3f})"
     stability = "-" if row.stability is None else f"{row.stability[0] - row.stability[1]:+.3f}"
     counts = f"{drift.n[0]:,}, {drift.n[1]:,}"
     p_values = (p_value(drift.p_value), p_value(row.p_adjusted))
@@ -57,7 +56,7 @@ def _cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
         drift.test,
         counts,
         missing,
-        interval or "-",
+        bounded,
         *p_values,
         stability,
         result_text(row, report.alpha),
@@ -88,7 +87,7 @@ def _method(report: DriftReport) -> str:
         "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted "
         "where expected counts are small), texts by the maximum mean discrepancy of TF-IDF vectors with permuted labels. "
         "p-values are adjusted over all fields (Holm). The distance is the largest difference of the distribution "
-        "functions, or the total variation distance; its 95 % interval follows from McDiarmid's inequality. PSI is shown "
+        "functions, or the total variation distance; its upper bound at 95 % follows from McDiarmid's inequality. PSI is shown "
         f"minus its mean over permuted labels. alpha is {report.alpha:g}, the seed {report.seed}."
     )
 
@@ -111,8 +110,8 @@ def _document(report: DriftReport) -> dict[str, object]:
                 "p": row.drift and row.drift.p_value,
                 "p_adjusted": row.p_adjusted,
                 "distance": row.drift and row.drift.distance,
-                "distance_low": row.drift and row.drift.lower(0.025),
-                "distance_high": row.drift and row.drift.upper(0.025),
+                "distance_low": row.drift and row.drift.lower(0.05),
+                "distance_high": row.drift and row.drift.upper(0.05),
                 "psi": row.stability and row.stability[0],
                 "psi_expected": row.stability and row.stability[1],
                 "seed": row.drift and row.drift.seed,
