@@ -85,7 +85,10 @@ class LocalBackend:
         context = self._sampler.engine.shape.context
         if len(tokens) > context:
             raise BackendError(f"a text has {len(tokens):,} tokens, and adapter {self._name!r} reads {context:,}")
-        return [] if len(tokens) < 2 else await asyncio.wrap_future(_THREAD.score(self._sampler, tokens))
+        if len(tokens) < 2:
+            return []
+        logprobs: list[float] = await asyncio.wrap_future(_THREAD.score(self._sampler, tokens))
+        return logprobs
 
     def _params(self, request: Request) -> SamplingParams:
         try:

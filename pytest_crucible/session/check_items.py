@@ -15,7 +15,8 @@ from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.verdict_reports import rerun_report
 
 
-@dataclass
+# Compared by identity: plugins have to be hashable.
+@dataclass(eq=False)
 class CheckItems:
     """A pytest plugin. A worker of pytest-xdist sends the results along with its reports, and the controller reports them."""
 

@@ -168,12 +168,12 @@ class Expectation(Protocol):
     def __call__(self, *arguments: Any, severity: Severity = "error", **options: Any) -> Check: ...
 
 
-def row_check(function: Callable[..., Finder]) -> Expectation:
+def row_check(function: Callable[..., Finder | Check]) -> Expectation:
     """Turn a function that returns a finder into an expectation on each value, with the options `mostly` and `severity`."""
     return _expectation(function, takes_mostly=True)
 
 
-def column_check(function: Callable[..., Finder]) -> Expectation:
+def column_check(function: Callable[..., Finder | Check]) -> Expectation:
     """Turn a function that returns a finder into an expectation on a whole column, with the option `severity`."""
     return _expectation(function, takes_mostly=False)
 

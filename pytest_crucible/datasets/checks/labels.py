@@ -89,8 +89,8 @@ def expect_feature_correlation(
         if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
             why = "fewer than three samples have both values" if len(first) < 3 else "one of the fields is constant"
             return Finding(message=f"there is no correlation: {why}", checked=len(first), missing=missing, is_met=False)
-        correlate = stats.pearsonr if method == "pearson" else stats.spearmanr
-        value = float(correlate(first, second).statistic)
+        result: Any = stats.pearsonr(first, second) if method == "pearson" else stats.spearmanr(first, second)
+        value = float(result.statistic)
         met = (min is None or abs(value) >= min) and (max is None or abs(value) <= max)
         expected = "" if met else f", and {range_text(min, max)} is expected of its absolute value"
         return Finding(

@@ -108,7 +108,7 @@ def expect_json_schema(schema: Mapping[str, Any], column: str = "expected") -> F
         raise SpecError('schema is a mapping, such as {"type": "object", "required": ["label"]}')
     validator = jsonschema.validators.validator_for(schema)
     try:
-        validator.check_schema(schema)
+        validator.check_schema(dict(schema))
     except jsonschema.SchemaError as error:
         raise SpecError(f"the schema is not valid ({error.message}); correct it") from None
     is_valid = validator(schema).is_valid
@@ -147,7 +147,7 @@ def expect_pandera(schema: Any) -> Finder:
         try:
             schema.validate(frame, lazy=True)
         except errors as error:
-            cases = error.failure_cases
+            cases: Any = error.failure_cases  # type: ignore[attr-defined]  # pandera's
             rows = sorted({int(k) for k in cases["index"].dropna()})
             faults = sorted(
                 {f"{column}: {check}" for column, check in zip(cases["column"], cases["check"], strict=True)}
@@ -165,7 +165,7 @@ def expect_pandera(schema: Any) -> Finder:
 
 def _schema_errors() -> type[Exception]:
     try:
-        from pandera.errors import SchemaErrors
+        from pandera.errors import SchemaErrors  # type: ignore[import-not-found,unused-ignore]  # not a dependency
     except ImportError:
         raise SpecError("expect_pandera needs pandera; pip install pandera") from None
     errors: type[Exception] = SchemaErrors

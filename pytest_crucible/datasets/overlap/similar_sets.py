@@ -119,7 +119,8 @@ class _WordSets:
         length = self.sizes - needed + 1
         unknown = self.sizes - (self.starts[1:] - self.starts[:-1])
         rank = np.arange(len(self.words)) - self.starts[self.texts]
-        return rank < (length - unknown)[self.texts]
+        is_first: npt.NDArray[np.bool_] = rank < (length - unknown)[self.texts]
+        return is_first
 
     def signatures(self, masks: Sequence[Signatures]) -> list[Signatures]:
         """Return the parity of the number of words behind each bit. Unknown words flip none, which only lowers the distance."""
@@ -154,10 +155,12 @@ if hasattr(np, "bitwise_count"):
 
     def _count_bits(words: Signatures) -> Numbers:
         """Return the number of bits of each word."""
-        return np.bitwise_count(words).astype(np.int64)
+        counts: Numbers = np.bitwise_count(words).astype(np.int64)
+        return counts
 else:  # pragma: no cover - numpy before 2.0
     _BITS = np.array([bin(k).count("1") for k in range(65536)], dtype=np.int64)
 
     def _count_bits(words: Signatures) -> Numbers:
         """Return the number of bits of each word."""
-        return _BITS[words.view(np.uint16)].reshape(len(words), -1).sum(axis=1)
+        counts: Numbers = _BITS[words.view(np.uint16)].reshape(len(words), -1).sum(axis=1)
+        return counts

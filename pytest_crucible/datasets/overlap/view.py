@@ -8,11 +8,11 @@ from typing import Any
 
 from pytest_crucible.datasets.overlap.matching import SHORT
 from pytest_crucible.records import Note, Row, Statement, Table, View
-from pytest_crucible.records.contamination import Match, Overlap
+from pytest_crucible.records.contamination import How, Match, Overlap
 from pytest_crucible.records.number_format import quantity
 
 MOST_MATCHES = 100
-_HOW = ("exact", "long", "near", "group")
+_HOW: tuple[How, ...] = ("exact", "long", "near", "group")
 
 
 def overlap_text(overlap: Overlap) -> str:

@@ -69,4 +69,5 @@ def sort_unique(keys: Numbers) -> Numbers:
     if not len(keys):
         return keys
     ordered = np.sort(keys)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    unique: Numbers = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return unique

@@ -73,7 +73,8 @@ def _permuted_p(table: Counts, statistic: float, seed: int, draws: int) -> float
 
 
 def _expected(table: Counts) -> npt.NDArray[np.float64]:
-    return np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    expected: npt.NDArray[np.float64] = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    return expected
 
 
 def _chi_squared(counts: Counts, expected: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from pytest_crucible.records.errors import NotEnoughData
@@ -16,7 +16,7 @@ from pytest_crucible.stats.data_drift.result import FieldDrift
 _MEAN_SUPREMUM = math.sqrt(math.pi / 2)
 
 
-def compare_numbers(old: Sequence[float], new: Sequence[float]) -> FieldDrift:
+def compare_numbers(old: npt.ArrayLike, new: npt.ArrayLike) -> FieldDrift:
     """Return the Kolmogorov-Smirnov test of two samples of numbers, as `scipy.stats.ks_2samp` computes it.
 
     The p-value is exact for at most 10,000 values in each sample, otherwise asymptotic; ties make it larger. Raises

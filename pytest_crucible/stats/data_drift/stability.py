@@ -19,7 +19,7 @@ DRAWS = 400
 _PRIOR = 0.5
 
 
-def stability_of_numbers(old: Sequence[float], new: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+def stability_of_numbers(old: npt.ArrayLike, new: npt.ArrayLike, *, seed: int = 0) -> tuple[float, float]:
     """Return the index over the deciles of both samples together, and its mean without drift."""
     first, second = np.asarray(old, dtype=float), np.asarray(new, dtype=float)
     edges = np.unique(np.quantile(np.concatenate([first, second]), np.arange(1, BINS) / BINS))
