@@ -37,6 +37,7 @@ METRICS = {
     "numeric_matches": "pytest_crucible.metrics.quantity_match:numeric_matches",
     "choice_match": "pytest_crucible.metrics.choice:choice_match",
     "choice_match_10": "pytest_crucible.metrics.choice:choice_match_10",
+    "expected_score": "pytest_crucible.metrics.choice_probability:expected_score",
     "choice_given": "pytest_crucible.metrics.choice:choice_given",
     "sentence_bleu": "pytest_crucible.metrics.ngram_overlap:sentence_bleu",
     "sentence_chrf": "pytest_crucible.metrics.ngram_overlap:sentence_chrf",

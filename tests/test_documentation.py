@@ -553,5 +553,7 @@ def test_the_page_of_data_checks_has_every_check_with_its_arguments() -> None:
 
     assert sorted(signatures) == sorted(names)
     for name in names:
-        arguments = [argument for argument in inspect.signature(getattr(data_checks, name)).parameters if argument != "severity"]
+        arguments = [
+            argument for argument in inspect.signature(getattr(data_checks, name)).parameters if argument != "severity"
+        ]
         assert [argument for argument in arguments if argument not in signatures[name]] == [], name

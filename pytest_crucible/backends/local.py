@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.engine_thread import EngineThread
 from pytest_crucible.local_model.chat import render_prompt
 from pytest_crucible.local_model.checkpoints import load_sampler
@@ -61,6 +62,8 @@ class LocalBackend:
 
     async def generate(self, request: Request) -> Reply:
         """Return a reply. Raises Refused for invalid parameters and inputs, BackendError for a text that cannot be encoded."""
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         started = time.perf_counter()
         params = self._params(request)
         prompt = self._prompt(request)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.bodies import request_body
@@ -56,6 +57,8 @@ class OpenAIBackend:
         return read_headers(self._headers)
 
     async def generate(self, request: Request) -> Reply:
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
         stream = _open_stream(self._settings, choices)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused
@@ -80,6 +81,8 @@ class TinkerBackend:
     async def generate(self, request: Request) -> Reply:
         # A service that is known to be gone fails at once, without a request.
         self._check(0.0)
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         tokens = prompt_tokens(request.input, self._tokenizer)
         params = sampling_params({**request.parameters, "seed": self._seed_of(request, tokens)})
         if self._context is not None and len(tokens) >= self._context:
