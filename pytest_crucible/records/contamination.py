@@ -46,7 +46,7 @@ class Overlap:
     near: float = 0.8
     """The Jaccard similarity from which on a match is near."""
 
-    def renamed(self, file: str) -> Overlap:
+    def with_name(self, file: str) -> Overlap:
         """Return the same result under another name of the file."""
         return replace(self, file=file)
 

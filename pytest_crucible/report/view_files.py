@@ -21,7 +21,7 @@ FORMATS = (".html", ".md", ".json")
 def write_view(view: View, path: Path) -> None:
     """Write a view to a file, its format by the ending. Raises SpecError for another ending or a file that cannot be written."""
     check_format(path)
-    text = {".html": render_view, ".md": _markdown, ".json": _json}[path.suffix](view)
+    text = {".html": render_view, ".md": _render_markdown, ".json": _render_json}[path.suffix](view)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -52,18 +52,18 @@ def _table_lines(table: Table) -> Iterator[str]:
         yield table.note
 
 
-def _markdown(view: View) -> str:
-    lines = [f"# {plain(view.title)}", "", *_listed([note.text for note in view.notes])]
+def _render_markdown(view: View) -> str:
+    lines = [f"# {plain(view.title)}", "", *_list_lines([note.text for note in view.notes])]
     for table in view.tables:
         if table.rows:
             lines += [f"## {plain(table.title)}", "", *markdown_table(table, many=False), ""]
             lines += [plain(table.note), ""] if table.note else []
-    return "\n".join([*lines, *_listed([statement.text for statement in view.methods])])
+    return "\n".join([*lines, *_list_lines([statement.text for statement in view.methods])])
 
 
-def _listed(texts: Sequence[str]) -> list[str]:
+def _list_lines(texts: Sequence[str]) -> list[str]:
     return [*(f"- {plain(text)}" for text in texts), ""] if texts else []
 
 
-def _json(view: View) -> str:
+def _render_json(view: View) -> str:
     return json.dumps(to_plain(view.document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -103,7 +103,7 @@ def expect_balanced_answer_key(column: str = "expected", tolerance: float = 0.1,
         counts = Counter(values.labels)
         total = len(values.labels)
         if len(counts) < 2:
-            text = f"all {total:,} answers are {next(iter(counts))}" if counts else "there is no value to check"
+            text = f"all {total:,} answers are {next(iter(counts))}" if counts else "no sample has a value"
             return Finding(message=text, checked=total, missing=values.missing, is_met=False)
         choice, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
         limit = min(1 / len(counts) + tolerance, 1.0)

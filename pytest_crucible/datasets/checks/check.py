@@ -1,4 +1,4 @@
-"""What a check is: an expectation with its arguments, which finds the samples that do not meet it.
+"""Checks: expectations with their arguments, which find the samples that do not meet them.
 
 An expectation is a function of its arguments that returns a `Finder`: `@row_check` and `@column_check` turn it into a function that
 returns a `Check`. A row check is about each value, and takes `mostly`; a column check is about all values together.
@@ -33,7 +33,7 @@ NOTHING = np.array([], dtype=np.intp)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What an expectation has found in a table."""
+    """The result of an expectation on a table, before it is decided."""
 
     message: str
     """What is expected, for a row check: `between 0 and 99`. What was found, for a column check: `the mean is 41.2`."""
@@ -58,7 +58,7 @@ Finder = Callable[[Table], Finding]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
-    """Where a check finds files."""
+    """The places of the files that a check reads."""
 
     folder: Path = Path()
     """The folder that relative paths count from."""
@@ -139,7 +139,7 @@ def _decide_rows(finding: Finding, mostly: float) -> tuple[bool, str]:
     """Return whether enough values meet an expectation, and a sentence."""
     checked, failing = finding.checked, len(finding.failing)
     if not checked:
-        return False, "there is no value to check"
+        return False, "no sample has a value"
     # 19 of 20 meet 0.95 also where the quotient comes out a last digit short.
     met = checked - failing >= mostly * checked - 1e-9
     if not failing:
@@ -260,7 +260,7 @@ def call_text(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -
     >>> call_text("expect_label_balance", ("label",), {"min_ratio": 0.2})
     'expect_label_balance("label", min_ratio=0.2)'
     """
-    texts = [*map(_written, arguments), *(f"{key}={_written(value)}" for key, value in options.items())]
+    texts = [*map(_source_text, arguments), *(f"{key}={_source_text(value)}" for key, value in options.items())]
     return f"{name}({', '.join(texts)})"
 
 
@@ -270,13 +270,13 @@ def subject_text(name: str, arguments: Sequence[Any], options: Mapping[str, Any]
     >>> subject_text("expect_no_missing_values", ("label",), {"severity": "warn"})
     'expect_no_missing_values(label)'
     """
-    texts = [_plain(value) for value in arguments]
-    texts += [f"{key}={_plain(value)}" for key, value in options.items() if key != "severity"]
+    texts = [_nodeid_text(value) for value in arguments]
+    texts += [f"{key}={_nodeid_text(value)}" for key, value in options.items() if key != "severity"]
     # A nodeid is divided at its double colons.
     return f"{name}({', '.join(texts)})".replace("::", ":")
 
 
-def _written(value: Any) -> str:
+def _source_text(value: Any) -> str:
     if isinstance(value, Check):
         return value.call
     if isinstance(value, str):
@@ -286,13 +286,13 @@ def _written(value: Any) -> str:
     return _shorten(repr(value))
 
 
-def _plain(value: Any) -> str:
+def _nodeid_text(value: Any) -> str:
     if isinstance(value, Check):
         return value.subject
     if isinstance(value, str):
         return _shorten(" ".join(value.split()))
     if isinstance(value, list | tuple) and all(isinstance(item, str | int | float | Check) for item in value):
-        return f"[{_shorten(', '.join(map(_plain, value)))}]"
+        return f"[{_shorten(', '.join(map(_nodeid_text, value)))}]"
     return _shorten(repr(value))
 
 

@@ -152,7 +152,7 @@ class Table:
         self._used |= {name for name in new if name in _OWN and self._columns[name].types - {type(None)}}
 
     def _inside(self, fields: tuple[Any, ...], name: str, path: Sequence[str]) -> Any:
-        """Return the value at a path such as `expected.label`; None where there is none."""
+        """Return the value at a path such as `expected.label`; None for samples without it."""
         value = fields[_OWN[path[0]]] if path[0] in _OWN else fields[4].get(path[0])
         if len(path) == 1:
             return None

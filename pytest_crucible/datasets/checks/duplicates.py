@@ -75,7 +75,7 @@ def expect_group_share_below(share: float = 0.5, column: str = "group") -> Finde
         values = table.column(column)
         names, counts = np.unique(np.array(values.labels, dtype=object), return_counts=True)
         if not len(names):
-            return Finding(message="there is no value to check", missing=values.missing, is_met=False)
+            return Finding(message="no sample has a value", missing=values.missing, is_met=False)
         largest = int(np.argmax(counts))
         of = counts[largest] / counts.sum()
         met = bool(of < share)

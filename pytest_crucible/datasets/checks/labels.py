@@ -30,11 +30,7 @@ def expect_label_balance(column: str, min_ratio: float = 0.1) -> Finder:
         values = table.column(column)
         counts = Counter(values.labels)
         if len(counts) < 2:
-            text = (
-                f"all {len(values.labels):,} values are {next(iter(counts))}"
-                if counts
-                else "there is no value to check"
-            )
+            text = f"all {len(values.labels):,} values are {next(iter(counts))}" if counts else "no sample has a value"
             return Finding(message=text, checked=len(values.labels), missing=values.missing, is_met=False)
         rarest, count = min(counts.items(), key=lambda item: (item[1], item[0]))
         share = count / len(values.labels)

@@ -32,7 +32,7 @@ def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, 
         raise UnusableColumn(f"{len(ids):,} of {len(numbers):,} values are not numbers: {ids_text(ids, len(ids))}")
     if len(numbers) < least:
         raise UnusableColumn(
-            f"there {'is no value' if not len(numbers) else f'are only {len(numbers)} values'} to check"
+            f"{'no sample has a value' if not len(numbers) else f'only {len(numbers)} samples have a value'}"
         )
     return values, numbers
 
@@ -41,22 +41,26 @@ def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, 
 def expect_column_mean_to_be_between(column: str, min: float | None = None, max: float | None = None) -> Finder:
     """Expect the mean of the numbers from `min` to `max`."""
     # Sorted, so that the order of the samples does not change the last digit.
-    return _between(column, min, max, "mean", lambda numbers: float(np.mean(np.sort(numbers))))
+    return _check_statistic(column, min, max, "mean", lambda numbers: float(np.mean(np.sort(numbers))))
 
 
 @column_check
-def expect_column_median_to_be_between(column: str, min: float | None = None, max: float | None = None) -> Finder:
+def expect_column_median_to_be_between(
+    column: str, min: float | None = None, max: float | None = None
+) -> Finder:
     """Expect the median of the numbers from `min` to `max`."""
-    return _between(column, min, max, "median", lambda numbers: float(np.median(numbers)))
+    return _check_statistic(column, min, max, "median", lambda numbers: float(np.median(numbers)))
 
 
 @column_check
-def expect_column_stdev_to_be_between(column: str, min: float | None = None, max: float | None = None) -> Finder:
+def expect_column_stdev_to_be_between(
+    column: str, min: float | None = None, max: float | None = None
+) -> Finder:
     """Expect the population standard deviation of the numbers from `min` to `max`."""
-    return _between(column, min, max, "standard deviation", lambda numbers: float(np.std(np.sort(numbers))))
+    return _check_statistic(column, min, max, "standard deviation", lambda numbers: float(np.std(np.sort(numbers))))
 
 
-def _between(
+def _check_statistic(
     column: str, low: float | None, high: float | None, name: str, statistic: Callable[[Numbers], float]
 ) -> Finder:
     check_range(low, high)

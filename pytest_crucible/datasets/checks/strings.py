@@ -152,9 +152,7 @@ def expect_column_string_length_distribution(
         if wrong or not values.present_values:
             ids = sorted(table.ids(values.present[wrong].tolist()))
             raise UnusableColumn(
-                f"{len(wrong):,} values are not texts: {ids_text(ids, len(ids))}"
-                if ids
-                else "there is no value to check"
+                f"{len(wrong):,} values are not texts: {ids_text(ids, len(ids))}" if ids else "no sample has a value"
             )
         lengths = np.sort(np.array([len(text) for text in values.present_values]))
         faults = list(_length_faults(lengths, mean_length, min_length, max_length, tolerance))

@@ -50,7 +50,7 @@ def compare_with_file(
     key = hashlib.sha256(f"{_VERSION}|{dataset_sha256}|{found}|{near!r}".encode()).hexdigest()
     stored = _load(cache, key)
     if stored is not None:
-        return stored.renamed(label)
+        return stored.with_name(label)
     try:
         overlap = compare_with_rows(samples, read_training_rows(path), file=label, sha256=found, near=near)
     except DatasetError as error:
@@ -69,7 +69,7 @@ def compare_with_rows(
 
 
 def sample_texts(samples: Sequence[Sample]) -> list[SampleText]:
-    """Return what of each sample is compared: its input, its answer and its group."""
+    """Return the compared parts of each sample: its input, its answer and its group."""
     return [
         SampleText(name, text_of(text), answer_text(expected), group)
         for name, text, expected, group, _ in iterate_fields(samples)

@@ -26,7 +26,7 @@ _CHUNK = 4000
 
 
 class SampleText(NamedTuple):
-    """What of a sample is compared."""
+    """The parts of a sample that are compared."""
 
     id: str
     text: str

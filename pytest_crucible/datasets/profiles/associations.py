@@ -20,7 +20,7 @@ MOST_FIELDS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
-    """How strongly two fields go together."""
+    """An association of two fields, and its strength."""
 
     fields: tuple[str, str]
     measure: str

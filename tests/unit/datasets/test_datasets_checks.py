@@ -254,7 +254,7 @@ def test_a_warning_is_not_a_failure():
 
 def test_a_column_without_any_value_is_not_met():
     assert run(checks.expect_column_values_to_be_between("x", 0, 9), samples(x=[None, None])).state == "failed"
-    assert "no value" in run(checks.expect_column_mean_to_be_between("x", 0, 9), samples(x=[None])).message
+    assert "no sample has a value" in run(checks.expect_column_mean_to_be_between("x", 0, 9), samples(x=[None])).message
 
 
 @pytest.mark.parametrize(
