@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,14 @@ import click
 
 from pytest_crucible.builtin import find_release
 from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
+from pytest_crucible.commands.embeddings import embeddings_option, open_embed
 from pytest_crucible.commands.memorisation import Asked, run_tests
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows
+from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows, sample_texts
 from pytest_crucible.datasets.overlap.matching import NEAR_MATCH
-from pytest_crucible.datasets.overlap.training_rows import training_rows
+from pytest_crucible.datasets.overlap.similar_embeddings import Similar, find_similar_embeddings
+from pytest_crucible.datasets.overlap.training_rows import TrainingText, read_training_rows, training_rows
 from pytest_crucible.datasets.overlap.view import overlap_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.contamination import Overlap
@@ -38,6 +40,7 @@ from pytest_crucible.report.view_files import check_format, view_lines, write_vi
 )
 @click.option("--base", default="", metavar="NAME", help="Adapter of the base model, for --min-k.")
 @click.option("--fresh", default="", metavar="FILE", help="Texts that no model has seen, for --min-k.")
+@embeddings_option
 @field_option
 @output_option
 @json_option
@@ -45,6 +48,7 @@ def command(
     name: str,
     against: Sequence[str],
     near: float,
+    embeddings: bool,
     fields: Sequence[str],
     output: Path | None,
     as_json: bool,
@@ -64,14 +68,28 @@ def command(
         check_format(output)
     samples, _ = load_dataset(name, fields)
     overlaps = [_compare(name, samples, file, near) for file in against]
+    if embeddings and not against:
+        raise SpecError("--embeddings compares texts with a training file: add --against FILE")
+    similar = _find_similar(samples, against) if embeddings else None
     lines, document, memorised = run_tests(asked, name, samples) if asked.adapter else ([], {}, False)
-    view = overlap_view(name, overlaps, lines, document)
+    view = overlap_view(name, overlaps, lines, document, similar)
     if output is not None:
         write_view(view, output)
         click.echo(f"wrote {output}: {view.notes[0].text}")
     else:
         print_result(view_lines(view), view.document, as_json=as_json)
     return int(memorised or any(overlap.matches for overlap in overlaps))
+
+
+def _find_similar(samples: Sequence[Sample], against: Sequence[str]) -> list[tuple[str, Similar]]:
+    """Return the samples with similar embeddings, by file."""
+    embed, texts = open_embed(), sample_texts(samples)
+    return [(file, entry) for file in against for entry in find_similar_embeddings(texts, _rows(file), embed)]
+
+
+def _rows(against: str) -> Iterable[TrainingText]:
+    release = find_release(against)
+    return read_training_rows(Path(against)) if release is None else training_rows(release)
 
 
 def _compare(name: str, samples: Sequence[Sample], against: str, near: float) -> Overlap:

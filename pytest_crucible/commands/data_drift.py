@@ -9,10 +9,12 @@ import click
 
 from pytest_crucible.builtin import check_dataset_name, find_release
 from pytest_crucible.commands.dataset_argument import output_option
+from pytest_crucible.commands.embeddings import embeddings_option, open_embed
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import load_rows
 from pytest_crucible.datasets.checks.columns import MissingColumn
 from pytest_crucible.datasets.drift import compare_datasets, load_rows_of_file
+from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.datasets.drift.view import drift_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
@@ -26,6 +28,7 @@ from pytest_crucible.report.view_files import check_format, view_lines, write_vi
 @click.option("--margin", type=float, metavar="D", help="Distance from 0 to 1 that does not matter yet, such as 0.1.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate over all fields.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of permuted labels.")
+@embeddings_option
 @output_option
 @json_option
 def command(
@@ -35,6 +38,7 @@ def command(
     margin: float | None,
     alpha: float,
     seed: int,
+    embeddings: bool,
     output: Path | None,
     as_json: bool,
 ) -> int:
@@ -47,12 +51,20 @@ def command(
     if output is not None:
         check_format(output)
     try:
-        report = compare_datasets(_load(old), _load(new), fields=fields, margin=margin, alpha=alpha, seed=seed)
+        report = compare_datasets(
+            _load(old),
+            _load(new),
+            fields=fields,
+            margin=margin,
+            alpha=alpha,
+            seed=seed,
+            embed=open_embed() if embeddings else tfidf_vectors,
+        )
     except MissingColumn as error:
         raise SpecError(f"--field: {error}") from None
     if not report.rows:
         raise SpecError(f"{old} and {new} have no field in common: compare two files of one form")
-    view = drift_view(old, new, report)
+    view = drift_view(old, new, report, "embeddings (MiniLM)" if embeddings else "TF-IDF vectors")
     if output is not None:
         write_view(view, output)
         click.echo(f"wrote {output}: {view.notes[0].text}")

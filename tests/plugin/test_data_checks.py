@@ -250,6 +250,7 @@ def test_commands(suite, capsys):
         ("data-drift questions.jsonl none.jsonl", "dataset 'none.jsonl' does not exist"),
         ("data-drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
         ("data-drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
+        ("contamination questions.jsonl --embeddings --adapter v2 --order-test", "--embeddings compares texts with a"),
         ("check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
         ("datasets questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
         ("datasets -o profile.md", "-o profile.md writes the profile of one dataset: name it"),

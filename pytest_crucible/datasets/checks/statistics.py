@@ -45,17 +45,13 @@ def expect_column_mean_to_be_between(column: str, min: float | None = None, max:
 
 
 @column_check
-def expect_column_median_to_be_between(
-    column: str, min: float | None = None, max: float | None = None
-) -> Finder:
+def expect_column_median_to_be_between(column: str, min: float | None = None, max: float | None = None) -> Finder:
     """Expect the median of the numbers from `min` to `max`."""
     return _check_statistic(column, min, max, "median", lambda numbers: float(np.median(numbers)))
 
 
 @column_check
-def expect_column_stdev_to_be_between(
-    column: str, min: float | None = None, max: float | None = None
-) -> Finder:
+def expect_column_stdev_to_be_between(column: str, min: float | None = None, max: float | None = None) -> Finder:
     """Expect the population standard deviation of the numbers from `min` to `max`."""
     return _check_statistic(column, min, max, "standard deviation", lambda numbers: float(np.std(np.sort(numbers))))
 

@@ -149,9 +149,9 @@ def expect_pandera(schema: Any) -> Finder:
         except errors as error:
             cases: Any = error.failure_cases  # type: ignore[attr-defined]  # pandera's
             rows = sorted({int(k) for k in cases["index"].dropna()})
-            faults = sorted(
-                {f"{column}: {check}" for column, check in zip(cases["column"], cases["check"], strict=True)}
-            )
+            # A missing column has no values: its name is the failure case.
+            names = cases["column"].where(cases["column"].notna(), cases["failure_case"])
+            faults = sorted({f"{column}: {check}" for column, check in zip(names, cases["check"], strict=True)})
             return Finding(
                 message=f"the schema is not met ({'; '.join(faults[:5])})",
                 failing=np.array(rows, dtype=np.intp),

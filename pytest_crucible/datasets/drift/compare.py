@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,7 @@ MOST_CATEGORIES, LEAST_REPEATS = 50, 5
 # A permuted test on 5,000 texts a side takes some seconds, and finds a shift of a few percent of the texts.
 MOST_TEXTS = 5000
 _NOT_COMPARED = ("id", "group")
+Embed = Callable[[Sequence[str]], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +87,17 @@ def compare_datasets(
     alpha: float = 0.05,
     seed: int = 0,
     kinds: Mapping[str, FieldKind] | None = None,
+    embed: Embed = tfidf_vectors,
 ) -> DriftReport:
-    """Return the comparison of all fields that both datasets have, or of those named. Raises MissingColumn for an unknown one."""
+    """Return the comparison of all fields that both datasets have, or of those named. Raises MissingColumn for an unknown one.
+
+    `embed` returns a vector of length 1 for each text, shape (n, d).
+    """
     tables = Table(old, fields), Table(new, fields)
     names = [_fields(table) for table in tables]
     compared = list(fields) or [name for name in names[0] if name in names[1]]
     rows = [
-        _compare(*(table.column(name) for table in tables), seed=seed, kind=(kinds or {}).get(name))
+        _compare(*(table.column(name) for table in tables), seed=seed, kind=(kinds or {}).get(name), embed=embed)
         for name in compared
     ]
     adjusted = holm([None if row.drift is None else row.drift.p_value for row in rows], family_size=max(len(rows), 1))
@@ -131,7 +136,7 @@ def kind_of(columns: Sequence[Column]) -> FieldKind:
     return "categories" if different <= MOST_CATEGORIES or different * LEAST_REPEATS <= len(labels) else "texts"
 
 
-def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None) -> DriftRow:
+def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
     kind = kind or kind_of((old, new))
     row = DriftRow(field=old.name, kind=kind, drift=None, missing=(old.missing, new.missing))
     # Each field has draws of its own, whatever the others are.
@@ -156,7 +161,7 @@ def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None) -> 
             )
         texts = [_draw_texts(column.texts, seed) for column in (old, new)]
         note = f"{MOST_TEXTS:,} texts a side, drawn" if max(len(old.texts), len(new.texts)) > MOST_TEXTS else ""
-        vectors = tfidf_vectors([*texts[0], *texts[1]])
+        vectors = embed([*texts[0], *texts[1]])
         return replace(row, drift=compare_vectors(vectors, len(texts[0]), seed=seed), note=note)
     except NotEnoughData as error:
         return replace(row, note=str(error))

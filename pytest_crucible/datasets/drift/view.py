@@ -9,8 +9,8 @@ from pytest_crucible.records import Note, Row, State, Statement, Table, View
 from pytest_crucible.records.number_format import p_value, quantity
 
 
-def drift_view(old: str, new: str, report: DriftReport) -> View:
-    """Return a row for each field, and the method."""
+def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF vectors") -> View:
+    """Return a row for each field, and the method. `vectors` names those of texts."""
     heads = ("field", "test", "n", "missing", "distance (bound)", "p", "p (Holm)", "PSI - expected", "result")
     table = Table(
         title="Drift",
@@ -22,8 +22,8 @@ def drift_view(old: str, new: str, report: DriftReport) -> View:
         title=f"Drift from {old} to {new}",
         tables=(table,),
         notes=tuple(Note(text=text) for text in _notes(report)),
-        methods=(Statement(text=_method(report)),),
-        document={"old": old, "new": new, **_document(report)},
+        methods=(Statement(text=_method(report, vectors)),),
+        document={"old": old, "new": new, "vectors": vectors, **_document(report)},
     )
 
 
@@ -82,10 +82,10 @@ def _state(row: DriftRow, report: DriftReport) -> State:
     return row.state or ("missed" if row.fails(report.alpha) else "met")
 
 
-def _method(report: DriftReport) -> str:
+def _method(report: DriftReport, vectors: str) -> str:
     return (
         "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted "
-        "where expected counts are small), texts by the maximum mean discrepancy of TF-IDF vectors with permuted labels. "
+        f"where expected counts are small), texts by the maximum mean discrepancy of {vectors} with permuted labels. "
         "p-values are adjusted over all fields (Holm). The distance is the largest difference of the distribution "
         "functions, or the total variation distance; its upper bound at 95 % follows from McDiarmid's inequality. PSI is shown "
         f"minus its mean over permuted labels. alpha is {report.alpha:g}, the seed {report.seed}."

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.datasets.overlap.matching import SHORT
+from pytest_crucible.datasets.overlap.similar_embeddings import LEAST_COSINE, Similar
 from pytest_crucible.records import Note, Row, Statement, Table, View
 from pytest_crucible.records.contamination import How, Match, Overlap
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.serialize import to_plain
 
 MOST_MATCHES = 100
 _HOW: tuple[How, ...] = ("exact", "long", "near", "group")
@@ -72,16 +74,37 @@ def match_tables(overlaps: Sequence[Overlap]) -> Iterator[Table]:
 
 
 def overlap_view(
-    name: str, overlaps: Sequence[Overlap], lines: Sequence[str] = (), tests: Mapping[str, Any] | None = None
+    name: str,
+    overlaps: Sequence[Overlap],
+    lines: Sequence[str] = (),
+    tests: Mapping[str, Any] | None = None,
+    similar: Sequence[tuple[str, Similar]] | None = None,
 ) -> View:
-    """Return the comparison of a dataset with training files as a page, and the lines of tests of memorisation."""
+    """Return the comparison of a dataset with training files as a page, and the lines of tests of memorisation.
+
+    `similar` are the samples with similar embeddings, by file; None where these were not compared.
+    """
     tables = (overlap_table(overlaps), *match_tables(overlaps)) if overlaps else ()
+    if similar is not None:
+        tables = (*tables, _similar_table(similar))
+        tests = {**(tests or {}), "similar": [{"file": file, **to_plain(entry)} for file, entry in similar]}
     return View(
         title=f"Contamination of {name}",
         tables=tables,
         notes=tuple(Note(text=text) for text in (*map(overlap_text, overlaps), *lines)),
         methods=(Statement(text=METHOD),) if overlaps else (),
         document={"dataset": name, "files": list(overlaps), **(tests or {})},
+    )
+
+
+def _similar_table(similar: Sequence[tuple[str, Similar]]) -> Table:
+    rows = [Row(cells=(entry.sample, f"{entry.cosine:.3f}", file, f"{entry.row:,}")) for file, entry in similar]
+    return Table(
+        title="Similar embeddings",
+        heads=("sample", "cosine", "file", "row"),
+        rows=tuple(rows[:MOST_MATCHES]),
+        numbers=("cosine", "row"),
+        note=f"Cosines of at least {LEAST_COSINE:g}; they are listed, and no verdict leaves these samples out.",
     )
 
 

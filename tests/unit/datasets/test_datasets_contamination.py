@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +16,11 @@ from pytest_crucible.datasets.checks import check_samples
 from pytest_crucible.datasets.checks.check import CheckContext
 from pytest_crucible.datasets.checks.run import drop_failing
 from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows
+from pytest_crucible.datasets.overlap.matching import SampleText
+from pytest_crucible.datasets.overlap.similar_embeddings import find_similar_embeddings
 from pytest_crucible.datasets.overlap.similar_sets import SimilarSets
 from pytest_crucible.datasets.overlap.training_rows import read_training_rows, training_rows
-from pytest_crucible.datasets.overlap.view import overlap_text
+from pytest_crucible.datasets.overlap.view import overlap_text, overlap_view
 from pytest_crucible.datasets.overlap.words import Vocabulary, split_words
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
@@ -189,3 +192,20 @@ def test_the_check_fails_drops_or_says_that_it_cannot_be_made(tmp_path):
     with pytest.raises(DatasetError, match="so that none is left"):
         drop_failing(samples[:1], [checks.expect_not_contaminated("t.jsonl", drop=True)], context)
     assert identify("", kept).sha256 != identify("", samples).sha256
+
+
+def test_similar_embeddings_are_listed_the_nearest_first():
+    texts = ["a b c d", "x y", "a b c e"]
+    samples = [SampleText(f"s{k}", text, None, None) for k, text in enumerate(texts)]
+    rows = [{"input": "q r"}, {"input": "a b c d"}]
+
+    def embed(given):
+        every = sorted({word for text in [*texts, "q r"] for word in text.split()})
+        vectors = np.array([[float(word in text.split()) for word in every] for text in given])
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    similar = find_similar_embeddings(samples, training_rows(rows), embed, least=0.7)
+    table = overlap_view("claims", [], similar=[("train.jsonl", entry) for entry in similar]).tables[0]
+
+    assert [(entry.sample, entry.row, entry.cosine) for entry in similar] == [("s0", 2, 1.0), ("s2", 2, 0.75)]
+    assert table.rows[1].cells == ("s2", "0.750", "train.jsonl", "2")

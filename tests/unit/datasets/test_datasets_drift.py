@@ -10,6 +10,7 @@ import os
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_crucible.datasets import checks
@@ -71,6 +72,15 @@ def test_p_values_are_adjusted_over_all_fields():
     assert together.p_adjusted >= alone.p_adjusted
     with pytest.raises(MissingColumn, match="did you mean 'age'"):
         compare_datasets(rows(1), rows(2), fields=["agee"])
+
+
+def test_texts_may_be_compared_by_other_vectors():
+    def embed(texts):
+        return np.array([[1.0, 0.0] if "red" in text else [0.0, 1.0] for text in texts])
+
+    [row] = compare_datasets(rows(1), rows(2, words="green blue"), fields=["input"], embed=embed).rows
+
+    assert row.drift.p_value < 0.01
 
 
 def test_mappings_are_compared_key_by_key():
