@@ -26,6 +26,8 @@ class CheckItems:
     experiment_of: Callable[[pytest.Item], str | None]
     only: bool
     """Whether the session checks and samples nothing."""
+    lines: list[str] = field(default_factory=list)
+    """Lines of the summary. Warnings are among them where no experiment runs that could warn."""
     failed: dict[str, None] = field(default_factory=dict)
     """The experiments of which a check has failed."""
     _reported: set[str] = field(default_factory=set)
@@ -87,6 +89,8 @@ class CheckItems:
             self.config.hook.pytest_runtest_logreport(report=report)
         if any(result.state == "failed" for result in results):
             self.failed[place.nodeid] = None
+        if self.only:
+            self.lines += [f"{place.nodeid}: {result.sentence}" for result in results if result.state == "warned"]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

@@ -115,7 +115,9 @@ class CrucibleSession:
         self._stages = None if stages is None else self._open_stage_plugin(stages)
         self._estimate = self._open_estimate()
         only = self.settings.checks == "only"
-        self._check_items = CheckItems(config, self.run, checks.results, self._collection.experiment_of, only)
+        self._check_items = CheckItems(
+            config, self.run, checks.results, self._collection.experiment_of, only, self._messages.lines
+        )
         self.workers = WorkerReports(config, self._messages)
         self.conclusion = Conclusion(
             config,

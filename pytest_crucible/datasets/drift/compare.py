@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import numpy as np
 
 from pytest_crucible.datasets.checks.columns import Column, MissingColumn, Table
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
+from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.types import State
@@ -69,6 +71,8 @@ class DriftReport:
     alpha: float
     margin: float | None
     seed: int
+    left_out: tuple[int, int] = (0, 0)
+    """Rows of both datasets that are not compared, because another row of their group is."""
     only_old: tuple[str, ...] = ()
     only_new: tuple[str, ...] = ()
     """Fields that only one of the datasets has."""
@@ -93,7 +97,8 @@ def compare_datasets(
 
     `embed` returns a vector of length 1 for each text, shape (n, d).
     """
-    tables = Table(old, fields), Table(new, fields)
+    kept = one_of_each_group(old, seed), one_of_each_group(new, seed)
+    tables = Table(kept[0], fields), Table(kept[1], fields)
     names = [_fields(table) for table in tables]
     compared = list(fields) or [name for name in names[0] if name in names[1]]
     rows = [
@@ -107,9 +112,26 @@ def compare_datasets(
         alpha=alpha,
         margin=margin,
         seed=seed,
+        left_out=(len(old) - len(kept[0]), len(new) - len(kept[1])),
         only_old=tuple(name for name in names[0] if name not in names[1]) if not fields else (),
         only_new=tuple(name for name in names[1] if name not in names[0]) if not fields else (),
     )
+
+
+def one_of_each_group(samples: Sequence[Sample], seed: int) -> Sequence[Sample]:
+    """Return one sample of each group, drawn by a hash of its content; all samples where there are no groups.
+
+    Samples that share a passage or a template are alike, and tests of independent rows would find drift between any two sets
+    of groups.
+    """
+    if all(group is None for _, _, _, group, _ in iterate_fields(samples)):
+        return samples
+    drawn: dict[str | None, tuple[bytes, int]] = {}
+    for position, (name, text, expected, group, metadata) in enumerate(iterate_fields(samples)):
+        content = json.dumps([text, expected, metadata], sort_keys=True, default=repr)
+        key = (hashlib.sha256(f"{seed}:{content}".encode()).digest(), position)
+        drawn[group if group is not None else name] = min(drawn.get(group if group is not None else name, key), key)
+    return pack_if_many(samples[position] for position in sorted(position for _, position in drawn.values()))
 
 
 def _fields(table: Table) -> list[str]:

@@ -34,6 +34,11 @@ def _notes(report: DriftReport) -> Sequence[str]:
         f"drift{beyond} is proven in {quantity(len(failed), 'field')} of {len(report.rows)}"
         + (f": {', '.join(failed)}" if failed else "")
     ]
+    if any(report.left_out):
+        old, new = report.left_out
+        notes.append(
+            f"one row of each group is compared: {old:,} of the old rows and {new:,} of the new ones are left out"
+        )
     for fields, which in ((report.only_old, "old"), (report.only_new, "new")):
         if fields:
             notes.append(f"only the {which} dataset has {', '.join(fields)}")

@@ -74,6 +74,32 @@ def test_p_values_are_adjusted_over_all_fields():
         compare_datasets(rows(1), rows(2), fields=["agee"])
 
 
+def test_one_row_of_each_group_is_compared():
+    draw = random.Random(7)
+
+    def grouped(first):
+        means = [draw.gauss(0, 1) for _ in range(10)]
+        return [
+            Sample(
+                id=f"{first}{k}",
+                input="q",
+                group=f"g{first + k // 50}",
+                metadata={"x": means[k // 50] + draw.gauss(0, 0.1)},
+            )
+            for k in range(500)
+        ]
+
+    report = compare_datasets(grouped(0), grouped(100), fields=["x"])
+    shuffled = compare_datasets(
+        *(random.Random(1).sample(rows, 500) for rows in (grouped(0), grouped(100))), fields=["x"]
+    )
+
+    assert report.rows[0].drift.n == shuffled.rows[0].drift.n == (10, 10)
+    assert report.left_out == (490, 490)
+    assert not report.failed
+    assert "490 of the old rows" in drift_view("a", "b", report).notes[1].text
+
+
 def test_texts_may_be_compared_by_other_vectors():
     def embed(texts):
         return np.array([[1.0, 0.0] if "red" in text else [0.0, 1.0] for text in texts])
