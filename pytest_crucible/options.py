@@ -106,6 +106,14 @@ OPTIONS = (
         choices=("auto", "only", "off", "refresh"),
         environment="CRUCIBLE_CACHE",
     ),
+    Option(
+        "checks",
+        "data checks: first (before sampling), only (without sampling), off (not at all)",
+        "first",
+        key="string",
+        metavar="WHEN",
+        choices=("first", "only", "off"),
+    ),
     Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
     Option("stop", "look after every sample, and end each experiment when its verdicts are settled", False, flag=True),
     Option(

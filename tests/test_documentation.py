@@ -35,6 +35,7 @@ from warm_process import WarmProcesses
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
+from pytest_crucible.datasets import checks as data_checks
 from pytest_crucible.markers import MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
@@ -57,7 +58,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|(?<!crucible )export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 66
+MOST_COMMANDS = 70
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -504,6 +505,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     pytester.makepyfile("""
         import pytest
         from pytest_crucible import judges
+        from pytest_crucible.datasets.checks import expect_no_missing_values
 
         right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
         better = judges.pairwise("better", "Which is better?")
@@ -511,14 +513,16 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
         @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=4)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
+        @pytest.mark.data_check(expect_no_missing_values("expected"))
         async def test_it(sample, sampler):
             return await sampler.generate(sample.input)
         """)
+    (pytester.path / "train.jsonl").write_text("".join(json.dumps({"prompt": name}) + "\n" for name in "ab"))
     lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "abcde"]
     (pytester.path / "two.jsonl").write_text("\n".join(lines))
     (pytester.path / "crucible.toml").write_text(
         '[scorers]\njudge = { adapter = "one" }\n[adapters.one]\nbackend = "model"\n'
-        '[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
+        '[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\ntrained_on = ["train.jsonl"]\n'
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
@@ -567,3 +571,16 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         for target in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_page_of_data_checks_has_every_check_with_its_arguments() -> None:
+    written = {row[0].removesuffix(" \\*").strip("`"): row[1] for row in table_rows("reference/data-checks.md")}
+    names = [name for name in data_checks.__all__ if name.startswith("expect_")]
+    signatures = {call.partition("(")[0]: re.findall(r"(\w+)(?=[=,)])", call.partition("(")[2]) for call in written}
+
+    assert sorted(signatures) == sorted(names)
+    for name in names:
+        arguments = [
+            argument for argument in inspect.signature(getattr(data_checks, name)).parameters if argument != "severity"
+        ]
+        assert [argument for argument in arguments if argument not in signatures[name]] == [], name

@@ -33,7 +33,7 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
-    ("pytest_crucible.datasets.overlap", "pytest_crucible.metrics.text"),
+    ("pytest_crucible.datasets.overlap.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),

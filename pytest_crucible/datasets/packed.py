@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from pytest_crucible.records import Sample
@@ -71,6 +71,29 @@ class PackedSamples(Sequence[Sample]):
             metadata=metadata or {},
             variants=variants[0] if variants else {},
         )
+
+    def iterate_fields(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each sample, without building it."""
+        view, start = memoryview(self._bytes), 0
+        for place, end in enumerate(self._ends[1:]):
+            if place in self._odd:
+                sample = self._odd[place]
+                yield sample.id, sample.input, sample.expected, sample.group, sample.metadata
+            else:
+                name, text, expected, group, metadata, *_ = pickle.loads(view[start:end])
+                yield name, text, expected, group, metadata or {}
+            start = end
+
+
+def iterate_fields(samples: Iterable[Sample]) -> Iterator[tuple[Any, ...]]:
+    """Yield id, input, expected, group and metadata of each sample.
+
+    >>> list(iterate_fields([Sample(id="a", input="2 + 2")]))
+    [('a', '2 + 2', None, None, {})]
+    """
+    if isinstance(samples, PackedSamples):
+        return samples.iterate_fields()
+    return ((sample.id, sample.input, sample.expected, sample.group, sample.metadata) for sample in samples)
 
 
 def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:

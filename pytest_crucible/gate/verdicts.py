@@ -187,7 +187,7 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
         state="undecided",
         proven=False,
         reason=not_run
-        or analysis.failed_metrics.get(metric)
+        or (_withheld(analysis) if plan.failed_check else analysis.failed_metrics.get(metric))
         or f"no sample has a number for {metric!r} (scored: {scored})",
         suite_error=_complete(analysis) and not not_run,
     )
@@ -287,6 +287,8 @@ def _settle(
 def _withheld(analysis: Analysis) -> str:
     """Return why no verdict may be given: a part of the samples was selected, or sampling was interrupted."""
     plan = analysis.plan
+    if plan.failed_check is not None:
+        return f"nothing was sent, because {plan.failed_check.call} failed"
     if plan.selected < plan.planned:
         return f"only {plan.selected} of {plan.planned} samples were selected"
     if analysis.finished:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.contamination import ArmOverlap
+from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.robustness import Robustness, VariantGroup
 from pytest_crucible.records.serialize import FORMER_NAME
@@ -364,6 +366,11 @@ class Plan:
     first_stage: int = 0
     """The stage at which the experiment begins."""
 
+    checks: tuple[CheckResult, ...] = ()
+    """The results of its data checks. One that failed keeps the experiment from sending anything."""
+    overlaps: tuple[ArmOverlap, ...] = ()
+    """The samples that arms were trained on, where training files are known."""
+
     sweep: Sweep | None = None
     """The sweep whose winner is the candidate."""
     chosen_among: int = 1
@@ -377,6 +384,11 @@ class Plan:
     @property
     def candidate(self) -> Arm:
         return self.arms[0]
+
+    @property
+    def failed_check(self) -> CheckResult | None:
+        """The first data check that failed; None where the experiment may be sent."""
+        return next((result for result in self.checks if result.state == "failed"), None)
 
     @property
     def random_factors(self) -> tuple[str, ...]:

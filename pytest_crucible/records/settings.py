@@ -33,6 +33,7 @@ class Settings:
     strict: bool
     fresh: bool
     cache: str
+    checks: str
     resume: bool
     stop: bool
     stages: str | None

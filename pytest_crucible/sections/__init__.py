@@ -40,6 +40,8 @@ BUILT_IN: Mapping[str, str] = {
     "variance": "pytest_crucible.sections.variance",
     "drift": "pytest_crucible.sections.drift",
     "training": "pytest_crucible.sections.training",
+    "data_checks": "pytest_crucible.sections.data_checks",
+    "contamination": "pytest_crucible.sections.contamination",
     "judges": "pytest_crucible.sections.judges",
     "usage": "pytest_crucible.sections.usage",
     "diversity": "pytest_crucible.sections.diversity",

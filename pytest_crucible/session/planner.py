@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.checks.check import CheckContext
+from pytest_crucible.datasets.checks.run import drop_failing
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
@@ -31,12 +34,21 @@ from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
 from pytest_crucible.records import Dataset, Exclusion, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
+from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.attack_plans import AttackPlanner, Subject
-from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
+from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.declared_data import DeclaredDatasets, Selected, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.marks import (
+    ExperimentMark,
+    comparisons,
+    data_checks,
+    experiment_mark,
+    scored_facts,
+    targets,
+)
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
 
@@ -44,11 +56,18 @@ from pytest_crucible.session.prompt_variables import check_joined_prompts, read_
 class ExperimentPlanner:
     """Plans the experiments and joined tests of a session."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...]) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        opened_arms: tuple[OpenedArm, ...],
+        checks: DataChecks | None = None,
+    ) -> None:
         self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
+        self._checks = checks or DataChecks()
         self._datasets = DeclaredDatasets(config, settings.seed)
         self._stages = () if settings.stages is None else parse_stages(settings.stages)
 
@@ -62,8 +81,7 @@ class ExperimentPlanner:
         arm_prompts = read_arm_prompts(item, function, mark.prompts, arms)
         _check_fixtures(item, mark.prompts or arm_prompts)
         item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
-        selected = self._datasets.select(item, mark)
-        dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
+        selected, dataset, checked = self.check_data(item, mark)
         # A test that scores itself may return nothing that these could score.
         of_kinds = _metrics_of_kinds(arms, dataset.samples) if "sampler" in takes else ()
         declared = declared_metrics(self._config, mark.metrics)
@@ -102,6 +120,7 @@ class ExperimentPlanner:
             stages=self._stages,
             first_stage=self._find_first_stage(mark),
             exclusions=(*_threshold_exclusions(arms, dataset.samples), *_exclude_fitted(metrics)),
+            checks=checked,
         )
         self._check_memory(plan)
         if variants and "sampler" in takes:
@@ -109,6 +128,7 @@ class ExperimentPlanner:
         if of_kinds:
             _check_guard_classes(plan, dataset.samples)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
+        warnings += tuple(result.sentence for result in checked if result.state == "warned")
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
         return Experiment(
@@ -128,6 +148,32 @@ class ExperimentPlanner:
             attacks.late_variants,
             attacks.arguments,
         )
+
+    def check_data(
+        self, item: pytest.Function, mark: ExperimentMark
+    ) -> tuple[Selected, Dataset, tuple[CheckResult, ...]]:
+        """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
+        checks, selected = data_checks(item), self._datasets.select(item, mark)
+        name = _dataset_name(item, mark.dataset)
+        if not checks or not self.runs_checks:
+            return selected, identify(name, selected.samples), ()
+        context = self._check_context(item)
+        kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
+        dataset = identify(name, kept)
+        others = [check for check in checks if not check.drops]
+        return selected, dataset, self._checks.run(item.nodeid, others, dataset, context, before=dropped)
+
+    def _check_context(self, item: pytest.Function) -> CheckContext:
+        """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
+        cache = files_folder(self._config.rootpath, self._settings.store) / "contamination"
+        return CheckContext(folder=item.path.parent, cache=cache)
+
+    @property
+    def runs_checks(self) -> bool:
+        """Whether the session runs data checks: not where it sends nothing, nor for the one sample that somebody looks at."""
+        settings = self._settings
+        is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
+        return settings.checks != "off" and not is_dry
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_crucible.adversary.certificates import Smoothing
 from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
-from pytest_crucible.plan.grammar import shortest
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.slices import shortest
 from pytest_crucible.records.suggestions import suggest
 
 STRENGTH = 0.05

@@ -22,8 +22,10 @@ from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
+from pytest_crucible.session.check_items import CheckItems
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
+from pytest_crucible.session.data_checks import open_data_checks
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment import Experiment
@@ -104,7 +106,8 @@ class CrucibleSession:
         )
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
-        self._collection = ExperimentCollection(config, self.settings, self._resources)
+        checks = open_data_checks(config, self.run)
+        self._collection = ExperimentCollection(config, self.settings, self._resources, checks)
         self._expected: set[str] = set()
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
@@ -113,6 +116,10 @@ class CrucibleSession:
         stages = self._open_stages()
         self._stages = None if stages is None else self._open_stage_plugin(stages)
         self._estimate = self._open_estimate()
+        only = self.settings.checks == "only"
+        self._check_items = CheckItems(
+            config, self.run, checks.results, self._collection.experiment_of, only, self._messages.lines
+        )
         self.workers = WorkerReports(config, self._messages)
         self.conclusion = Conclusion(
             config,
@@ -170,7 +177,8 @@ class CrucibleSession:
             self._estimate.add_request(unsent)
 
     def register_plugins(self) -> None:
-        """Register the plugins that this session has: its stages, its estimate, and its messages."""
+        """Register the plugins that this session has: its data checks, stages, estimate and messages."""
+        self.config.pluginmanager.register(self._check_items, "crucible-checks")
         for name, plugin in (("crucible-stages", self._stages), ("crucible-estimate", self._estimate)):
             if plugin is not None:
                 self.config.pluginmanager.register(plugin, name)
@@ -425,4 +433,5 @@ class CrucibleSession:
 
     def _count_verdicts(self) -> int:
         plans = self._collection.plans() if self._messages.begun else []
-        return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
+        verdicts = sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
+        return verdicts + sum(map(len, self._check_items.results.values()))

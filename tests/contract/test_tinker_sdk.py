@@ -5,6 +5,7 @@ Skipped where the SDK is not installed.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import pickle
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 from faulty_tinker import Faulty
 from tinker_http import WAIT_S
+
+from pytest_crucible.backends.tinker.backend import TinkerBackend
 
 
 @pytest.fixture(scope="module")
@@ -307,3 +310,11 @@ def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):
         assert relay.seen["/api/v1/retrieve_futures"] > 0
     if "sample_join_sampling_session" in tinker.types.ClientConfigResponse.model_fields:
         assert relay.seen["/api/v1/join_sampling_session"] == 1
+
+
+def test_the_backend_scores_prompts(tinker, service, tokenizer):
+    backend = TinkerBackend(got(service.create_sampling_client(base_model="crucible/tiny")), tokenizer, identity="t")
+    scored = asyncio.run(backend.score_prompt("claim 7 of document 49"))
+
+    assert len(scored) == len(tokenizer.encode("claim 7 of document 49")) - 1
+    assert all(logprob < 0 for logprob in scored)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.bodies import request_body
+from pytest_crucible.backends.openai.echo import echo_body, parse_echo
 from pytest_crucible.backends.openai.failures import reply_or_error, status_within
 from pytest_crucible.backends.openai.limits import ReportedLimits, read_headers
 from pytest_crucible.backends.openai.parameters import check_parameters
@@ -19,7 +21,7 @@ from pytest_crucible.backends.openai.settings import Settings, read_settings
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.backends.reply_limit import longest_body
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import Retryable, SpecError
+from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 
 
 class OpenAIBackend:
@@ -55,6 +57,8 @@ class OpenAIBackend:
         return read_headers(self._headers)
 
     async def generate(self, request: Request) -> Reply:
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
         stream = _open_stream(self._settings, choices)
@@ -72,6 +76,17 @@ class OpenAIBackend:
         reply = parse_reply(answer, seconds=response.seconds, first_token_s=first, where=where)
         check_choices(reply, choices, where)
         return reply
+
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the log-probability of each token but the first, by completions with `echo`, as vLLM and SGLang have it.
+
+        Raises BackendError for a server that returns none.
+        """
+        path, body = echo_body(self._settings, text)
+        response = await self._client.post(path, body, None)
+        if not 200 <= response.status < 300:
+            raise BackendError(f"{self._where} cannot score a prompt: it responded with status {response.status}")
+        return parse_echo(_decode(response, self._where), self._where)
 
     async def close(self) -> None:
         """Close the connections of the running loop."""
