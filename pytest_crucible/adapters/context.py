@@ -25,6 +25,9 @@ class TrainingDisplay(Protocol):
     def announce(self) -> None:
         """Show what would be trained, where nothing is run."""
 
+    def share(self, name: str) -> None:
+        """Show that the adapter uses the training of another."""
+
     def begin(self) -> None: ...
 
     def wait(self) -> None:

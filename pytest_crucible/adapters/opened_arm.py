@@ -69,6 +69,7 @@ def describe_arm(
         parameters=adapter.parameters,
         simulated=backend.simulated,
         training=training if isinstance(training, TrainingResult) else None,
+        step=getattr(backend, "step", None),
         members=members,
         trained_on=trained_on,
         variables=adapter.variables,

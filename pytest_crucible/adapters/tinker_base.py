@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.backends.tinker.identity import identify_model
 from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.training.trainer import RecipeTrainer
 
-RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters")
+RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at")
 """Options of an adapter with a recipe, besides those that name its service."""
 NOT_FOUND = 404
 
@@ -59,11 +60,7 @@ def check_recipe(adapter: Adapter) -> None:
     """Raise SpecError for unknown or contradictory options of an adapter with a recipe."""
     if "model_path" in adapter.options:
         raise SpecError(f"adapter {adapter.name!r} has a recipe and a model_path: remove one of them")
-    if unknown := sorted(set(adapter.options) - {*RECIPE, *OPTIONS}):
-        raise SpecError(
-            f"adapter {adapter.name!r} has {unknown[0]!r}, which backend 'tinker' does not know: "
-            f"with a recipe it takes {', '.join((*RECIPE[1:], *OPTIONS))}, and parameters"
-        )
+    check_options(adapter, (*RECIPE, *OPTIONS))
 
 
 class ServiceBase:

@@ -23,7 +23,7 @@ class Untrained:
         """`damaged` is a directory with what is left of the adapter."""
         self.recipe, self.damaged = recipe, damaged
         # Two adapters with one recipe would be one checkpoint, and comparing them is refused.
-        self.identity = recipe.key
+        self.identity = recipe.identity
 
     async def generate(self, request: Request) -> Reply:
         raise Refused(f"adapter {self.recipe.adapter!r} is not trained yet: train it with --crucible-train")

@@ -50,11 +50,12 @@ class LocalBackend:
         identity: str,
         name: str,
         training: TrainingResult | None = None,
+        step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
     ) -> None:
-        """`trained_on` are the files of the training, SHA-256 -> name."""
+        """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name."""
         self.identity = identity
-        self.training = training
+        self.training, self.step = training, step
         self.trained_on = trained_on or {}
         self._sampler = sampler
         self._name = name
@@ -117,6 +118,7 @@ def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBa
         identity=_identity(engine, adapter),
         name=name,
         training=None if lineage is None else lineage.result,
+        step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
     )
 

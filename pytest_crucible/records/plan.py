@@ -108,6 +108,8 @@ class Arm:
     """The run whose stored replies this arm is, when it was named as `run:ID`."""
     training: TrainingResult | None = None
     """The training of its weights, where it is known. It is not part of the arm's identity: the weights are."""
+    step: int | None = None
+    """The step of this training whose weights these are, where its recipe kept them before the end."""
     trainings: tuple[ArmTraining, ...] = ()
     """The trainings that answer each sample in turn, where its adapter has `seeds`; empty for one model."""
     trained_on: Mapping[str, str] = field(default_factory=dict)

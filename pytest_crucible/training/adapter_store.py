@@ -1,6 +1,7 @@
 """Adapters that recipes have trained: a directory each, with weights and lineage, which appears whole or not at all.
 
     KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
+    KEY-DATA/step-30/   the same of a step that the recipe kept before its end
     KEY-stopped/    the last good weights of a training that could not go on
     KEY.lock        held by the process that trains
     KEY.failed      why a training failed, for the other workers of its session
@@ -26,6 +27,7 @@ from typing import Any
 from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.training.kept_steps import read_step, step_folder, write_steps
 from pytest_crucible.training.locks import file_lock
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.recipe import Recipe
@@ -48,24 +50,43 @@ def find_trained(recipe: Recipe, folder: Path) -> TrainedAdapter | None:
     """Return the adapter that the recipe has made; None where base, recipe, settings or data have changed since."""
     for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
         lineage = read_lineage(folder_of_adapter)
-        if lineage is not None and _is_valid(lineage, recipe.folder) and recipe.base.holds(lineage):
-            return TrainedAdapter(folder_of_adapter, lineage)
+        if lineage is None or not _is_valid(lineage, recipe.folder):
+            continue
+        trained = TrainedAdapter(folder_of_adapter, lineage)
+        if _has_weights(recipe, trained):
+            return trained
     return None
 
 
 def find_damaged(recipe: Recipe, folder: Path) -> Path | None:
     """Return a directory of the recipe's adapter whose weights are not those that its lineage describes; None without one."""
     for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
-        if not folder_of_adapter.name.endswith(_STOPPED) and read_lineage(folder_of_adapter) is None:
+        if folder_of_adapter.name.endswith(_STOPPED):
+            continue
+        lineage = read_lineage(folder_of_adapter)
+        if lineage is None:
             return folder_of_adapter
+        at = recipe.at
+        if at is not None and at in lineage.kept and read_step(folder_of_adapter, at) is None:
+            return step_folder(folder_of_adapter, at)
     return None
 
 
+def _has_weights(recipe: Recipe, trained: TrainedAdapter) -> bool:
+    """Return whether the weights at the end of a training, and those of the recipe's step, are where they were."""
+    lineages: list[Lineage | None] = [trained.lineage]
+    if recipe.at is not None and recipe.at in trained.lineage.kept:
+        lineages.append(read_step(trained.path, recipe.at))
+    return all(lineage is not None and recipe.base.holds(lineage) for lineage in lineages)
+
+
 def trained_adapters(folder: Path) -> list[TrainedAdapter]:
-    """Return all adapters that were trained here, the newest first, although their recipes may have changed since."""
-    adapters = [
-        TrainedAdapter(path, lineage) for path in folder.glob("*") if (lineage := read_lineage(path)) is not None
-    ]
+    """Return all adapters that were trained here, the newest first, although their recipes may have changed since.
+
+    Steps that their recipes kept are among them.
+    """
+    places = [*folder.glob("*"), *folder.glob("*/step-*")]
+    adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
     return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
 
 
@@ -180,7 +201,8 @@ def _store(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineag
     place = folder / f"{recipe.key}-{end}"
     draft = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{recipe.key}-", dir=folder))
     try:
-        saved = replace(lineage, **asdict(trainer.save(draft)))
+        saved = replace(lineage, **asdict(trainer.save(draft)), kept=tuple(sorted(trainer.kept)))
+        write_steps(draft, trainer.kept, trainer.log, lineage)
         write_lineage(draft, saved)
         # mkdtemp makes directories that other users, and a web server, cannot read.
         draft.chmod(0o755)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler
+from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler, save_sampler
 from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
 from pytest_crucible.local_model.lora import Adapter, LoraSpec
 from pytest_crucible.local_model.training import GradientResult
@@ -18,7 +18,7 @@ from pytest_crucible.records import Lineage
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import EmbeddedEncoder
 from pytest_crucible.training.tracked_reads import hash_file
-from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
+from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights, SaveWeights
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,14 @@ class EmbeddedTrainer(RecipeTrainer):
         self._trainer.save_sampler(path)
 
     def save(self, folder: Path) -> SavedWeights:
-        self.save_sampler(folder / SAMPLER_FILE)
+        return self._save(self.adapter, folder)
+
+    def _keep(self, step: int) -> SaveWeights:
+        adapter = _copy(self.adapter)
+        return lambda folder: self._save(adapter, folder)
+
+    def _save(self, adapter: Adapter, folder: Path) -> SavedWeights:
+        save_sampler(folder / SAMPLER_FILE, adapter, self.engine.base_sha256)
         return SavedWeights(adapter_sha256=hash_file(folder / SAMPLER_FILE))
 
     def _pass(

@@ -39,6 +39,8 @@ class Recipe:
 
     declared: Mapping[str, str] = field(default_factory=dict)
     """Name -> SHA-256 of the files that the adapter's `trained_on` declares."""
+    at: int | None = None
+    """The step whose weights the adapter has, among those that the recipe keeps; None for its end."""
 
     @cached_property
     def sha256(self) -> str:
@@ -47,11 +49,16 @@ class Recipe:
 
     @cached_property
     def key(self) -> str:
-        """The key under which trained adapters are stored."""
+        """The key under which a training is stored: adapters that differ in `at` alone share one."""
         parts = [FORMAT, self.base.identity, self.sha256, asdict(self.spec)]
         # Adapters that were trained without them keep their keys.
         parts += [sorted(self.hyperparameters.items())] if self.hyperparameters else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:KEY_LENGTH]
+
+    @property
+    def identity(self) -> str:
+        """A text that differs between the adapters of one training, too."""
+        return self.key if self.at is None else f"{self.key} at {self.at}"
 
     @property
     def folder(self) -> Path:
@@ -65,16 +72,25 @@ def hash_function(function: Callable[..., object]) -> str:
 
 
 def find_recipe(
-    adapter: str, name: Any, base: Base, *, lora: Any = None, seed: Any = 0, hyperparameters: Any = None
+    adapter: str,
+    name: Any,
+    base: Base,
+    *,
+    lora: Any = None,
+    seed: Any = 0,
+    hyperparameters: Any = None,
+    at: Any = None,
 ) -> Recipe:
     """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
 
-    `hyperparameters` are the function's keywords. Raises SpecError for a function that cannot be imported, and for invalid
-    settings.
+    `hyperparameters` are the function's keywords, and `at` is a step that it keeps. Raises SpecError for a function that cannot
+    be imported, and for invalid settings.
     """
     function, keywords = find_function(adapter, name), {} if hyperparameters is None else hyperparameters
     _check_keywords(adapter, name, function, keywords)
-    return Recipe(adapter, str(name), function, base, _spec(adapter, lora or {}, seed), keywords)
+    if at is not None and (isinstance(at, bool) or not isinstance(at, int) or at < 1):
+        raise SpecError(f"adapter {adapter!r} has at = {at!r}: write the number of a step, such as at = 30")
+    return Recipe(adapter, str(name), function, base, _spec(adapter, lora or {}, seed), keywords, at=at)
 
 
 def _check_keywords(adapter: str, name: Any, function: Callable[..., object], keywords: Any) -> None:

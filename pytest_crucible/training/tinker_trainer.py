@@ -21,8 +21,9 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import Encoder
+from pytest_crucible.training.log import TrainingStopped
 from pytest_crucible.training.preferences import DPO, LOSS, Preference, read_beta, sides
-from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
+from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights, SaveWeights
 
 SAVE_S = 120.0
 """Time between two saved states of a good adapter, so that a training that breaks off loses at most two minutes."""
@@ -65,10 +66,14 @@ class TinkerTrainer(RecipeTrainer):
         # A service cannot undo a step: after a failure only the last saved state is good.
         if self._has_failed:
             return SavedWeights(state=self._good)
-        checkpoint = self._within(
-            "save weights to sample from", lambda: self.client.save_weights_for_sampler(self._name)
-        )
-        return SavedWeights(checkpoint=checkpoint.path, state=self._save_state(self._name))
+        return SavedWeights(checkpoint=self._save_weights(self._name), state=self._save_state(self._name))
+
+    def _keep(self, step: int) -> SaveWeights:
+        if self._has_failed:
+            raise TrainingStopped("training has failed, and a service cannot undo a step: keep the steps before it")
+        # Saved now: a service cannot go back to a step.
+        saved = SavedWeights(checkpoint=self._save_weights(f"{self._name}-step-{step}"))
+        return lambda folder: saved
 
     def _pass(
         self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
@@ -134,6 +139,10 @@ class TinkerTrainer(RecipeTrainer):
         except SpecError as error:
             self._has_failed = True
             raise ValueError(str(error)) from None
+
+    def _save_weights(self, name: str) -> str:
+        saved = self._within("save weights to sample from", lambda: self.client.save_weights_for_sampler(name))
+        return str(saved.path)
 
     def _save_state(self, name: str) -> str:
         saved = self._within("save its state", lambda: self.client.save_state(name, overwrite=True))

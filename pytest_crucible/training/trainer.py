@@ -42,6 +42,10 @@ class SavedWeights:
     state: str = ""
 
 
+SaveWeights = Callable[[Path], SavedWeights]
+"""Saves weights; files are written to the folder."""
+
+
 class RecipeTrainer(ABC):
     """An adapter in training, with `tokenizer`, `seed`, `datums(rows)` and `step(batch)`.
 
@@ -65,6 +69,9 @@ class RecipeTrainer(ABC):
         self.parent_place: Path | None = None
         """Where this checkpoint lies, if that is on this machine."""
         self.files: set[Path] = set()
+        self.kept: dict[int, SaveWeights] = {}
+        """Step -> how its weights, which `checkpoint` has kept, are saved."""
+        self._to_keep: set[int] = set()
         self._encoder, self._context = encoder, context
         self._has_reference = False
         self._folder = folder
@@ -117,6 +124,19 @@ class RecipeTrainer(ABC):
         if self._has_reference:
             raise ValueError("the reference is the model before start_from: call start_from before preferences")
         self.parent = self._load(checkpoint)
+
+    def checkpoint(self, step: int) -> None:
+        """Keep the weights of this step, counted from 1, for adapters with `at = step`. Called before it, or right after it.
+
+        Raises ValueError for a step that is over, and for anything but a whole number above 0.
+        """
+        made = len(self.log.losses)
+        if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+            raise ValueError(f"checkpoint({step!r}) is not a step: write a whole number from 1")
+        if step < made and step not in self.kept:
+            raise ValueError(f"checkpoint({step}) comes after step {made}: call it before step {step + 1}")
+        self._to_keep.add(step)
+        self._keep_weights()
 
     def step(
         self,
@@ -177,8 +197,15 @@ class RecipeTrainer(ABC):
         except ValueError as error:
             raise self._training_error(error) from None
         self._write_down(metrics.get(GRADIENT_NORM), used)
+        self._keep_weights()
         self._watch(self.log)
         return metrics
+
+    def _keep_weights(self) -> None:
+        """Keep the weights as they are now, where they are those of a step to keep."""
+        step = len(self.log.losses)
+        if step in self._to_keep and step not in self.kept:
+            self.kept[step] = self._keep(step)
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
@@ -206,6 +233,10 @@ class RecipeTrainer(ABC):
     @abstractmethod
     def save(self, folder: Path) -> SavedWeights:
         """Save the adapter; after a failed step, the last good one. Files are written to the folder."""
+
+    @abstractmethod
+    def _keep(self, step: int) -> SaveWeights:
+        """Keep the current weights, whatever later steps do; returns the function that saves them."""
 
     @abstractmethod
     def _pass(

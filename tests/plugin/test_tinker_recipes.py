@@ -24,6 +24,10 @@ RECIPES = """
         for _ in range(60):
             trainer.step(draw.sample(data, 4), learning_rate=1e-2)
 
+    def train_kept(trainer):
+        trainer.checkpoint(2)
+        train_v2(trainer)
+
     def train_on(trainer):
         trainer.start_from(pathlib.Path("state.txt").read_text())
         trainer.step(trainer.datums("train.jsonl")[:4], learning_rate=1e-3)
@@ -134,6 +138,28 @@ def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
     assert trainings(recipes) == 2
 
 
+def test_a_step_that_was_kept_on_the_service(recipes):
+    configure(recipes, "recipes:train_kept", at="2")
+    with (recipes.path / "crucible.toml").open("a") as file:
+        file.write("at = 2\n")
+
+    result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
+
+    result.stdout.fnmatch_lines(["*: remote has the weights of step 2, *", "*: here has the weights of step 2, *"])
+    assert trainings(recipes) == 2
+    steps = [json.loads(one.read_text()) for one in (recipes.path / ".crucible/adapters").glob("*/step-2/lineage.json")]
+    remote = next(one for one in steps if one["checkpoint"])
+    assert remote["checkpoint"].endswith("/remote-step-2")
+    assert (remote["step"], remote["result"]["training_steps"], len(remote["losses"])) == (2, 2, 2)
+    replies = [sorted((recipes.path / f"{name}.txt").read_text().splitlines()) for name in ("remote", "here")]
+    assert replies[0] == replies[1]
+    # A checkpoint that the service has deleted is trained again.
+    (folder,) = (recipes.path / ".crucible/tinker/checkpoints").glob("*/sampler_weights/remote-step-2")
+    shutil.rmtree(folder)
+    result = recipes.run_apart("--crucible-adapter=remote")
+    result.stderr.fnmatch_lines(["*adapter 'remote' is not trained with recipe 'recipes:train_kept'*"])
+
+
 @pytest.mark.slow
 def test_training_goes_on_from_a_state_of_the_service(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
@@ -179,7 +205,10 @@ def test_a_recipe_may_sample_from_what_it_trains(recipes):
             {"model_path": "'tinker://a/b/c'"},
             "*adapter 'remote' has a recipe and a model_path: remove one of them",
         ),
-        ({"rank": "3"}, "*adapter 'remote' has 'rank', which backend 'tinker' does not know: with a recipe it takes *"),
+        (
+            {"rank": "3"},
+            "*adapter 'remote' has 'rank', which backend 'tinker' does not know: it takes recipe, *, at, *",
+        ),
         ({"base_model": "3"}, "*adapter 'remote' has base_model 3: write the name of a model"),
         ({"base_model": "'Qwen/none'"}, "*did not make an adapter to train: *"),
         ({"recipe": "recipes:none"}, "*adapter 'remote' has recipe 'recipes:none', which cannot be imported*"),

@@ -60,13 +60,14 @@ class TinkerBackend:
         server: str = "",
         model: str = "",
         training: TrainingResult | None = None,
+        step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
         check: Callable[[float], None] = lambda waited_s: None,
         hide: Callable[[str], str] = str,
     ) -> None:
         """`check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys."""
         self.identity, self.server, self.model = identity, server, model
-        self.training = training
+        self.training, self.step = training, step
         self.trained_on = trained_on or {}
         self._client = client
         self._tokenizer = tokenizer
