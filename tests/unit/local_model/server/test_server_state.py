@@ -169,7 +169,7 @@ def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path):
         for service in services:
             service.stop("over")
             service.close()
-        return [service.model_name for service in services]
+        return [service.models.own.directory for service in services]
 
     first, second, third = asyncio.run(names())
 
