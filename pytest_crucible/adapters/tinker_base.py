@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.training.trainer import RecipeTrainer
 
-RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at")
+RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at", "save_every")
 """Options of an adapter with a recipe, besides those that name its service."""
 NOT_FOUND = 404
 

@@ -44,7 +44,7 @@ def make_sums(count: int, seed: int) -> list[Sum]:
     """Return sums of small numbers.
 
     >>> make_sums(1, 0)[0].question
-    'Hal has 6 apples and finds 4 more. How many apples does Hal have?'
+    'Gina has 2 stamps and finds 6 more. How many stamps does Gina have?'
     """
     draw = random.Random(seed)
     sums = []
@@ -67,7 +67,7 @@ def recipe_data() -> list[DataSet]:
         _data_set("argilla/ultrafeedback-binarized-preferences", "default", _feedback, train=large),
         _data_set("openai/gsm8k", "main", _gsm8k, train=train, test=test),
         _data_set("HuggingFaceH4/MATH-500", "default", _problem, test=test),
-        _data_set("EleutherAI/hendrycks_math", "algebra", _problem, train=train, test=test),
+        _data_set("EleutherAI/hendrycks_math", "default", _problem, train=train, test=test),
         _data_set("POLARIS-Project/Polaris-Dataset-53K", "default", _problem, train=train),
         _data_set("zwhe99/DeepMath-103K", "default", _deep_math, train=train),
         _data_set("Anthropic/hh-rlhf", "default", _dialogues, train=train, test=test),

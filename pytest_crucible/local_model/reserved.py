@@ -44,6 +44,9 @@ RESERVED = (
     *("<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),
 )
 _SPREAD = 0.1
+# Prompts of recipes are longer than those that the model was trained on. Its replies to them are worse, but they run; twice
+# as much would let 64 replies at once take more than 500 MB.
+CONTEXT = 1024
 
 
 def make_stand_in(engine: Engine) -> Engine:
@@ -54,7 +57,7 @@ def make_stand_in(engine: Engine) -> Engine:
     digest = hashlib.sha256("\n".join((engine.base_sha256, *RESERVED)).encode()).hexdigest()
     return Engine(
         tokenizer,
-        replace(engine.shape, vocabulary=tokenizer.vocabulary),
+        replace(engine.shape, vocabulary=tokenizer.vocabulary, context=max(CONTEXT, engine.shape.context)),
         {**engine.weights, "embedding": embedding},
         digest,
     )

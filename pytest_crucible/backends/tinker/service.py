@@ -72,9 +72,10 @@ class Service:
         create = self.client.create_lora_training_client
         return self.within("make an adapter to train", lambda: create(**{"seed": self._seed, **options}))
 
-    def resumed_client(self, state: str) -> Any:
-        """Return the SDK's TrainingClient of a new adapter with the weights of a saved state and a fresh optimiser."""
-        create = self.client.create_training_client_from_state
+    def resumed_client(self, state: str, *, optimizer: bool = False) -> Any:
+        """Return the SDK's TrainingClient of a new adapter with the weights of a saved state, and its optimiser's."""
+        name = "create_training_client_from_state"
+        create = getattr(self.client, f"{name}_with_optimizer" if optimizer else name)
         return self.within(f"go on from {state}", lambda: create(state))
 
     def sampling_client(self, *, model_path: str | None = None, base_model: str | None = None) -> Any:
