@@ -69,6 +69,11 @@ def read_merges(text: str) -> tuple[tuple[int, int], ...]:
     return tuple((ids[first], ids[second]) for first, second in model["merges"])
 
 
+def read_reserved(text: str) -> tuple[str, ...]:
+    """Return the reserved tokens of such a file, which follow `pad` and `eos`."""
+    return tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
+
+
 def is_shown(name: str) -> bool:
     """Return whether a reader of a reply sees a special token: `<think>` is text, `<|im_end|>` a mark.
 

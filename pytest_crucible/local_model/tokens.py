@@ -132,7 +132,8 @@ class Tokenizer:
     def load(path: Path) -> Tokenizer:
         """Return the tokenizer that `save` wrote; ValueError for another library's file."""
         try:
-            return Tokenizer(token_files.read_merges(path.read_text(encoding="utf-8")))
+            text = path.read_text(encoding="utf-8")
+            return Tokenizer(token_files.read_merges(text), token_files.read_reserved(text))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by this tokenizer ({error!r})") from None
 

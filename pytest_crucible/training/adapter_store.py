@@ -259,6 +259,7 @@ def _lineage(
         adapter_sha256="",
         base=recipe.base.name,
         base_sha256=recipe.base.sha256,
+        simulated=recipe.base.simulated,
         adapter=recipe.adapter,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256,

@@ -31,6 +31,10 @@ class EmbeddedBase:
     name: str
 
     @property
+    def simulated(self) -> bool:
+        return False
+
+    @property
     def words(self) -> str:
         return f"base of {self.engine.shape.parameters:,} parameters"
 

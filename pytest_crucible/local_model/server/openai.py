@@ -107,10 +107,15 @@ def models(service: Service, request: Request) -> Response:
         {"id": name, "object": "model", "created": 0, "owned_by": "local", "stand_in": BASE_MODEL}
         for name in service.models.stand_ins
     ]
-    rows += [
-        {"id": str(checkpoint.path), "object": "model", "created": int(checkpoint.info.created), "owned_by": "local"}
-        for checkpoint in saved
-    ]
+    for checkpoint in saved:
+        row: dict[str, Json] = {
+            "id": str(checkpoint.path),
+            "object": "model",
+            "created": int(checkpoint.info.created),
+            "owned_by": "local",
+        }
+        is_own = checkpoint.info.base_sha256 == service.engine.base_sha256
+        rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
     return json_response({"object": "list", "data": rows})
 
 
