@@ -21,7 +21,7 @@ from pytest_crucible.training.base import Base
 from pytest_crucible.training.local_trainer import EmbeddedBase
 from pytest_crucible.training.tracked_reads import hash_file
 
-RECIPE_OPTIONS = ("lora", "seed", "hyperparameters", "at")
+RECIPE_OPTIONS = ("lora", "seed", "hyperparameters", "at", "save_every")
 OPTIONS = ("recipe", "checkpoint", "base", *RECIPE_OPTIONS)
 
 

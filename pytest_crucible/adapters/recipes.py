@@ -18,8 +18,9 @@ from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_t
 from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.events import emit_checkpoint, emit_steps
 from pytest_crucible.training.kept_steps import read_step, step_folder
+from pytest_crucible.training.saved_training import SAVE_EVERY
 
-MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at")
+MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every")
 """Options that only a training uses."""
 
 
@@ -33,6 +34,7 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         seed=adapter.options.get("seed", 0),
         hyperparameters=adapter.options.get("hyperparameters", {}),
         at=adapter.options.get("at"),
+        save_every=adapter.options.get("save_every", SAVE_EVERY),
     )
     return replace(
         recipe,
@@ -122,6 +124,7 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
             git=git_commit(context.root),
             begin=display.begin,
             wait=display.wait,
+            resume=display.resume,
             watch=emit_steps(display.show_step, emit, recipe.adapter),
             session=context.run,
             hide=context.hide,

@@ -33,14 +33,17 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
-    is_local = is_own and tinker.is_local
+    is_local, listed = is_own and tinker.is_local, service.listed(trained_on)
+    # The import of transformers, which the SDK's tokenizer needs, would take seconds.
+    place = trained_on if is_local else listed.tokenizer
     lineage = _lineage_of(context, model_path)
     return TinkerBackend(
         client,
-        load_local_tokenizer(trained_on) if is_local else service.within("load the tokenizer", client.get_tokenizer),
+        load_local_tokenizer(place) if place else service.within("load the tokenizer", client.get_tokenizer),
         identity=identify_model(service.address, model_path or trained_on, is_own=is_own, is_local=is_local),
         seed=tinker.seed,
-        context=service.context_of(trained_on),
+        context=listed.context,
+        simulated=bool(listed.stand_in),
         server=f"{service.address.url} {key_digest(service.address.key)}",
         model=model_path or trained_on,
         training=None if lineage is None else lineage.result,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.training.trainer import RecipeTrainer
 
-RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at")
+RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at", "save_every")
 """Options of an adapter with a recipe, besides those that name its service."""
 NOT_FOUND = 404
 
@@ -81,6 +81,10 @@ class ServiceBase:
     def words(self) -> str:
         return f"base {self.identity} on {self._service.name}"
 
+    @property
+    def simulated(self) -> bool:
+        return bool(self._service.listed(self._model).stand_in)
+
     @cached_property
     def identity(self) -> str:
         return identify_model(self._service.address, self._model, is_own=self._is_own, is_local=self._is_local)
@@ -98,7 +102,7 @@ class ServiceBase:
             within=service.within,
             resumed=service.resumed_client,
             folder=folder,
-            context=service.context_of(self._model),
+            context=service.listed(self._model).context,
             watch=watch,
         )
 
@@ -135,7 +139,8 @@ class ServiceBase:
         return named
 
     def _encoder(self, client: Any) -> Encoder:
-        if self._is_local:
+        place = self._model if self._is_local else self._service.listed(self._model).tokenizer
+        if place:
             # The import of transformers, which the SDK's tokenizer needs, would take seconds.
-            return EmbeddedEncoder(Tokenizer.load(Path(self._model) / "tokenizer.json"))
+            return EmbeddedEncoder(Tokenizer.load(Path(place) / "tokenizer.json"))
         return TemplateEncoder(self._service.within("load the tokenizer", client.get_tokenizer))

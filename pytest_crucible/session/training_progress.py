@@ -56,6 +56,10 @@ class TrainingProgress:
         self._began = self._shown_at = time.perf_counter()
         self._write_line(f"training {self._description}")
 
+    def resume(self, step: int) -> None:
+        """Show that an interrupted training continues."""
+        self._write_line(f"{self._name} continues after step {step} of a training that was interrupted")
+
     def wait(self) -> None:
         if not self._is_worker:
             self._write_line(f"{self._name} is being trained by another process: waiting for it")

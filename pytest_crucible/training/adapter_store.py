@@ -3,6 +3,7 @@
     KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
     KEY-DATA/step-30/   the same of a step that the recipe kept before its end
     KEY-stopped/    the last good weights of a training that could not go on
+    .unfinished-KEY/    the state of a training that was interrupted, or is running
     KEY.lock        held by the process that trains
     KEY.failed      why a training failed, for the other workers of its session
 
@@ -17,7 +18,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +32,7 @@ from pytest_crucible.training.locks import file_lock
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.recipe import Recipe
 from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.saved_training import SavedTraining, SavedTrainings
 from pytest_crucible.training.tracked_reads import hash_file, track_reads
 from pytest_crucible.training.trainer import RecipeTrainer
 
@@ -98,6 +99,7 @@ def train_or_load(
     begin: Callable[[], None],
     wait: Callable[[], None],
     watch: Callable[[TrainingLog], None],
+    resume: Callable[[int], None] = lambda step: None,
     session: str | None = None,
     hide: Callable[[str], str] = str,
 ) -> tuple[TrainedAdapter, bool]:
@@ -119,7 +121,11 @@ def train_or_load(
             for draft in folder.glob(f"{_DRAFT}{recipe.key}-*"):
                 shutil.rmtree(draft, ignore_errors=True)
             begin()
-            return _train(recipe, folder, git, watch, hide), True
+            states = SavedTrainings(folder, recipe.key)
+            saved = states.find()
+            if saved is not None:
+                resume(saved.step)
+            return _train(recipe, folder, git, watch, hide, states, saved), True
 
 
 @contextlib.contextmanager
@@ -151,26 +157,37 @@ def _train(
     git: Mapping[str, Any] | None,
     watch: Callable[[TrainingLog], None],
     hide: Callable[[str], str],
+    states: SavedTrainings,
+    saved: SavedTraining | None,
 ) -> TrainedAdapter:
     trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
     trainer.find_version = recipe.find_version
-    started = time.perf_counter()
-    read_files, stopped = _run_recipe(recipe, trainer)
+    read_files, stopped = _run_recipe(
+        recipe, trainer, lambda read: trainer.survive(states, recipe.save_every, saved, read)
+    )
     _check_steps(recipe, trainer, stopped)
-    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
+    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, trainer.elapsed_s)
     lineage = replace(lineage, inherited=_files_of_parent(trainer, folder))
     if stopped is None:
-        return _store(recipe, trainer, folder, lineage)
+        trained = _store(recipe, trainer, folder, lineage)
+        states.remove()
+        return trained
     partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
     raise SpecError(
         f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_describe_remainder(partial)}"
     )
 
 
-def _run_recipe(recipe: Recipe, trainer: RecipeTrainer) -> tuple[set[Path], TrainingStopped | None]:
-    """Return the files that the recipe read, and why its training stopped early, if it did. Raises SpecError."""
+def _run_recipe(
+    recipe: Recipe, trainer: RecipeTrainer, begin: Callable[[set[Path]], None]
+) -> tuple[set[Path], TrainingStopped | None]:
+    """Return the files that the recipe read, and why its training stopped early, if it did. Raises SpecError.
+
+    `begin` is called with the set to which files are added as they are read.
+    """
     stopped: TrainingStopped | None = None
     with track_reads() as read_files:
+        begin(read_files)
         try:
             recipe.function(trainer, **recipe.hyperparameters)
         except TrainingStopped as error:
@@ -243,6 +260,7 @@ def _lineage(
         adapter_sha256="",
         base=recipe.base.name,
         base_sha256=recipe.base.sha256,
+        simulated=recipe.base.simulated,
         adapter=recipe.adapter,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256,

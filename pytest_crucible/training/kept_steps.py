@@ -10,7 +10,7 @@ from pytest_crucible.local_model.lineages import read_lineage, write_lineage
 from pytest_crucible.records import Lineage
 from pytest_crucible.training.log import TrainingLog
 from pytest_crucible.training.results import summarise_training
-from pytest_crucible.training.trainer import SaveWeights
+from pytest_crucible.training.saved_weights import SaveWeights
 
 
 def step_folder(folder: Path, step: int) -> Path:

@@ -17,8 +17,10 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records import Lineage
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import EmbeddedEncoder
+from pytest_crucible.training.saved_training import SavedTraining
+from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
 from pytest_crucible.training.tracked_reads import hash_file
-from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights, SaveWeights
+from pytest_crucible.training.trainer import RecipeTrainer
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class EmbeddedBase:
 
     engine: Engine
     name: str
+
+    @property
+    def simulated(self) -> bool:
+        return False
 
     @property
     def words(self) -> str:
@@ -64,7 +70,7 @@ class EmbeddedTrainer(RecipeTrainer):
         """The current adapter; after a step that failed, the last one with a finite loss."""
         return self._trainer.adapter
 
-    def sampler(self) -> Sampler:
+    def _sampler(self) -> Sampler:
         return self._trainer.sampler()
 
     def save_sampler(self, path: Path) -> None:
@@ -76,6 +82,19 @@ class EmbeddedTrainer(RecipeTrainer):
 
     def _keep(self, step: int) -> SaveWeights:
         adapter = _copy(self.adapter)
+        return lambda folder: self._save(adapter, folder)
+
+    def _save_state(self, folder: Path) -> str:
+        self._trainer.save_state(folder)
+        return ""
+
+    def _load_state(self, saved: SavedTraining) -> None:
+        self._trainer.load_state(saved.place)
+        self._remember()
+
+    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
+        # Read now: the next state takes the place of this one.
+        adapter = load_sampler(saved.place / f"kept-{step}", self.engine.shape, self.engine.base_sha256)
         return lambda folder: self._save(adapter, folder)
 
     def _save(self, adapter: Adapter, folder: Path) -> SavedWeights:

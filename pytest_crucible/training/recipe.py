@@ -16,6 +16,7 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.training.base import Base
+from pytest_crucible.training.saved_training import SAVE_EVERY
 from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 KEY_LENGTH = 16
@@ -39,6 +40,8 @@ class Recipe:
 
     declared: Mapping[str, str] = field(default_factory=dict)
     """Name -> SHA-256 of the files that the adapter's `trained_on` declares."""
+    save_every: int = SAVE_EVERY
+    """Steps between two saved states, from which an interrupted training continues; 0 for none."""
     at: int | None = None
     """The step whose weights the adapter has, among those that the recipe keeps; None for its end."""
 
@@ -83,6 +86,7 @@ def find_recipe(
     seed: Any = 0,
     hyperparameters: Any = None,
     at: Any = None,
+    save_every: Any = SAVE_EVERY,
 ) -> Recipe:
     """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
 
@@ -93,7 +97,10 @@ def find_recipe(
     _check_keywords(adapter, name, function, keywords)
     if at is not None and (isinstance(at, bool) or not isinstance(at, int) or at < 1):
         raise SpecError(f"adapter {adapter!r} has at = {at!r}: write the number of a step, such as at = 30")
-    return Recipe(adapter, str(name), function, base, _spec(adapter, lora or {}, seed), keywords, at=at)
+    if isinstance(save_every, bool) or not isinstance(save_every, int) or save_every < 0:
+        raise SpecError(f"adapter {adapter!r} has save_every = {save_every!r}: write a number of steps, 0 for never")
+    spec = _spec(adapter, lora or {}, seed)
+    return Recipe(adapter, str(name), function, base, spec, keywords, at=at, save_every=save_every)
 
 
 def _check_keywords(adapter: str, name: Any, function: Callable[..., object], keywords: Any) -> None:

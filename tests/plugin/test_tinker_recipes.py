@@ -14,8 +14,10 @@ from tiny_base import write_tiny_base
 from pytest_crucible.local_model.server.process import LocalServer
 
 RECIPES = """
+    import os
     import pathlib
     import random
+    import signal
 
     def train_v2(trainer):
         with open("trainings.txt", "a") as file:
@@ -36,6 +38,14 @@ RECIPES = """
         data = trainer.datums("train.jsonl")
         for rate in (1e-2, 1e-2, 1e30, 1e-2, 1e-2):
             trainer.step(data[:4], learning_rate=rate)
+
+    def train_killed(trainer):
+        data = trainer.datums("train.jsonl")
+        for step in trainer.steps(12):
+            trainer.step(trainer.batch(step, data, 4), learning_rate=1e-2)
+            if step == 8 and not pathlib.Path("killed").exists():
+                pathlib.Path("killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def train_and_look(trainer):
         data = trainer.datums([{"prompt": "2?", "completion": "five"}])
@@ -162,6 +172,25 @@ def test_a_step_that_was_kept_on_the_service(recipes):
 
 
 @pytest.mark.slow
+def test_a_training_that_was_killed_resumes_from_a_state_of_the_service(recipes):
+    configure(recipes, "recipes:train_killed", save_every="3")
+    recipes.run_apart("--crucible-adapter=remote", TRAIN)
+    assert (recipes.path / "killed").exists()
+    assert not lineages(recipes)
+    resumed = recipes.run_apart("--crucible-adapter=remote", TRAIN)
+
+    resumed.stdout.fnmatch_lines(["*: remote continues after step 6 of a training that was interrupted"])
+    (first,) = lineages(recipes)
+    # The same recipe again, without an interruption.
+    shutil.rmtree(recipes.path / ".crucible/adapters")
+    recipes.run_apart("--crucible-adapter=remote", TRAIN)
+    (whole,) = lineages(recipes)
+    assert first["losses"] == whole["losses"]
+    assert first["learning_rates"] == whole["learning_rates"]
+    assert first["checkpoint"] != whole["checkpoint"]
+
+
+@pytest.mark.slow
 def test_training_goes_on_from_a_state_of_the_service(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
     (first,) = lineages(recipes)
@@ -175,14 +204,8 @@ def test_training_goes_on_from_a_state_of_the_service(recipes):
     assert second["losses"][0] < 0.2 * first["losses"][0]
 
 
-def test_weights_that_are_not_finite_stop_a_training(recipes, monkeypatch):
-    configure(recipes, "recipes:train_far")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p save_often")
-    (recipes.path / "save_often.py").write_text(
-        "from pytest_crucible.training import tinker_trainer\ntinker_trainer.SAVE_S = 0.0\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(recipes.path))
-
+def test_weights_that_are_not_finite_stop_a_training(recipes):
+    configure(recipes, "recipes:train_far", save_every="1")
     result = recipes.run_apart("--crucible-adapter=remote", TRAIN)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -18,6 +18,7 @@ from pytest_crucible.backends.openai.limits import ReportedLimits, read_headers
 from pytest_crucible.backends.openai.parameters import check_parameters
 from pytest_crucible.backends.openai.replies import check_choices, parse_reply
 from pytest_crucible.backends.openai.settings import Settings, read_settings
+from pytest_crucible.backends.openai.stand_ins import is_stand_in
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.backends.reply_limit import longest_body
 from pytest_crucible.records import Adapter, Reply, Request
@@ -31,12 +32,14 @@ class OpenAIBackend:
     is one request on the wire; see `failures` for when it raises Retryable, Refused or BackendError.
     """
 
-    simulated = False
+    def __init__(self, settings: Settings, *, simulated: bool = False) -> None:
+        """`simulated` is True where a local server lets another model answer under this name.
 
-    def __init__(self, settings: Settings) -> None:
-        """Raises SpecError for unreadable certificates and for an invalid proxy."""
+        Raises SpecError for unreadable certificates and for an invalid proxy.
+        """
         self.identity = settings.identity
         self.server = settings.server
+        self.simulated = simulated
         self.model = settings.model
         self.system = settings.system or ""
         self._settings = settings
@@ -108,7 +111,7 @@ def open_openai(adapter: Adapter, root: Path) -> OpenAIBackend:
         check_parameters(adapter.parameters)
     except ValueError as error:
         raise SpecError(f"adapter {adapter.name!r} has invalid parameters: {error}") from None
-    return OpenAIBackend(settings)
+    return OpenAIBackend(settings, simulated=is_stand_in(settings))
 
 
 def _open_stream(settings: Settings, choices: Any) -> Stream | None:

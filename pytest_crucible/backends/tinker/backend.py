@@ -50,8 +50,6 @@ class TinkerBackend:
     model's own failure, and a retry would not change it. Where the service reports its `context`, such a prompt is not sent.
     """
 
-    simulated = False
-
     def __init__(
         self,
         client: SamplingClient,
@@ -65,12 +63,16 @@ class TinkerBackend:
         training: TrainingResult | None = None,
         step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
+        simulated: bool = False,
         check: Callable[[float], None] = lambda waited_s: None,
         hide: Callable[[str], str] = str,
     ) -> None:
-        """`check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys."""
+        """`simulated` is True where a local server lets another model answer under this name.
+
+        `check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys.
+        """
         self.identity, self.server, self.model = identity, server, model
-        self.training, self.step = training, step
+        self.training, self.step, self.simulated = training, step, simulated
         self.trained_on = trained_on or {}
         self._client = client
         self._tokenizer = tokenizer
