@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
@@ -43,10 +45,11 @@ def load_attempts(
         for key, prompt_form in variant_keys(connection, experiment, number, twin):
             prompts = _Prompts(_load_forms(connection, key), samples)
             rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
-            for of_unit in _by_unit(rows):
+            for _, of_unit in itertools.groupby(rows, key=itemgetter(0, 1)):
+                calls = list(of_unit)
                 # Unpacked, because a named column of a row costs as much as all the rest of it.
-                position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = of_unit[0]
-                is_single = len(of_unit) == 1
+                position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = calls[0]
+                is_single = len(calls) == 1
                 prompt = prompts.read(form, position)
                 yield Attempt(
                     source,
@@ -57,22 +60,10 @@ def load_attempts(
                     prompt.template,
                     prompt.own,
                     scored if is_scored else text,
-                    len(of_unit),
+                    len(calls),
                     _state(failure, skipped, lost),
                     value,
                 )
-
-
-def _by_unit(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield the calls of each unit, which follow each other."""
-    calls: list[Any] = []
-    for row in rows:
-        if calls and (row[0] != calls[0][0] or row[1] != calls[0][1]):
-            yield calls
-            calls = []
-        calls.append(row)
-    if calls:
-        yield calls
 
 
 def count_replies(store: RunStore, experiment: int, number: int) -> int:

@@ -199,8 +199,14 @@ def _number(value: float) -> float | None:
 
 def _origin(attempt: Attempt) -> dict[str, Any]:
     source, sample = attempt.source, attempt.sample
-    place = {"run": source.run, "experiment": source.experiment, "arm": source.arm, "sample": sample.id}
-    origin = {**place, "variant": attempt.variant, "repeat": attempt.repeat}
+    origin = {
+        "run": source.run,
+        "experiment": source.experiment,
+        "arm": source.arm,
+        "sample": sample.id,
+        "variant": attempt.variant,
+        "repeat": attempt.repeat,
+    }
     return {**origin, "gate": True} if sample.is_gate else origin
 
 
