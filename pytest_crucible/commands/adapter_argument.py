@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.backends import Backend
@@ -63,6 +64,7 @@ class Adapters:
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
             display=_no_display,
+            guards=Guards(self._root),
         )
 
     def _tinker(self) -> Any:
