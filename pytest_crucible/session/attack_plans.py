@@ -290,16 +290,24 @@ def _draw_name(label: str, number: int) -> str:
 def _variants(runs: Sequence[_Run], subject: Subject) -> Iterator[Variant]:
     """Yield a variant for each draw. Where the test function attacks a text itself, twins have the sample's input."""
     samples, in_test = subject.samples, PERTURB in subject.injected
+    ruled = [(name, draw) for run in runs if run.late is None for name, draw in zip(run.names, run.draws, strict=True)]
+    # Sample by sample, because all attacks look at the same words.
+    twins: dict[str, dict[str, Twin | NoTwin]] = {name: {} for name, _ in ruled}
+    for sample in samples if not in_test else ():
+        for name, draw in ruled:
+            twins[name][sample.id] = draw.twin(sample)
     for run in runs:
         for name, draw in zip(run.names, run.draws, strict=True):
             if run.late is not None:
                 yield _late_variant(name, run.late(draw).key, samples)
                 continue
-            twins = _unchanged(samples) if in_test else {sample.id: draw.twin(sample) for sample in samples}
-            if all(isinstance(twin, NoTwin) for twin in twins.values()):
-                reason = next(twin.reason for twin in twins.values() if isinstance(twin, NoTwin))
-                raise SpecError(f"attack {run.label!r} can change none of {len(twins)} samples ({reason}): remove it")
-            yield Variant(name=name, twins=twins, key=draw.key)
+            of_variant = _unchanged(samples) if in_test else twins[name]
+            if all(isinstance(twin, NoTwin) for twin in of_variant.values()):
+                reason = next(twin.reason for twin in of_variant.values() if isinstance(twin, NoTwin))
+                raise SpecError(
+                    f"attack {run.label!r} can change none of {len(of_variant)} samples ({reason}): remove it"
+                )
+            yield Variant(name=name, twins=of_variant, key=draw.key)
 
 
 def _late_variant(name: str, key: str, samples: Sequence[Sample]) -> Variant:
