@@ -32,7 +32,8 @@ from pytest_crucible.plan.variants import check_members, plan_variants, sample_v
 from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlanner, Subject
+from pytest_crucible.session.attack_plans import AttackPlanner
+from pytest_crucible.session.attack_runs import Subject
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
