@@ -414,6 +414,7 @@ ELSEWHERE = tuple(
         "sweep",
         "variance",
         "many_arms",
+        "robustness",
     )
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no arm a registered

@@ -84,8 +84,8 @@ class AttackPlanner:
         marks = robustness_marks(subject.item, self._added)
         every = frozenset((*self.attacks.names, SEARCH))
         if not marks:
-            metrics = {SAME_ANSWER: SAME_ANSWER_FACTS} if subject.own else {}
-            names = VariantNames(subject.own, metrics=metrics, attacks=every)
+            facts = {SAME_ANSWER: SAME_ANSWER_FACTS} if subject.own else {}
+            names = VariantNames(subject.own, metrics=facts, attacks=every)
             return AttackPlan(names=names, arguments=self._arguments(subject, {}))
         runs = list_runs(marks, subject, self.attacks, self._seed)
         not_run = self._not_run(runs)

@@ -356,6 +356,10 @@ def _check_markers(item: pytest.Item) -> None:
             raise SpecError(
                 "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
             )
+    elif any(mark.name == "robustness" for mark in item.own_markers):
+        raise SpecError(
+            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
+        )
     elif is_judged(item) and not uses_crucible(item):
         raise SpecError(
             "has a quality target or a comparison but is not an experiment: mark it with "
