@@ -37,7 +37,8 @@ from pytest_crucible.records import Dataset, Exclusion, Fingerprint, MetricFacts
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlanner, Subject
+from pytest_crucible.session.attack_plans import AttackPlanner
+from pytest_crucible.session.attack_runs import Subject
 from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.declared_data import DeclaredDatasets, Selected, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
