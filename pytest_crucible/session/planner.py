@@ -20,7 +20,7 @@ from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.records import Dataset, Exclusion, Fingerprint, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.records import Dataset, Exclusion, Fingerprint, Measure, MetricFacts, Plan, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
@@ -59,6 +59,8 @@ class ExperimentPlanner:
             *declared,
             *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
         )
+        if of_kinds:
+            _check_guard_classes(item, dataset.samples)
         facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
@@ -83,8 +85,6 @@ class ExperimentPlanner:
             exclusions=_threshold_exclusions(arms, dataset.samples),
         )
         self._check_memory(plan)
-        if of_kinds:
-            _check_guard_classes(plan, dataset.samples)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
@@ -217,11 +217,12 @@ def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> t
     )
 
 
-def _check_guard_classes(plan: Plan, samples: Sequence[Sample]) -> None:
+def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
     from pytest_crucible.metrics.guards import check_classes
 
-    measures = [(repr(target.text), target) for target in plan.targets]
-    check_classes([*measures, *((f"ab_compare({c.expression!r})", c) for c in plan.contrasts)], samples)
+    measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]
+    measures += [(f"ab_compare({contrast.expression!r})", contrast) for contrast in comparisons(item)]
+    check_classes(measures, samples)
 
 
 def _fingerprint(
