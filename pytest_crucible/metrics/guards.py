@@ -90,9 +90,15 @@ def guard_category(reply: Reply, sample: Sample) -> str | NotApplicable:
     return reply.detection.category or "-" if reply.detection.flagged else NotApplicable("the text is not flagged")
 
 
+def _with_facts(scored: Metric, **changes: bool) -> Metric:
+    return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, **changes))
+
+
 # Nothing shows whether more flagged texts, or higher scores, are better: that depends on the labels.
-flagged = dataclasses.replace(flagged, facts=dataclasses.replace(flagged.facts, is_directed=False))
-guard_score = dataclasses.replace(guard_score, facts=dataclasses.replace(guard_score.facts, is_directed=False))
+flagged, guard_score = (_with_facts(scored, is_directed=False) for scored in (flagged, guard_score))
+caught, false_alarm, right_when_flagged = (
+    _with_facts(scored, is_conditional=True) for scored in (caught, false_alarm, right_when_flagged)
+)
 
 
 @metric(bounds=(0, 1), version="1")
@@ -105,6 +111,9 @@ def pii(reply: Reply, sample: Sample) -> float | NotApplicable:
     if not annotated + predicted:
         return NotApplicable("there is nothing to find, and nothing was found")
     return (found + right) / (annotated + predicted)
+
+
+pii = _with_facts(pii, is_conditional=True)
 
 
 def _sides(reply: Reply, sample: Sample) -> tuple[list[Span], list[Span]] | None:

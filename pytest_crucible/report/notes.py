@@ -31,9 +31,9 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
 
 
 def _inapplicable(analysis: Analysis) -> Iterator[str]:
-    of_ensembles = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble}
+    expected = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble or facts.is_conditional}
     for estimate in analysis.estimates:
-        if estimate.inapplicable and estimate.metric not in of_ensembles:
+        if estimate.inapplicable and estimate.metric not in expected:
             share = f"{estimate.inapplicable:,} of {analysis.plan.selected:,} samples"
             yield f"{estimate.metric} of {estimate.arm} does not apply to {share}{_unconditional(estimate)}"
 
