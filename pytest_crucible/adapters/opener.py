@@ -139,7 +139,8 @@ class Opener:
         files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
         files |= find_training_files(adapter, backend, self._context.root)
         arm = describe_arm(adapter, role, backend, members=names, trained_on=files, protections=protections)
-        return OpenedArm(arm, backend if protections is None else guard_backend(backend, protections), members)
+        guarded = backend if protections is None else guard_backend(backend, protections)
+        return OpenedArm(arm, guarded, members, chosen_by=self._context.guards.thresholds_around(adapter))
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""

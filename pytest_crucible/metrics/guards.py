@@ -90,15 +90,17 @@ def guard_category(reply: Reply, sample: Sample) -> str | NotApplicable:
     return reply.detection.category or "-" if reply.detection.flagged else NotApplicable("the text is not flagged")
 
 
-def _with_facts(scored: Metric, **changes: bool) -> Metric:
-    return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, **changes))
+def _undirected(scored: Metric) -> Metric:
+    return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, is_directed=False))
+
+
+def _conditional(scored: Metric) -> Metric:
+    return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, is_conditional=True))
 
 
 # Nothing shows whether more flagged texts, or higher scores, are better: that depends on the labels.
-flagged, guard_score = (_with_facts(scored, is_directed=False) for scored in (flagged, guard_score))
-caught, false_alarm, right_when_flagged = (
-    _with_facts(scored, is_conditional=True) for scored in (caught, false_alarm, right_when_flagged)
-)
+flagged, guard_score = _undirected(flagged), _undirected(guard_score)
+caught, false_alarm, right_when_flagged = map(_conditional, (caught, false_alarm, right_when_flagged))
 
 
 @metric(bounds=(0, 1), version="1")
@@ -113,7 +115,7 @@ def pii(reply: Reply, sample: Sample) -> float | NotApplicable:
     return (found + right) / (annotated + predicted)
 
 
-pii = _with_facts(pii, is_conditional=True)
+pii = _conditional(pii)
 
 
 def _sides(reply: Reply, sample: Sample) -> tuple[list[Span], list[Span]] | None:
