@@ -32,9 +32,10 @@ from pytest_crucible.stats.measures.row import (
 )
 from pytest_crucible.stats.slices.changes import Change, change_of_extreme
 from pytest_crucible.stats.slices.columns import SlicedColumns
-from pytest_crucible.stats.slices.extremes import Extreme, ExtremeBounds, Pair, bound_extreme
+from pytest_crucible.stats.slices.extremes import ExtremeBounds, Pair, bound_extreme
 from pytest_crucible.stats.slices.fields import samples_without_slice
-from pytest_crucible.stats.slices.means import NO_SLICE, SliceMeans
+from pytest_crucible.stats.slices.pair_bounds import Extreme
+from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
 RATIO_OF_RATIOS = "ratio of ratios"
