@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pytest_crucible.analyse.analysis import main_metric
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of
+from pytest_crucible.analyse.analysis import ScoreTable, main_metric
+from pytest_crucible.analyse.statistics import SampleAttributes, row_of
 from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.records import Estimate, Measure, Row, Table
 from pytest_crucible.records.number_format import with_interval
@@ -28,42 +28,40 @@ class ArmGap:
 def find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
     """Yield the extremes of all arms, and of the members of an ensemble, beside the quality of each."""
     metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
+    attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
+    table = ScoreTable(inputs.facts, inputs.scores, attributes, inputs.twins)
     measures = {
         measure.expression: measure
         for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
-        if row_of(measure).of_slices
-        and all(name in inputs.scores for name in measure.metrics)
-        and measure.by is not None
-        and len(inputs.slicings[measure.by].codes) == inputs.samples
+        if row_of(measure).of_slices and table.has(measure)
     }
     if metric is None:
         return
-    attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
-    for expression, measure in measures.items():
+    for measure in measures.values():
         for number, arm in enumerate(inputs.plan.arms):
-            for label, suffix in ((arm.name, ""), *((f"{arm.name}[{name}]", f"[{name}]") for name in arm.members)):
-                names = [f"{name}{suffix}" for name in (metric, *measure.metrics)]
-                if all(name in inputs.scores for name in names):
-                    quality, *scored = [ScoredMetric(inputs.facts[name], inputs.scores[name][number]) for name in names]
-                    yield _arm_gap(inputs, label, expression, measure, quality, scored, attributes)
+            yield _arm_gap(table, arm.name, number, Measure(metric=metric), measure, level=1 - inputs.alpha)
+            for member in arm.members:
+                quality, own = (_of_member(each, member) for each in (Measure(metric=metric), measure))
+                if table.has(quality) and table.has(own):
+                    yield _arm_gap(table, f"{arm.name}[{member}]", number, quality, own, level=1 - inputs.alpha)
 
 
-def _arm_gap(
-    inputs: SectionInputs,
-    label: str,
-    expression: str,
-    measure: Measure,
-    quality: ScoredMetric,
-    scored: Sequence[ScoredMetric],
-    attributes: SampleAttributes,
-) -> ArmGap:
-    level = 1 - inputs.alpha
+def _of_member(measure: Measure, member: str) -> Measure:
+    first, *others = (f"{name}[{member}]" for name in measure.metrics)
+    return replace(measure, metric=first, further=tuple(others))
+
+
+def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extreme: Measure, *, level: float) -> ArmGap:
+    estimates = [
+        estimate(measure, table.arm(measure, number), label, table.attributes_of(measure), level=level)
+        for measure in (quality, extreme)
+    ]
     return ArmGap(
         arm=label,
-        metric=quality.facts.name.partition("[")[0],
-        quality=estimate(mean_of(quality.facts), [quality], label, attributes, level=level),
-        extreme=estimate(measure, scored, label, attributes, level=level),
-        expression=expression,
+        metric=quality.metric.partition("[")[0],
+        quality=estimates[0],
+        extreme=estimates[1],
+        expression=extreme.expression,
     )
 
 

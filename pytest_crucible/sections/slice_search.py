@@ -27,7 +27,7 @@ _TO_READ = 3
 # Slices with more of their samples in common are one finding.
 _SAME = 0.7
 # The texts of more samples are not read at the end of every session; `crucible explain` reads them.
-MOST_SAMPLES = 20_000
+MOST_SAMPLES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

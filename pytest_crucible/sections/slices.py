@@ -70,7 +70,8 @@ class Slices:
 def compute(inputs: SectionInputs) -> Slices | None:
     """Return each field's slices, and each arm's extremes; None where there is neither a field nor a group."""
     fields = [*_sliced_metrics(inputs), *_groups(inputs)]
-    return Slices(fields=tuple(fields), gaps=tuple(find_gaps(inputs))) if fields else None
+    gaps = tuple(find_gaps(inputs))
+    return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
 def claims(slices: Slices) -> Sequence[Claim]:

@@ -6,7 +6,7 @@ For a gap the first is the lower one, for a ratio the upper one: it proves a lim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,8 @@ from pytest_crucible.stats.slices.pair_scores import bisect, difference_bounds, 
 from pytest_crucible.stats.slices.slicing import SliceMeans
 
 Extreme = Literal["gap", "ratio"]
+Counts = tuple[Array, Array, Array, Array]
+"""Right answers and samples of the first slice of each pair, and of the second."""
 # Degrees of freedom at which Tukey's critical value is computed; between them it is interpolated in 1 / dof.
 _GRID = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 17.0, 24.0, 40.0, 80.0, 200.0, math.inf)
 # Up to this many pairs each has a critical value of its own.
@@ -66,7 +68,7 @@ def _matched(first: Array, second: Array, k: int, shared: float, alpha: float) -
     return values, lower, upper
 
 
-def _counted(kind: Extreme, counts: Sequence[Array], k: int, shared: float, alpha: float) -> tuple[Array, Array]:
+def _counted(kind: Extreme, counts: Counts, k: int, shared: float, alpha: float) -> tuple[Array, Array]:
     """Return the score bounds of pairs of rates, from right answers and samples of both slices."""
     joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
     if kind == "gap":
@@ -98,7 +100,7 @@ def _widen(
     wider: Callable[[Array, Array], Array],
     bounds: Array,
     melded: Callable[..., Array],
-    counts: Sequence[Array],
+    counts: Counts,
     alpha: float,
 ) -> Array:
     """Return the bounds, which prove a limit met, no narrower than melded ones where a slice is all right or all wrong."""
