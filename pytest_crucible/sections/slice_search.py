@@ -185,8 +185,13 @@ def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) 
         name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
         for name, values in further.items()
     }
-    columns = ([getattr(sample, name) for sample in paired.samples] for name in ("input", "expected", "metadata"))
-    return find_features(*columns, own, seed=seed)
+    return find_features(
+        [sample.input for sample in paired.samples],
+        [sample.expected for sample in paired.samples],
+        [sample.metadata for sample in paired.samples],
+        own,
+        seed=seed,
+    )
 
 
 def _without_similar(proven: Sequence[SearchedSlice], members: Flags) -> tuple[list[SearchedSlice], int]:

@@ -292,7 +292,8 @@ def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> in
     if columns is None or prepared.problem or columns.slicing.strata is not None:
         return None
     bounds, total = columns.bounds[0], _sliced_samples(prepared)
-    good, bad = [], []
+    good: list[float | None] = []
+    bad: list[float | None] = []
     for number in range(columns.slicing.count):
         values, _ = _slice_values(columns, number)
         if not len(values):
