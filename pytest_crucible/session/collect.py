@@ -266,8 +266,9 @@ class ExperimentCollection:
 
     def _compare_training_files(self) -> None:
         """Compare the samples of each experiment with what its arms were trained on, which is known when they are trained."""
-        known = any(opened.arm.trained_on for arm in self.opened_arms for opened in (arm, *arm.competitors))
-        if not known:
+        arms = [arm for experiment in self.experiments.values() for arm in experiment.plan.arms]
+        members = [member.arm for opened in self.opened_arms for member in opened.competitors]
+        if not any(arm.trained_on for arm in (*arms, *members)):
             return
         # Loads scipy, which a session without training files may not need.
         from pytest_crucible.session.contamination import Contamination

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets.overlap.compare_file import compare_with_file
-from pytest_crucible.records import Dataset, Exclusion
+from pytest_crucible.records import Arm, Dataset, Exclusion
 from pytest_crucible.records.contamination import ArmOverlap, Overlap
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.training.locks import file_lock
@@ -28,9 +28,9 @@ class Contamination:
     def add_to(self, experiment: Experiment) -> Experiment:
         """Return the experiment with the overlaps of its arms; its verdicts are decided again without the matched samples."""
         overlaps = tuple(
-            ArmOverlap(arm=opened.arm.name, files=files)
-            for opened in experiment.opened_arms
-            if (files := self._compare_arm(opened, experiment))
+            ArmOverlap(arm=arm.name, files=files)
+            for arm, opened in zip(experiment.plan.arms, experiment.opened_arms, strict=True)
+            if (files := self._compare_files(training_files(arm, opened), experiment))
         )
         if not overlaps:
             return experiment
@@ -38,11 +38,9 @@ class Contamination:
         exclusions = (*plan.exclusions, *_exclusions(overlaps))
         return replace(experiment, plan=replace(plan, overlaps=overlaps, exclusions=exclusions))
 
-    def _compare_arm(self, opened: OpenedArm, experiment: Experiment) -> tuple[Overlap, ...]:
-        folders = _candidate_folders(self.root, experiment)
-        return tuple(
-            self._compare(experiment.dataset, name, sha256, folders) for sha256, name in _training_files(opened).items()
-        )
+    def _compare_files(self, files: Mapping[str, str], experiment: Experiment) -> tuple[Overlap, ...]:
+        folders = _candidate_folders(self.root, experiment) if files else []
+        return tuple(self._compare(experiment.dataset, name, sha256, folders) for sha256, name in files.items())
 
     def _compare(self, dataset: Dataset, name: str, sha256: str, folders: Sequence[Path]) -> Overlap:
         key = (dataset.sha256, sha256)
@@ -63,10 +61,13 @@ def find_file(name: str, sha256: str, folders: Iterable[Path]) -> Path:
     return next((path for path in there if hash_file(path) == sha256), (there or candidates)[0])
 
 
-def _training_files(opened: OpenedArm) -> Mapping[str, str]:
-    """Return SHA-256 -> name of the files that an arm was trained on; of a family, those of all members."""
+def training_files(arm: Arm, opened: OpenedArm) -> Mapping[str, str]:
+    """Return SHA-256 -> name of the files that an arm was trained on; of a family, those of all members.
+
+    `arm` is that of the plan, which also knows the files of a stored run.
+    """
     members = [member.arm.trained_on for member in opened.competitors]
-    return {sha256: name for files in (opened.arm.trained_on, *members) for sha256, name in files.items()}
+    return {sha256: name for files in (arm.trained_on, *members) for sha256, name in files.items()}
 
 
 def _candidate_folders(root: Path, experiment: Experiment) -> list[Path]:

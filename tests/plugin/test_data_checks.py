@@ -160,8 +160,11 @@ def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
     # Of either arm.
     baseline = suite.run("--crucible-adapter=v2", "--compare=v1")
     baseline.stdout.fnmatch_lines(["test_sums: training data of v1: 10 of 20 samples match train.jsonl (10 exact)"])
-    # A file that has changed since is not clean: here, since the entry of the run before.
+    # The comparison is kept, and a stored baseline knows what it was trained on.
     assert list((suite.path / ".crucible" / "contamination").glob("*.json"))
+    suite.run("--crucible-adapter=v1", "--crucible-tag=old")
+    stored = suite.run("--crucible-adapter=v2", "--compare=tag:old")
+    stored.stdout.fnmatch_lines(["test_sums: training data of *: 10 of 20 samples match train.jsonl (10 exact)"])
     off = suite.run("--crucible-adapter=v1", "--crucible-checks=off")
     off.stdout.no_fnmatch_line("*training data*")
 

@@ -73,7 +73,7 @@ class Column:
 
     @cached_property
     def labels(self) -> list[str]:
-        """One text for each value that is not missing, different for different values: `1`, `1.0` and `true` are two labels."""
+        """One text for each value that is not missing: `1`, `1.0` and `"1"` have one label, `true` another."""
         return self.texts if self.types <= {str, type(None)} else [label_of(value) for value in self.present_values]
 
 

@@ -48,6 +48,6 @@ def find_similar_embeddings(
         of_row, best = np.where(values > best, numbers, of_row), np.maximum(values, best)
     similar = [
         Similar(sample=samples[k].id, row=int(of_row[k]), cosine=round(float(best[k]), 4))
-        for k in np.flatnonzero(best >= least)
+        for k in np.flatnonzero(best >= least).tolist()
     ]
     return sorted(similar, key=lambda entry: (-entry.cosine, entry.sample))
