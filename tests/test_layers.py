@@ -19,7 +19,7 @@ LAYERS = {
     "adapters": "adapters",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends datasets metrics importers exports schedules sweeps telemetry training training_sets",
+    "libraries": "backends cookbook datasets metrics importers exports schedules sweeps telemetry training training_sets",
     "engines": "local_model sandbox",
     "stats": "stats",
     "records": "records",
