@@ -19,7 +19,7 @@ LAYERS = {
     "adapters": "adapters",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "adversary backends datasets guards metrics importers exports schedules sweeps telemetry training "
+    "libraries": "adversary backends cookbook datasets guards metrics importers exports schedules sweeps telemetry training "
     "training_sets",
     "engines": "detectors local_model sandbox",
     "stats": "stats",
