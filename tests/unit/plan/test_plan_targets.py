@@ -192,7 +192,9 @@ def test_a_target_outside_the_grammar_is_refused_at_its_place(text, place, expec
     assert refusal(text) == f"target {text!r} cannot be read at {place}: {expected}, for example 'accuracy >= 0.80'"
 
 
-STATISTICS = "the statistics are mean, rate, count, p95, auroc, ece, gap, ratio, worst"
+STATISTICS = (
+    "the statistics are mean, rate, count, p95, auroc, average_precision, f1, precision, recall, ece, gap, ratio, worst"
+)
 
 
 @pytest.mark.parametrize(
