@@ -88,6 +88,7 @@ def test_twins_are_sent_judged_and_compared(twins, run):
 
     assert calls(twins) == ALL_CALLS
     assert result.ret == 1
+    result.stdout.fnmatch_lines(["FAILED test_sums.py::test_it::exact_match[[]she] >= 0.5 - missed*"])
     document = json.loads((twins.path / "run.json").read_text())
     assert estimate(document, "exact_match")["value"] == 1.0
     on_twins = estimate(document, "exact_match[she]")
