@@ -63,7 +63,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
         kind=facts[0].kind or "binary",
         bounds=(facts[0].low, facts[0].high),
         columns=columns,
-        problem=_problem(columns),
+        problem=_problem(columns, observations.measure.statistic),
         note=_note(columns),
     )
 
@@ -76,11 +76,16 @@ def _ends(observations: Observations, end: End) -> tuple[tuple[Floats, ...], tup
     return (low, high) if end == "low" else (high, low)
 
 
-def _problem(columns: SlicedColumns) -> str:
+def _problem(columns: SlicedColumns, statistic: str) -> str:
     if columns.slicing.count < 2:
         return "all samples that have the field are in one slice"
-    rated = [int(means.has_rate.sum()) for means in columns.means(columns.plus)]
-    return "fewer than two slices have a rate" if min(rated) < 2 else ""
+    of_metrics = columns.means(columns.plus)
+    # One metric that can be compared is enough to prove a gap.
+    if max(int(means.has_rate.sum()) for means in of_metrics) < 2:
+        return "fewer than two slices have a rate"
+    if statistic == "ratio" and all(np.nanmax(means.means) == 0 for means in of_metrics):
+        return "all rates are 0, so that there is no ratio"
+    return ""
 
 
 def _note(columns: SlicedColumns) -> str:
