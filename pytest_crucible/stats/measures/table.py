@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
@@ -24,13 +25,12 @@ def _compare_percentiles(first: Prepared, second: Prepared, alpha: float) -> Dif
     return percentile_differences.compare(first, second, alpha)
 
 
-def _slices(name: str, **options: Any) -> Callable[..., Any]:
+def _slices(name: str, module: str = "slices", **options: Any) -> Callable[..., Any]:
     """Return a function of `measures.slices` that is imported when it is called: it needs most of scipy."""
 
     def call(*arguments: Any) -> Any:
-        from pytest_crucible.stats.measures import slices
-
-        return getattr(slices, name)(*arguments, **options)
+        measures = import_module(f"pytest_crucible.stats.measures.{module}")
+        return getattr(measures, name)(*arguments, **options)
 
     return call
 
@@ -164,12 +164,12 @@ _ROWS = (
         takes=("metric",),
         example="worst(accuracy by topic) >= 0.60",
         prepare=_slices("prepare"),
-        estimate=_slices("estimate_worst"),
-        bound=_slices("bound_worst"),
+        estimate=_slices("estimate_worst", "worst_slices"),
+        bound=_slices("bound_worst", "worst_slices"),
         difference=_slices("compare", kind="worst"),
         reach=means.metric_reach,
         higher_is_better=means.metric_direction,
-        samples_to_prove=_slices("samples_to_prove_worst"),
+        samples_to_prove=_slices("samples_to_prove_worst", "worst_slices"),
         of_slices=True,
     ),
 )
