@@ -125,7 +125,8 @@ def _of_experiment(
     baselines = [arm.name for arm in stored.plan.arms if arm.role == "baseline"]
     contrasts = tuple(replace(each, baseline=name) for name in baselines for each in measured)
     # Without a baseline the sections still need to know what to measure; there is then nothing to compare.
-    plan = replace(stored.plan, targets=(), contrasts=contrasts or measured)
+    # Its bounds are those of one look at all samples, also of a run that might have stopped early.
+    plan = replace(stored.plan, targets=(), contrasts=contrasts or measured, look_alpha=None)
     expected, metadata = load_fields(store, plan)
     stored = replace(stored, plan=plan)
     inputs = replace(analysis_inputs(stored, stored.finished), plan=plan, expected=expected, metadata=metadata)
