@@ -149,7 +149,7 @@ def _table(
     ]  # fmt: skip
     contrasts = ask(scored) or _contrasts_of_suite(ours_entry[1], scored)
     if any(contrast.by is not None for contrast in contrasts):
-        fields = load_fields(store, ours.run, plan)
+        fields = load_fields(store, plan)
         check_fields(contrasts, *fields)
         contrasts = expand_slices(contrasts, *fields)
     decidable = (without_unfounded_claim(contrast, known[contrast.metric]) for contrast in contrasts)

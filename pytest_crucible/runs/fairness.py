@@ -77,7 +77,7 @@ def load_fairness(
         except SpecError as problem:
             problems.append(problem)
             continue
-        experiment = _of_experiment(store, run, stored, by, measured, reference, alpha)
+        experiment = _of_experiment(store, stored, by, measured, reference, alpha)
         found.append(replace(experiment, decisions=()) if metrics else experiment)
     if found:
         return _adjust(found)
@@ -116,7 +116,6 @@ def _parities(by: By, facts: Mapping[str, MetricFacts]) -> tuple[Contrast, ...]:
 
 def _of_experiment(
     store: RunStore,
-    run: str,
     stored: StoredExperiment,
     by: By,
     measured: tuple[Contrast, ...],
@@ -126,8 +125,9 @@ def _of_experiment(
     baselines = [arm.name for arm in stored.plan.arms if arm.role == "baseline"]
     contrasts = tuple(replace(each, baseline=name) for name in baselines for each in measured)
     # Without a baseline the sections still need to know what to measure; there is then nothing to compare.
-    plan = replace(stored.plan, targets=(), contrasts=contrasts or measured)
-    expected, metadata = load_fields(store, run, plan)
+    # Its bounds are those of one look at all samples, also of a run that might have stopped early.
+    plan = replace(stored.plan, targets=(), contrasts=contrasts or measured, look_alpha=None)
+    expected, metadata = load_fields(store, plan)
     stored = replace(stored, plan=plan)
     inputs = replace(analysis_inputs(stored, stored.finished), plan=plan, expected=expected, metadata=metadata)
     table = score_table(inputs)

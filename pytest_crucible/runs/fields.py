@@ -16,14 +16,14 @@ Fields = tuple[Sequence[Any], Sequence[Mapping[str, Any]]]
 """Each sample's `expected`, and its metadata."""
 
 
-def load_fields(store: RunStore, run: str, plan: Plan) -> Fields:
+def load_fields(store: RunStore, plan: Plan) -> Fields:
     """Return each sample's `expected` and metadata, in the dataset's order."""
     return expected_values(store, plan.dataset_sha256), metadata_values(store, plan.dataset_sha256)
 
 
 def check_stored_fields(store: RunStore, run: str, plan: Plan, by: By, what: str) -> None:
     """Raise SpecError for fields that do not divide a stored run's samples, or that were stored without metadata."""
-    expected, metadata = load_fields(store, run, plan)
+    expected, metadata = load_fields(store, plan)
     for field in (*by.fields, *(() if by.within is None else (by.within,))):
         is_absent = all(read_field(field.name, *sample) is None for sample in zip(expected, metadata, strict=True))
         if is_absent and not has_metadata(store, plan.dataset_sha256):

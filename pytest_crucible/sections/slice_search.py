@@ -28,6 +28,7 @@ _TO_READ = 3
 _SAME = 0.7
 # The texts of more samples are not read at the end of every session; `crucible explain` reads them.
 MOST_SAMPLES = 10_000
+MOST_IN_GROUPS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,8 @@ class SearchResult:
 def compute(inputs: SectionInputs) -> SearchResult | None:
     """Return the search by the main metric against the first baseline; None without one, and for few or very many samples."""
     metric = main_metric(inputs.plan, inputs.scores)
-    if metric is None or len(inputs.plan.arms) < 2 or not FEWEST_SAMPLES <= inputs.samples <= MOST_SAMPLES:
+    most = MOST_SAMPLES if inputs.clusters is None else MOST_IN_GROUPS
+    if metric is None or len(inputs.plan.arms) < 2 or not FEWEST_SAMPLES <= inputs.samples <= most:
         return None
     return search(inputs, metric)
 

@@ -21,7 +21,7 @@ from pytest_crucible.stats.slices.slicing import Slicing
 
 pytestmark = pytest.mark.slow
 
-RUNS = choose_runs(1000)
+RUNS = choose_runs(600)
 LIMIT = 0.1
 UNEVEN, TINY, EVEN = (10, 200), (10, 10), (50, 50)
 

@@ -13,11 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
 from pytest_crucible.records.slices import short_name
-from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.measures.means import metric_direction, samples_to_prove_mean
+from pytest_crucible.stats.measures.means import metric_direction
 from pytest_crucible.stats.measures.row import (
     Difference,
     End,
@@ -63,7 +61,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
         kind=facts[0].kind or "binary",
         bounds=(facts[0].low, facts[0].high),
         columns=columns,
-        problem=_problem(columns),
+        problem=_problem(columns, observations.measure.statistic),
         note=_note(columns),
     )
 
@@ -76,11 +74,16 @@ def _ends(observations: Observations, end: End) -> tuple[tuple[Floats, ...], tup
     return (low, high) if end == "low" else (high, low)
 
 
-def _problem(columns: SlicedColumns) -> str:
+def _problem(columns: SlicedColumns, statistic: str) -> str:
     if columns.slicing.count < 2:
         return "all samples that have the field are in one slice"
-    rated = [int(means.has_rate.sum()) for means in columns.means(columns.plus)]
-    return "fewer than two slices have a rate" if min(rated) < 2 else ""
+    of_metrics = columns.means(columns.plus)
+    # One metric that can be compared is enough to prove a gap.
+    if max(int(means.has_rate.sum()) for means in of_metrics) < 2:
+        return "fewer than two slices have a rate"
+    if statistic == "ratio" and all(np.nanmax(means.means) == 0 for means in of_metrics):
+        return "all rates are 0, so that there is no ratio"
+    return ""
 
 
 def _note(columns: SlicedColumns) -> str:
@@ -100,15 +103,11 @@ def _note(columns: SlicedColumns) -> str:
 
 def estimate(prepared: Prepared, level: float, *, kind: Extreme) -> Measured:
     """The extreme with the interval that its two one-sided bounds form."""
-    return _measured(prepared, bound(prepared, 1 - level, kind=kind), level)
+    return measured_extreme(prepared, bound(prepared, 1 - level, kind=kind), level)
 
 
-def estimate_worst(prepared: Prepared, level: float) -> Measured:
-    """The worst mean with the interval that its two one-sided bounds form."""
-    return _measured(prepared, bound_worst(prepared, 1 - level), level)
-
-
-def _measured(prepared: Prepared, bounded: tuple[BoundedValue, str], level: float) -> Measured:
+def measured_extreme(prepared: Prepared, bounded: tuple[BoundedValue, str], level: float) -> Measured:
+    """Return a value with the interval that its bounds form; an end without a bound is infinite."""
     reading, method = bounded
     if reading.value is None:
         return no_data(prepared)
@@ -151,76 +150,6 @@ def _pair_text(
     return f"{metric}{first} {values[0]:.3g}, {second} {values[1]:.3g}"
 
 
-def bound_worst(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The worst mean: its far bound holds for every slice alone, its near bound for all slices together (Bonferroni)."""
-    columns = prepared.columns
-    if columns is None or prepared.problem:
-        return no_bounds(prepared)
-    sign = 1.0 if columns.takes_smallest else -1.0
-    far: Side = "lower" if columns.takes_smallest else "upper"
-    near: Side = "upper" if columns.takes_smallest else "lower"
-    means = [_mean_of(columns, number) for number in range(columns.slicing.count)]
-    known = [number for number, mean in enumerate(means) if mean is not None]
-    worst = min(known, key=lambda number: sign * (means[number] or 0.0))
-    every = {number: _one_bound(columns, number, alpha, far) for number in known}
-    some = {number: _one_bound(columns, number, alpha / len(known), near) for number in known}
-    proven = [(sign * value, number) for number, value in some.items() if value is not None]
-    open_ones = [(sign * value, number) for number, value in every.items() if value is not None]
-    is_whole = len(open_ones) == columns.slicing.count
-    sides = {
-        near: (sign * min(proven)[0], min(proven)[1]) if proven else (None, None),
-        far: (sign * min(open_ones)[0], min(open_ones)[1]) if is_whole else (None, None),
-    }
-
-    def text(number: int | None) -> str:
-        return "" if number is None else f"{short_name(columns.names[number])} {means[number]:.3g}"
-
-    return BoundedValue(
-        value=means[worst],
-        lower=sides["lower"][0],
-        upper=sides["upper"][0],
-        lower_of=text(sides["lower"][1]),
-        upper_of=text(sides["upper"][1]),
-    ), "one-sided bounds of each slice"
-
-
-def _slice_values(columns: SlicedColumns, number: int) -> tuple[Floats, SlicedColumns]:
-    inside = (columns.slicing.codes == number) & ~np.isnan(columns.plus[0])
-    return columns.plus[0][inside], replace(
-        columns, clusters=None if columns.clusters is None else columns.clusters[inside]
-    )
-
-
-def _mean_of(columns: SlicedColumns, number: int) -> float | None:
-    if columns.slicing.strata is not None:
-        mean = float(columns.means(columns.plus)[0].means[number])
-        return None if math.isnan(mean) else mean
-    values, _ = _slice_values(columns, number)
-    return float(values.mean()) if len(values) and np.isfinite(values).all() else None
-
-
-def _one_bound(columns: SlicedColumns, number: int, alpha: float, side: Side) -> float | None:
-    """Return the bound of one slice's mean by the method of its kind, as for a target on all samples."""
-    if columns.slicing.strata is not None:
-        return _standardised_bound(columns, number, alpha, side)
-    values, own = _slice_values(columns, number)
-    kind = "binary" if columns.binary[0] and bool(np.isin(values, (0.0, 1.0)).all()) else None
-    bounds = columns.bounds[0]
-    if kind is None:
-        kind = "bounded" if all(map(math.isfinite, bounds)) else "unbounded"
-    return stats.mean_bound(values, kind=kind, bounds=bounds, clusters=own.clusters, alpha=alpha, side=side).value
-
-
-def _standardised_bound(columns: SlicedColumns, number: int, alpha: float, side: Side) -> float | None:
-    import scipy
-
-    means = columns.means(columns.plus)[0]
-    half = float(scipy.special.stdtrit(means.dof[number], 1 - alpha)) * float(means.errors[number])
-    if math.isnan(half):
-        return None
-    return float(means.means[number]) + (half if side == "upper" else -half)
-
-
 def compare(
     first: Prepared, second: Prepared, alpha: float, *, kind: Literal["gap", "ratio", "worst"]
 ) -> Difference | None:
@@ -228,14 +157,15 @@ def compare(
     if first.columns is None or second.columns is None or not len(first.values):
         return None
     arms = first.columns.arm(), second.columns.arm()
-    n, clusters = _sliced_samples(first), counted_clusters(first.clusters)
+    n, clusters = count_sliced(first), counted_clusters(first.clusters)
     change = change_of_extreme(kind, *arms, alpha=alpha, takes_smallest=first.columns.takes_smallest)
     # The extreme of `change_of_extreme` is the largest contrast, which a worse slice or a smaller ratio makes larger.
     is_turned = kind == "ratio" or (kind == "worst" and first.columns.takes_smallest)
     return _difference(_turn(change) if is_turned else change, kind, n, clusters, alpha)
 
 
-def _sliced_samples(prepared: Prepared) -> int:
+def count_sliced(prepared: Prepared) -> int:
+    """Return the number of samples that are in a slice."""
     assert prepared.columns is not None
     return int((prepared.columns.slicing.codes != NO_SLICE).sum())
 
@@ -280,33 +210,7 @@ def samples_to_prove(prepared: Prepared, limit: float, alpha: float, *, kind: Ex
     if prepared.columns is None or prepared.problem:
         return None
     bounds: ExtremeBounds = bound_extreme(kind, *prepared.columns.both_means(), alpha=alpha, limit=limit)
-    return None if bounds.needed is None else math.ceil(bounds.needed * _sliced_samples(prepared))
-
-
-def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> int | None:
-    """Return about how many samples prove the worst mean against a limit with 80 % power, were these means the truth.
-
-    All slices have to be proven good, or one of them, at its share of alpha, bad.
-    """
-    columns = prepared.columns
-    if columns is None or prepared.problem or columns.slicing.strata is not None:
-        return None
-    bounds, total = columns.bounds[0], _sliced_samples(prepared)
-    good: list[float | None] = []
-    bad: list[float | None] = []
-    for number in range(columns.slicing.count):
-        values, _ = _slice_values(columns, number)
-        if not len(values):
-            return None
-        is_good = (float(values.mean()) > limit) == columns.takes_smallest
-        share = alpha if is_good else alpha / columns.slicing.count
-        own = Prepared(values=values, kind="binary" if columns.binary[0] else "bounded", bounds=bounds)
-        needed = samples_to_prove_mean(own, limit, share)
-        (good if is_good else bad).append(None if needed is None else needed * total / len(values))
-    if not bad:
-        return None if None in good else math.ceil(max(each for each in good if each is not None))
-    known = [each for each in bad if each is not None]
-    return math.ceil(min(known)) if known else None
+    return None if bounds.needed is None else math.ceil(bounds.needed * count_sliced(prepared))
 
 
 def gap_reach(measure: Measure, facts: MetricFacts) -> Numbers:

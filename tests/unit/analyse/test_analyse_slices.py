@@ -62,6 +62,23 @@ def test_a_slice_without_a_rate_is_named_and_cannot_be_proven_fair():
     assert "'m' has no ok, so fairness cannot be proven" in result.note
 
 
+def test_where_all_rates_are_0_a_ratio_says_so():
+    result = target("ratio(ok by sex) >= 0.8", [False] * 100)
+
+    assert (result.estimate.value, result.note) == (None, "all rates are 0, so that there is no ratio")
+    assert target("gap(ok by sex) <= 0.1", [False] * 100).estimate.value == 0
+
+
+def test_one_metric_that_can_be_compared_is_enough_to_prove_a_gap():
+    hits, misses = [True] * 50 + [False] * 50, [True] * 50 + [None] * 50
+
+    result = analysed(arm(tp=hits, fp=misses), targets=["gap(tp, fp by sex) <= 0.1"]).targets[0]
+
+    assert result.evidence.observed.lower > 0.1
+    assert result.evidence.observed.upper is None
+    assert "'m' has no fp" in result.note
+
+
 def test_samples_without_the_field_are_counted():
     result = target("gap(ok by sex) <= 0.9", FAIR, metadata=[*SEX[:-4], {}, {}, {}, {}])
 

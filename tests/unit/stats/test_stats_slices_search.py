@@ -62,6 +62,19 @@ def test_groups_that_err_together_are_not_a_finding():
     assert together.groups == 10
 
 
+def test_the_order_of_samples_does_not_matter():
+    rng = np.random.default_rng(8)
+    groups, flags = np.repeat(np.arange(30), 4), members(120, 4)
+    differences = rng.normal(size=30)[groups] + rng.normal(size=120)
+    order = rng.permutation(120)
+
+    sorted_groups = search_slices(differences, flags, groups=groups, permutations=20)
+    mixed = search_slices(differences[order], flags[order], groups=groups[order], permutations=20)
+
+    statistics = [{each.column: each.statistic for each in found.slices} for found in (sorted_groups, mixed)]
+    assert statistics[0] == pytest.approx(statistics[1], rel=1e-3)
+
+
 def test_slices_are_of_fields_lengths_numbers_code_and_pairs():
     inputs = [f"{'x' * (k % 40)} {' '.join('7' * (k % 3))} {'```a```' if k % 2 else ''}" for k in range(200)]
     metadata = [{"sex": "fm"[k % 2], "age": k % 50, "id": f"s{k}"} for k in range(200)]
