@@ -442,6 +442,7 @@ ELSEWHERE = tuple(
         "fairness",
         "twins",
         "slice_search",
+        "robustness",
     )
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no arm a registered

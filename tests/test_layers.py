@@ -19,7 +19,8 @@ LAYERS = {
     "adapters": "adapters",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "adversary backends datasets metrics importers exports schedules sweeps telemetry training training_sets",
+    "libraries": "adversary backends cookbook datasets guards metrics importers exports schedules sweeps telemetry training "
+    "training_sets",
     "engines": "detectors local_model sandbox",
     "stats": "stats",
     "records": "records",
@@ -34,6 +35,8 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.datasets.overlap.duplicates", "pytest_crucible.metrics.text"),
+    ("pytest_crucible.guards.classifier", "pytest_crucible.metrics.models.weights"),
+    ("pytest_crucible.guards.judge", "pytest_crucible.metrics.judges.verdicts"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
@@ -43,7 +46,8 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-and the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read."""
+the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, and guards query
+judges and find models as metrics do."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}

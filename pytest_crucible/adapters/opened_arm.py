@@ -25,8 +25,6 @@ class OpenedArm:
 
     arm: Arm
     backend: Backend | None
-    chosen_by: tuple[ThresholdFile, ...] = ()
-    """What chose the thresholds of its guards; empty where none is read from a file."""
     members: tuple[OpenedArm, ...] = ()
     """The adapters that answer together, where the arm is an ensemble."""
     trainings: tuple[OpenedArm, ...] = ()
@@ -37,6 +35,8 @@ class OpenedArm:
     """How they compete."""
     open_trial: Callable[[Mapping[str, Any]], OpenedArm] | None = None
     """Opens a further member with these settings, which is trained first where it has a recipe; only in a search."""
+    chosen_by: tuple[ThresholdFile, ...] = ()
+    """What chose the thresholds of its guards; empty where none is read from a file."""
 
     @property
     def parts(self) -> tuple[OpenedArm, ...]:

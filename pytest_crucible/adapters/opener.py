@@ -148,7 +148,8 @@ class Opener:
             trained_on=files,
             protections=protections,
         )
-        return OpenedArm(arm, backend if protections is None else guard_backend(backend, protections), members=members)
+        guarded = backend if protections is None else guard_backend(backend, protections)
+        return OpenedArm(arm, guarded, members, chosen_by=self._context.guards.thresholds_around(adapter))
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""

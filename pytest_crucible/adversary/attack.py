@@ -1,4 +1,4 @@
-"""What an attack is: a function from a text to an edited one, with a name and a version."""
+"""An attack: a function from a text to an edited one, with a name and a version."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pytest_crucible.records import NoTwin
 
 Perturb = Callable[[Source, Random, float], Perturbed | NoTwin]
 AttackKind = Literal["characters", "words", "meaning", "injection", "own"]
+AsksFor = Literal["", "code", "secret"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class Attack:
     version: str = "1"
     has_strength: bool = True
     """False where it changes all or nothing, so that several strengths are a mistake."""
-    asks_for: Literal["", "code", "secret"] = ""
+    asks_for: AsksFor = ""
     """What an injection wants in the reply."""
     needs_model: str = ""
     """The instruction to the paraphraser, for an attack that rewrites texts by a model; empty for one that follows rules."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_crucible.adversary.attack import Attack
+from pytest_crucible.adversary.attack import AsksFor, Attack
 from pytest_crucible.adversary.built_in import ROWS, make_attack
 from pytest_crucible.adversary.edits import Perturbed
 from pytest_crucible.adversary.frames import make_injection, read_pack
@@ -84,7 +84,7 @@ class Attacks:
         if "pack" in table:
             path = self._root / str(table["pack"])
             frames = read_pack(path)
-            asks_for = "code" if any(frame.asks_for_code for frame in frames) else "secret"
+            asks_for: AsksFor = "code" if any(frame.asks_for_code for frame in frames) else "secret"
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             return Attack(
                 name=name, kind="injection", summary=f"{len(frames)} frames of {path.name}", perturb=make_injection(frames),

@@ -79,7 +79,7 @@ class Draw:
         """Return the twin of a sample whose input, or whose last message of the user, is attacked."""
         text = find_text(sample.input)
         if text is None:
-            return NoTwin("its input is no text, and no list of messages that ends with one of the user")
+            return NoTwin("its input is neither a text nor a list of messages with one of the user")
         perturbed = self.perturb(text, sample)
         if isinstance(perturbed, NoTwin):
             return perturbed

@@ -1,6 +1,7 @@
 """Drops: the samples as they are against their twins, by the same paired method as two arms.
 
-Binary metrics with one reply each are compared by Tango's score interval, others by the paired t or, with groups, CR2.
+Yes and no with one reply each are compared by the exact unconditional or Tango's score interval, others by the paired t or,
+with groups, CR2.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def estimate_drop(difference: Difference | None) -> Measured:
     """Return the drop with its two-sided interval."""
     if difference is None:
         return Measured(None, None, None, "no pairs")
-    return Measured(_minus(difference.value), _turned(difference.interval), difference.clusters, difference.method)
+    return Measured(
+        _minus(difference.value), _negate_interval(difference.interval), difference.clusters, difference.method
+    )
 
 
 def bound_drop(difference: Difference | None) -> tuple[BoundedValue, str]:
@@ -50,7 +53,7 @@ def _ends(pair: Pair, end: End) -> tuple[End, End]:
     return ("low", "high") if is_up else ("high", "low")
 
 
-def _turned(interval: Interval | None) -> Interval | None:
+def _negate_interval(interval: Interval | None) -> Interval | None:
     return None if interval is None else replace(interval, low=-interval.high, high=-interval.low)
 
 

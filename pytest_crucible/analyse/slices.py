@@ -14,7 +14,7 @@ from pytest_crucible.records import Plan
 from pytest_crucible.records.slices import By
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.means import Slicing
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 
 def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> dict[By, Slicing]:

@@ -17,7 +17,7 @@ from pytest_crucible.stats.measures.row import Column, Difference, End, Measured
 from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.means import Slicing
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 
 class ScoredMetric(NamedTuple):

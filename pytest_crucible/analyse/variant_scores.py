@@ -127,8 +127,9 @@ def _worst_of(facts: MetricFacts, draws: Sequence[Scores]) -> Scores:
     with_units = [draw.units for draw in draws if draw.units is not None]
     units = None
     if len(with_units) == len(draws):
-        parts = [worse.reduce([getattr(part, name) for part in with_units]) for name in ("values", "low", "high")]
-        units = Units(*parts, np.any([part.lost for part in with_units], axis=0))
+        low_units, high_units = (worse.reduce([getattr(part, name) for part in with_units]) for name in ("low", "high"))
+        lost: Flags = np.any([part.lost for part in with_units], axis=0)
+        units = Units(worse.reduce([part.values for part in with_units]), low_units, high_units, lost)
     return Scores(
         values,
         low,
@@ -141,14 +142,16 @@ def _worst_of(facts: MetricFacts, draws: Sequence[Scores]) -> Scores:
 
 def _as_units(scores: Scores) -> Units:
     shape = (len(scores.values), 1, 1, 1, 1)
-    parts = (scores.values, scores.low, scores.high, scores.lost)
-    return Units(*(part.reshape(shape) for part in parts))
+    return Units(
+        scores.values.reshape(shape), scores.low.reshape(shape), scores.high.reshape(shape), scores.lost.reshape(shape)
+    )
 
 
 def _over_repeats(units: Units) -> Units:
     """Return units of one repeat each: their mean, so that numbers of repeats may differ."""
     values, low, high = (_mean(getattr(units, name))[..., None] for name in ("values", "low", "high"))
-    return Units(values, low, high, units.lost.any(axis=-1, keepdims=True))
+    lost: Flags = np.any(units.lost, axis=-1, keepdims=True)
+    return Units(values, low, high, lost)
 
 
 def _mean(values: Floats) -> Floats:

@@ -57,12 +57,12 @@ def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[
 def _read_loss(text: str) -> tuple[str, str]:
     """Return both losses of `--stand-in LOSS=OTHER`. Raises SpecError for anything but a missing loss and one that is here."""
     # They load numpy, which the help page does not need.
-    from pytest_crucible.local_model.losses import ELSEWHERE, LOSSES
+    from pytest_crucible.local_model.losses import LOSSES, UNPUBLISHED
 
     name, _, other = text.partition("=")
-    if name not in ELSEWHERE or other not in LOSSES:
+    if name not in UNPUBLISHED or other not in LOSSES:
         raise SpecError(
-            f"--stand-in {text!r}: expected LOSS=OTHER with LOSS one of {', '.join(ELSEWHERE)} "
+            f"--stand-in {text!r}: expected LOSS=OTHER with LOSS one of {', '.join(UNPUBLISHED)} "
             f"and OTHER one of {', '.join(LOSSES)}"
         )
     return name, other

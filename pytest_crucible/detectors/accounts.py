@@ -27,6 +27,7 @@ _ISSUERS = re.compile(
     r"|(?:50[12]\d|503\d|5[6-8]\d\d|6304|6390|67\d\d|0604)\d{8,15}"
 )
 # Beside such a word the check digit is enough: issuers' ranges grow.
+_ANY_CARD_WORD = re.compile(r"card|credit|debit|visa|amex|cc|kredit|karte", re.IGNORECASE)
 _CARD_WORD = re.compile(
     r"\b(?:card|credit|debit|visa|mastercard|amex|cc|kredit|karte|kreditkarte)(?:n?nummer)?\b[^\n]{0,25}$",
     re.IGNORECASE,
@@ -56,12 +57,13 @@ _SEPARATORS = {ord(" "): None, ord("-"): None}
 
 def find_cards(text: str) -> Iterator[Span]:
     """Yield the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
-    end = 0
+    end, has_word = 0, _ANY_CARD_WORD.search(text) is not None
     for match in _CARD.finditer(text):
-        if match.start() < end:
+        # Issuers begin with other digits, but for 1800.
+        if match.start() < end or (match[0] in "789" and not has_word):
             continue
         digits = (match[0] + match[1]).translate(_SEPARATORS)
-        if passes_luhn(digits) and (_ISSUERS.fullmatch(digits) or _is_called_card(text, match.start())):
+        if (_ISSUERS.fullmatch(digits) or (has_word and _is_called_card(text, match.start()))) and passes_luhn(digits):
             end = match.end(1)
             yield Span("CREDIT_CARD", match.start(), end)
 

@@ -43,16 +43,11 @@ _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for 
 _LEET_SIGNS = "0134578@$"
 # The sign comes first in the pattern: there are fewer signs than letters, and a search stops at each.
 _LEET = re.compile(r"[0134578@$](?:(?<=[a-z].)|(?=[a-z]))")
-_LEET_LETTERS = str.maketrans(_LEET_SIGNS, "oieastbas")
-_LEET_WITH_L = str.maketrans(_LEET_SIGNS, "oleastbas")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 # The first digit of an ASCII character is 2 to 7.
 _HEX = re.compile(r"[2-7][0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{2}){7,}+")
 _NOT_HEX = re.compile(r"[ :,]|\\x")
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_ROTATED = _LETTERS[13:] + _LETTERS[:13]
-_ROT13 = bytes.maketrans(_LETTERS.encode(), _ROTATED.encode())
-_ROT13_OF_UNICODE = str.maketrans(_LETTERS, _ROTATED)
+_SHORTEST_BASE64 = 16
 # Of a text that was encoded, most characters are printable. Random bytes are seldom valid UTF-8 to begin with.
 _PRINTABLE_SHARE = 0.9
 
@@ -62,6 +57,25 @@ class Form(NamedTuple):
 
     text: str
     words: set[str]
+    longest: int = 0
+    """Characters of the longest part without a blank."""
+
+
+class _Alphabet:
+    """Replaces single letters by others."""
+
+    def __init__(self, letters: str, others: str) -> None:
+        self._bytes = bytes.maketrans(letters.encode(), others.encode())
+        self._characters = str.maketrans(letters, others)
+
+    def __call__(self, text: str) -> str:
+        # Bytes are translated twenty times as fast as characters.
+        return text.encode().translate(self._bytes).decode() if text.isascii() else text.translate(self._characters)
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ROTATE = _Alphabet(_LETTERS, _LETTERS[13:] + _LETTERS[:13])
+_UNDO_LEET, _UNDO_LEET_WITH_L = _Alphabet(_LEET_SIGNS, "oieastbas"), _Alphabet(_LEET_SIGNS, "oleastbas")
 
 
 def read_forms(text: str, depth: int = DEPTH) -> Iterator[Form]:
@@ -69,14 +83,15 @@ def read_forms(text: str, depth: int = DEPTH) -> Iterator[Form]:
     normal = normalise(text)
     yield normal
     if any(sign in normal.text for sign in _LEET_SIGNS) and _LEET.search(normal.text):
-        yield _form(normal.text.replace("11", "ll").translate(_LEET_LETTERS))
+        yield _form(_UNDO_LEET(normal.text.replace("11", "ll")))
         if "1" in normal.text:
-            yield _form(normal.text.translate(_LEET_WITH_L))
+            yield _form(_UNDO_LEET_WITH_L(normal.text))
     if depth:
         yield Form(rotate(normal.text), set(rotate(" ".join(normal.words)).split()))
-        for decoded in (_decode_base64(text), _decode_hex(text)):
-            if decoded:
-                yield from read_forms(decoded, depth - 1)
+        decoded = [_decode_base64(text)] if normal.longest >= _SHORTEST_BASE64 else []
+        for inner in (*decoded, _decode_hex(text)):
+            if inner:
+                yield from read_forms(inner, depth - 1)
 
 
 def rotate(text: str) -> str:
@@ -85,8 +100,7 @@ def rotate(text: str) -> str:
     >>> rotate("vtaber nyy")
     'ignore all'
     """
-    # Bytes are translated twenty times as fast as characters.
-    return text.encode().translate(_ROT13).decode() if text.isascii() else text.translate(_ROT13_OF_UNICODE)
+    return _ROTATE(text)
 
 
 def normalise(text: str) -> Form:
@@ -102,7 +116,8 @@ def normalise(text: str) -> Form:
     form = _form(text.lower())
     if sum(len(word) == 1 for word in form.words) >= _FEW_LETTERS:
         form = _form(_SPELLED_OUT.sub(_join_letters, form.text))
-    return Form(" ".join(form.text.split()), form.words)
+    parts = form.text.split()
+    return Form(" ".join(parts), form.words, max(map(len, parts), default=0))
 
 
 def _form(text: str) -> Form:

@@ -64,7 +64,8 @@ def _pattern_analyzer(settings: GuardSettings) -> Any:
 
         def __init__(self) -> None:
             super().__init__()
-            self.nlp = {"en": spacy.blank("en")}
+            blank: Any = {"en": spacy.blank("en")}
+            self.nlp = blank
 
     # It would fetch the list of public suffixes; the one in its wheel is good enough.
     tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=())

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -135,20 +135,19 @@ def _find_first(form: Form, index: RuleIndex, *, above: float) -> Rule | None:
 
 def _distinct_places(form: str, start: str) -> list[int]:
     """Return where a literal begins a word. Of places with equal text behind them the first stands for all."""
-    places = list(_word_starts(form, start))
+    places = [match.start() for match in _word_start(start).finditer(form)]
     if len(places) <= _FEW_PLACES:
         return places
     # A text that repeats itself would take much longer than others.
     return list({form[place : place + _REACH]: place for place in reversed(places)}.values())
 
 
-def _word_starts(form: str, start: str) -> Iterator[int]:
-    """Yield where a literal begins a word; one that begins with a sign may stand anywhere."""
-    place = form.find(start)
-    while place >= 0:
-        if not (place and start[0].isalnum() and (form[place - 1].isalnum() or form[place - 1] == "_")):
-            yield place
-        place = form.find(start, place + 1)
+@functools.cache
+def _word_start(start: str) -> re.Pattern[str]:
+    """Return the pattern of a literal that begins a word; one that begins with a sign may stand anywhere."""
+    # The look behind comes last: a pattern that begins with a literal is searched ten times as fast.
+    apart = rf"(?<!\w{'.' * len(start)})" if start[0].isalnum() else ""
+    return re.compile(re.escape(start) + apart, re.DOTALL)
 
 
 def _locate(text: str, rule: Rule) -> tuple[int, int]:
@@ -224,17 +223,19 @@ def _read_pattern(guard: str, entry: Any) -> OwnPattern:
 
 def _compile(guard: str, pattern: str) -> regex.Pattern[str]:
     try:
-        # The standard library names the place of an error more exactly.
-        re.compile(pattern)
-    except re.error as error:
-        standard = error
-    else:
-        standard = None
-    try:
         return regex.compile(pattern, regex.IGNORECASE)
     except regex.error as error:
-        reason = str(error) if standard is None else f"{standard.msg.partition(',')[0]} at position {standard.pos}"
+        reason = _place_of_error(pattern) or str(error)
         raise SpecError(f"{guard}: pattern {pattern!r} does not compile: {reason}") from None
+
+
+def _place_of_error(pattern: str) -> str:
+    """Return what is wrong with a pattern and where; the standard library names the place more exactly; else nothing."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"{error.msg.partition(',')[0]} at position {error.pos}"
+    return ""
 
 
 def open_rules(settings: GuardSettings, context: GuardContext) -> RulesGuard:

@@ -44,9 +44,9 @@ RESERVED = (
     *("<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),
 )
 _SPREAD = 0.1
-# Prompts of recipes are longer than those that the model was trained on. Its replies to them are worse, but they run; twice
-# as much would let 64 replies at once take more than 500 MB.
-CONTEXT = 1024
+# Prompts of recipes are longer than those that the model was trained on. Its replies to them are worse, but recipes run; with
+# twice as much, reading one prompt would take more than 500 MB.
+CONTEXT = 2048
 
 
 def make_stand_in(engine: Engine) -> Engine:

@@ -90,9 +90,17 @@ def guard_category(reply: Reply, sample: Sample) -> str | NotApplicable:
     return reply.detection.category or "-" if reply.detection.flagged else NotApplicable("the text is not flagged")
 
 
+def _undirected(scored: Metric) -> Metric:
+    return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, is_directed=False))
+
+
+def _conditional(scored: Metric) -> Metric:
+    return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, is_conditional=True))
+
+
 # Nothing shows whether more flagged texts, or higher scores, are better: that depends on the labels.
-flagged = dataclasses.replace(flagged, facts=dataclasses.replace(flagged.facts, is_directed=False))
-guard_score = dataclasses.replace(guard_score, facts=dataclasses.replace(guard_score.facts, is_directed=False))
+flagged, guard_score = _undirected(flagged), _undirected(guard_score)
+caught, false_alarm, right_when_flagged = map(_conditional, (caught, false_alarm, right_when_flagged))
 
 
 @metric(bounds=(0, 1), version="1")
@@ -105,6 +113,9 @@ def pii(reply: Reply, sample: Sample) -> float | NotApplicable:
     if not annotated + predicted:
         return NotApplicable("there is nothing to find, and nothing was found")
     return (found + right) / (annotated + predicted)
+
+
+pii = _conditional(pii)
 
 
 def _sides(reply: Reply, sample: Sample) -> tuple[list[Span], list[Span]] | None:

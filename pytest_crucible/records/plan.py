@@ -140,6 +140,8 @@ class MetricFacts:
     low: float = float("-inf")
     high: float = float("inf")
     version: str = ""
+    is_conditional: bool = False
+    """It is about a part of the samples by its definition, such as attacks: reports do not remark that it applies to no others."""
     is_part: bool = False
     """A part of another metric, such as the number of spans found: statistics use it, and reports do not list it."""
     of_ensemble: bool = False

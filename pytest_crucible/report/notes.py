@@ -36,11 +36,10 @@ def _inapplicable(analysis: Analysis) -> Iterator[str]:
         for reason, samples in variant.reasons.items():
             yield f"variant {variant.name} does not apply to {samples:,} of {plan.selected:,} samples ({reason})"
     # A variant that does not apply to a sample says nothing of the arm.
-    silent = {facts.name for facts in plan.metrics if facts.of_ensemble} | {
-        term.facts.name for term in plan.variant_terms
-    }
+    expected = {facts.name for facts in plan.metrics if facts.of_ensemble or facts.is_conditional}
+    expected |= {term.facts.name for term in plan.variant_terms}
     for estimate in analysis.estimates:
-        if estimate.inapplicable and estimate.metric not in silent:
+        if estimate.inapplicable and estimate.metric not in expected:
             share = f"{estimate.inapplicable:,} of {analysis.plan.selected:,} samples"
             yield f"{estimate.metric} of {estimate.arm} does not apply to {share}{_unconditional(estimate)}"
 

@@ -15,8 +15,8 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.decisions import ReferenceDifference, SliceRates
-    from pytest_crucible.stats.slices.means import Slicing
     from pytest_crucible.stats.slices.reliability import Reliability
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 NEEDED = ("selected", "true_positive", "false_positive")
 CONFIDENCE = "overconfidence"

@@ -27,7 +27,7 @@ from pytest_crucible.records.slices import By
 from pytest_crucible.records.stages import StageProgress
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.means import Slicing
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 
 class StoredDetails(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import main_metric
@@ -60,10 +60,12 @@ def compute(inputs: SectionInputs) -> Robustness | None:
         alpha=inputs.alpha,
     )
     metrics = _judged_metrics(inputs)
+    drops = compute_drops(data, metrics)
     return Robustness(
         plan=plan,
         alpha=inputs.alpha,
-        drops=tuple(compute_drops(data, metrics)),
+        # Where the run stopped depends on the scores, and these p-values do not know it.
+        drops=tuple(drops if plan.look_alpha is None else (replace(drop, p_value=None) for drop in drops)),
         breakages=tuple(compute_breakages(data, metrics)),
         shares=tuple(compute_shares(data, plan.variant_metrics)),
         certificates=count_certificates(data),
@@ -99,8 +101,9 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
 
 METHOD = Statement(
     text="Each sample was paired with its attacked variants and with a control, the same prompt sent again. A drop is the paired "
-    "difference of the sample as it is and the attacked one (Tango's score interval for one yes-or-no reply, otherwise paired t "
-    "or, with groups, CR2); the p-values of all drops are adjusted by Holm."
+    "difference of the sample as it is and the attacked one, judged as two arms are: by an exact unconditional or Tango's score "
+    "interval for one reply of yes or no, otherwise by the paired t or, with groups, CR2. The p-values of all drops are adjusted "
+    "by Holm."
 )
 
 
@@ -218,6 +221,10 @@ def _notes(result: Robustness) -> Iterator[Note]:
     for name, reason in dict(robustness.not_run if robustness else {}).items():
         if name not in (CONTROL, WORST):
             yield Note(text=f"{name} is not run: {reason}")
+    if result.plan.look_alpha is not None:
+        yield Note(
+            text="the intervals of the attacks are not adjusted for the looks of --crucible-stop; those of targets are"
+        )
     yield from _kept_notes(result)
     for drop in result.drops:
         if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:

@@ -11,13 +11,14 @@ import numpy as np
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
-from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
+from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
 from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.candidates import Feature
+    from pytest_crucible.stats.slices.candidates import CandidateSlices, Feature
     from pytest_crucible.stats.slices.importance import Importance
+    from pytest_crucible.stats.slices.search import SearchedSlice
 
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
@@ -26,7 +27,7 @@ _TO_READ = 3
 # Slices with more of their samples in common are one finding.
 _SAME = 0.7
 # The texts of more samples are not read at the end of every session; `crucible explain` reads them.
-MOST_SAMPLES = 20_000
+MOST_SAMPLES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,70 +123,103 @@ def search(
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None where too few samples have both scores, or no slice has 20 samples inside and outside.
     """
-    from pytest_crucible.stats.slices.candidates import candidate_slices, find_features
+    from pytest_crucible.stats.slices.candidates import candidate_slices
     from pytest_crucible.stats.slices.search import search_slices
 
-    facts, (ours, theirs, *_) = inputs.facts[metric], inputs.scores[metric]
-    both = ours.seen & theirs.seen & np.isfinite(ours.values) & np.isfinite(theirs.values)
-    if both.sum() < FEWEST_SAMPLES:
+    paired = _pair_samples(inputs, metric)
+    if paired is None:
         return None
-    sign = 1.0 if facts.direction == "higher" else -1.0
-    differences = sign * (ours.values - theirs.values)[both]
-    samples = inputs.stored.all_samples()
-    if len(samples) != inputs.samples:
-        return None
-    kept = [sample for sample, flag in zip(samples, both, strict=True) if flag]
-    columns = {name: [value for value, flag in zip(values, both, strict=True) if flag]
-               for name, values in (further or {}).items()}  # fmt: skip
-    features = find_features(
-        [sample.input for sample in kept],
-        [sample.expected for sample in kept],
-        [sample.metadata for sample in kept],
-        columns,
-        seed=seed,
-    )
+    features = _features(paired, further or {}, seed)
     candidates = candidate_slices(features)
     if not candidates.names:
         return None
-    clusters = None if inputs.clusters is None else inputs.clusters[both]
-    found = search_slices(differences, candidates.members, groups=clusters, alpha=inputs.alpha, rng=seed)
-    findings: list[Finding] = []
+    found = search_slices(paired.differences, candidates.members, groups=paired.clusters, alpha=inputs.alpha, rng=seed)
     proven = [each for each in found.slices if each.p_adjusted <= inputs.alpha]
     # Slices of one feature first: a pair of features that holds nearly the same samples adds nothing to them.
     proven.sort(key=lambda each: candidates.is_pair[each.column])
-    similar = 0
-    listed: list[Flags] = []
-    for each in proven:
-        inside = candidates.members[:, each.column]
-        if any(_overlap(inside, other) > _SAME for other in listed):
-            similar += 1
-        elif len(findings) < MOST_FINDINGS:
-            listed.append(inside)
-            shown = np.flatnonzero(inside & (differences * np.sign(each.excess) > 0))[:_TO_READ]
-            findings.append(
-                Finding(
-                    slice=candidates.names[each.column],
-                    n=each.n,
-                    inside=each.inside,
-                    outside=each.outside,
-                    excess=each.excess,
-                    low=each.low,
-                    high=each.high,
-                    p_adjusted=each.p_adjusted,
-                    samples=tuple(kept[at].id for at in shown),
-                )
-            )
+    distinct, similar = _without_similar(proven, candidates.members)
     return SearchResult(
         metric=metric,
         candidate=inputs.plan.arms[0].name,
         baseline=inputs.plan.arms[1].name,
         n=found.n,
         searched=len(candidates.names),
-        findings=tuple(findings),
+        findings=tuple(_finding(each, candidates, paired) for each in distinct),
         similar=similar,
         permutations=found.permutations,
         seed=seed,
-        importances=(_rank(differences, features, clusters, seed) if ranks_features else None) or (),
+        importances=(_rank(paired, features, seed) if ranks_features else None) or (),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Paired:
+    """The samples that both arms scored, with the difference of each; positive is better."""
+
+    samples: Sequence[Sample]
+    flags: Flags
+    """Which of all samples they are."""
+    differences: Floats
+    clusters: Clusters | None
+
+
+def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
+    facts, (ours, theirs, *_) = inputs.facts[metric], inputs.scores[metric]
+    both = ours.seen & theirs.seen & np.isfinite(ours.values) & np.isfinite(theirs.values)
+    samples = inputs.stored.all_samples()
+    if both.sum() < FEWEST_SAMPLES or len(samples) != inputs.samples:
+        return None
+    sign = 1.0 if facts.direction == "higher" else -1.0
+    return _Paired(
+        samples=[sample for sample, flag in zip(samples, both, strict=True) if flag],
+        flags=both,
+        differences=sign * (ours.values - theirs.values)[both],
+        clusters=None if inputs.clusters is None else inputs.clusters[both],
+    )
+
+
+def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) -> list[Feature]:
+    from pytest_crucible.stats.slices.candidates import find_features
+
+    own = {
+        name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
+        for name, values in further.items()
+    }
+    return find_features(
+        [sample.input for sample in paired.samples],
+        [sample.expected for sample in paired.samples],
+        [sample.metadata for sample in paired.samples],
+        own,
+        seed=seed,
+    )
+
+
+def _without_similar(proven: Sequence[SearchedSlice], members: Flags) -> tuple[list[SearchedSlice], int]:
+    """Return the slices to list, and the number of those that are nearly the same samples as one of them."""
+    listed: list[SearchedSlice] = []
+    similar = 0
+    for each in proven:
+        inside = members[:, each.column]
+        if any(_overlap(inside, members[:, other.column]) > _SAME for other in listed):
+            similar += 1
+        elif len(listed) < MOST_FINDINGS:
+            listed.append(each)
+    return listed, similar
+
+
+def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) -> Finding:
+    inside = candidates.members[:, each.column]
+    shown = np.flatnonzero(inside & (paired.differences * np.sign(each.excess) > 0))[:_TO_READ]
+    return Finding(
+        slice=candidates.names[each.column],
+        n=each.n,
+        inside=each.inside,
+        outside=each.outside,
+        excess=each.excess,
+        low=each.low,
+        high=each.high,
+        p_adjusted=each.p_adjusted,
+        samples=tuple(paired.samples[at].id for at in shown),
     )
 
 
@@ -195,12 +229,10 @@ def _overlap(first: Flags, second: Flags) -> float:
     return max(float((one & other).sum() / max((one | other).sum(), 1)) for one, other in pairs)
 
 
-def _rank(
-    differences: Floats, features: Sequence[Feature], clusters: Clusters | None, seed: int
-) -> tuple[Importance, ...] | None:
+def _rank(paired: _Paired, features: Sequence[Feature], seed: int) -> tuple[Importance, ...] | None:
     from pytest_crucible.stats.slices.importance import rank_features
 
-    return rank_features(differences, features, groups=clusters, seed=seed)
+    return rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:

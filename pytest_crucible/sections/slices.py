@@ -15,18 +15,15 @@ from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
-    SampleAttributes,
-    ScoredMetric,
     estimate_values,
     mean_of,
     numeric,
-    row_of,
 )
-from pytest_crucible.analyse.targets import estimate
-from pytest_crucible.records import Claim, Estimate, Interval, Measure, MetricFacts, Row, Table, View
+from pytest_crucible.records import Claim, Interval, MetricFacts, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
 
 # A longer table is not readable, and each slice costs a comparison.
@@ -63,17 +60,6 @@ class SlicedMetric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmGap:
-    """An arm, or a member of an ensemble: its quality, and an extreme of its slices."""
-
-    arm: str
-    metric: str
-    quality: Estimate
-    extreme: Estimate
-    expression: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
     """The slices of all fields, and the extremes of all arms."""
 
@@ -84,7 +70,8 @@ class Slices:
 def compute(inputs: SectionInputs) -> Slices | None:
     """Return each field's slices, and each arm's extremes; None where there is neither a field nor a group."""
     fields = [*_sliced_metrics(inputs), *_groups(inputs)]
-    return Slices(fields=tuple(fields), gaps=tuple(_gaps(inputs))) if fields else None
+    gaps = tuple(find_gaps(inputs))
+    return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
 def claims(slices: Slices) -> Sequence[Claim]:
@@ -96,10 +83,10 @@ def view(slices: Slices, claims: Sequence[Claim]) -> View:
     """Return a table of the slices of each field, and one of the arms' extremes beside their quality."""
     return View(
         title="Slices",
-        tables=(*_gap_tables(slices.gaps), *map(_table, slices.fields)),
+        tables=(*gap_tables(slices.gaps), *map(_table, slices.fields)),
         document=[
             *(_document(sliced, entry) for sliced in slices.fields for entry in sliced.slices),
-            *map(_gap_document, slices.gaps),
+            *map(gap_document, slices.gaps),
         ],
     )
 
@@ -152,73 +139,6 @@ def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
     sliced = slice_metric(replace(inputs, clusters=None), metric, GROUP, flags)
     by_loss = sorted(sliced.slices, key=lambda entry: (entry.difference is None, entry.difference, entry.name))
     yield replace(sliced, slices=tuple(by_loss), lacking=0)
-
-
-def _gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
-    """Yield the extremes of all arms, and of the members of an ensemble, beside the quality of each."""
-    metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
-    measures = {
-        measure.expression: measure
-        for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
-        if row_of(measure).of_slices
-        and all(name in inputs.scores for name in measure.metrics)
-        and measure.by is not None
-        and len(inputs.slicings[measure.by].codes) == inputs.samples
-    }
-    if metric is None:
-        return
-    attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
-    for expression, measure in measures.items():
-        for number, arm in enumerate(inputs.plan.arms):
-            for label, suffix in ((arm.name, ""), *((f"{arm.name}[{name}]", f"[{name}]") for name in arm.members)):
-                names = [f"{name}{suffix}" for name in (metric, *measure.metrics)]
-                if all(name in inputs.scores for name in names):
-                    quality, *scored = [ScoredMetric(inputs.facts[name], inputs.scores[name][number]) for name in names]
-                    yield _arm_gap(inputs, label, expression, measure, quality, scored, attributes)
-
-
-def _arm_gap(
-    inputs: SectionInputs,
-    label: str,
-    expression: str,
-    measure: Measure,
-    quality: ScoredMetric,
-    scored: Sequence[ScoredMetric],
-    attributes: SampleAttributes,
-) -> ArmGap:
-    level = 1 - inputs.alpha
-    return ArmGap(
-        arm=label,
-        metric=quality.facts.name.partition("[")[0],
-        quality=estimate(mean_of(quality.facts), [quality], label, attributes, level=level),
-        extreme=estimate(measure, scored, label, attributes, level=level),
-        expression=expression,
-    )
-
-
-def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
-    if not gaps:
-        return
-    rows = tuple(
-        Row(
-            cells=(
-                gap.arm,
-                with_interval(gap.quality.value, gap.quality.interval),
-                gap.expression,
-                with_interval(gap.extreme.value, gap.extreme.interval),
-                f"{gap.extreme.n:,}",
-            )
-        )
-        for gap in gaps
-    )
-    yield Table(
-        title="Quality and extremes of slices",
-        heads=("arm", gaps[0].metric, "of slices", "value", "n"),
-        rows=rows,
-        numbers=("n",),
-        note="An end of an interval beyond 0 (of a ratio, beyond 1) means that no two slices are proven to differ.",
-        verbosity=1,
-    )
 
 
 def _table(sliced: SlicedMetric) -> Table:
@@ -300,16 +220,4 @@ def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
         "difference": entry.difference,
         "difference_low": interval_ends(entry.difference_interval)["low"],
         "difference_high": interval_ends(entry.difference_interval)["high"],
-    }
-
-
-def _gap_document(gap: ArmGap) -> dict[str, object]:
-    return {
-        "arm": gap.arm,
-        "metric": gap.metric,
-        "quality": gap.quality.value,
-        "expression": gap.expression,
-        "n": gap.extreme.n,
-        "value": gap.extreme.value,
-        **interval_ends(gap.extreme.interval),
     }

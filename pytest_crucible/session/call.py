@@ -11,7 +11,7 @@ import pytest
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics.models.attribution import set_current_reply
-from pytest_crucible.records import MetricFacts, Outcome, Sample, Unit, Value
+from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline, ask_before, cut_off_by
@@ -210,5 +210,15 @@ class ScoredUnits:
         scores = await score_outcome(
             outcome, experiment.metrics_of(outcome.unit), sample, passed=self._passed, reasoning=experiment.reasoning
         )
+        if outcome.failure and experiment.twin(outcome.unit):
+            scores[0].extend(await self._score_failed(outcome, sample))
         self._scores[outcome.unit] = scores
         return outcome
+
+    async def _score_failed(self, outcome: Outcome, sample: Sample) -> list[Observation]:
+        """Return what a failed reply to a twin obeyed or leaked until it failed: a failure is not an obeyed injection."""
+        replies = [call.reply for call in outcome.calls if call.reply is not None and not call.judge]
+        reply = outcome.reply or (replies[-1] if replies else Reply(text=""))
+        scored = Outcome(outcome.unit, reply=reply, calls=outcome.calls)
+        observations, _ = await score_outcome(scored, self._experiment.variant_metrics, sample, passed=False)
+        return observations

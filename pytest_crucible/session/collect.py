@@ -405,6 +405,10 @@ def _check_markers(item: pytest.Item) -> None:
         raise SpecError(
             "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
         )
+    elif any(mark.name == "robustness" for mark in item.own_markers):
+        raise SpecError(
+            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
+        )
     elif is_judged(item) and not uses_crucible(item):
         raise SpecError(
             "has a quality target or a comparison but is not an experiment: mark it with "

@@ -124,7 +124,10 @@ class Estimator:
             experiment.dataset.samples[unit.position].id,
             experiment.repeat(unit),
         )
-        return Asked(calls, tuple(map(_planned_request, self._unsent.pop(place, ()))))
+        late = experiment.late_variants.get(experiment.twin(unit))
+        # The function is run up to its first request, which a search or a certificate repeats with other texts.
+        times = 1 if late is None else late.requests
+        return Asked(calls * times, tuple(map(_planned_request, self._unsent.pop(place, ()))) * times)
 
     def _ask(
         self,

@@ -33,6 +33,10 @@ def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
 class LateVariant(Protocol):
     """Makes the twins of a variant while an experiment runs, because their texts depend on replies of a model."""
 
+    @property
+    def requests(self) -> int:
+        """The most requests of the test function for one unit."""
+
     async def ask(self, call: Call, outcome: Outcome) -> Outcome:
         """Complete the outcome of a unit: make its text, and run the test function on it. Raises what requests raise."""
 

@@ -34,6 +34,7 @@ class Rewriting:
 
     model: Judge
     draw: Draw
+    requests: int = 1
     _texts: dict[str, asyncio.Task[Perturbed | NoTwin]] = field(default_factory=dict)
 
     @property
@@ -82,6 +83,10 @@ class Searching:
     def key(self) -> str:
         return f"{self.draw.key} {self.queries} {self.metric.name}"
 
+    @property
+    def requests(self) -> int:
+        return self.queries + 1
+
     async def ask(self, call: Call, outcome: Outcome) -> Outcome:
         sample, facts = call.experiment.sample(outcome.unit), self.metric.facts
         number = 0
@@ -126,6 +131,10 @@ class Certifying:
     @property
     def key(self) -> str:
         return f"{self.draw.seed} {self.smoothing} {self.metric.name} {self.normalise}"
+
+    @property
+    def requests(self) -> int:
+        return self.smoothing.requests
 
     async def ask(self, call: Call, outcome: Outcome) -> Outcome:
         sample = call.experiment.sample(outcome.unit)

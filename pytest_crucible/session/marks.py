@@ -218,6 +218,6 @@ def check_spelling(item: pytest.Item) -> None:
     """Raise SpecError for a marker such as `quality_targets`. pytest only warns of it, and the target would be gone."""
     registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
     for mark in item.own_markers:
-        near = closest_name(mark.name, (*JUDGING, "data_check"), cutoff=0.8)
+        near = closest_name(mark.name, (*JUDGING, "data_check", "robustness"), cutoff=0.8)
         if near is not None and mark.name not in registered:
             raise SpecError(f"@pytest.mark.{mark.name} is not a marker: did you mean @pytest.mark.{near}?")

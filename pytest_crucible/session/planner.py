@@ -33,11 +33,22 @@ from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import Dataset, Exclusion, Fingerprint, MetricFacts, Plan, Reasoning, Sample, Variant
+from pytest_crucible.records import (
+    Dataset,
+    Exclusion,
+    Fingerprint,
+    Measure,
+    MetricFacts,
+    Plan,
+    Reasoning,
+    Sample,
+    Variant,
+)
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlanner, Subject
+from pytest_crucible.session.attack_plans import AttackPlanner
+from pytest_crucible.session.attack_runs import Subject
 from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.declared_data import DeclaredDatasets, Selected, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
@@ -90,6 +101,8 @@ class ExperimentPlanner:
             *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
         )
         _check_samples(metrics, dataset.samples)
+        if of_kinds:
+            _check_guard_classes(item, dataset.samples)
         facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
         own = sample_variants(dataset.samples)
         attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
@@ -125,8 +138,6 @@ class ExperimentPlanner:
         self._check_memory(plan)
         if variants and "sampler" in takes:
             _check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
-        if of_kinds:
-            _check_guard_classes(plan, dataset.samples)
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
         warnings += tuple(result.sentence for result in checked if result.state == "warned")
         is_async = inspect.iscoroutinefunction(function)
@@ -312,11 +323,12 @@ def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> t
     )
 
 
-def _check_guard_classes(plan: Plan, samples: Sequence[Sample]) -> None:
+def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
     from pytest_crucible.metrics.guards import check_classes
 
-    measures = [(repr(target.text), target) for target in plan.targets]
-    check_classes([*measures, *((f"ab_compare({c.expression!r})", c) for c in plan.contrasts)], samples)
+    measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]
+    measures += [(f"ab_compare({contrast.expression!r})", contrast) for contrast in comparisons(item)]
+    check_classes(measures, samples)
 
 
 def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:

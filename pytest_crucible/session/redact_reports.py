@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import linecache
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -72,6 +73,10 @@ class ReportRedactor:
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
         warning_message.message = self._hide(str(warning_message.message))
+        # pytest shows the line of code that warned, too.
+        line = linecache.getline(warning_message.filename, warning_message.lineno)
+        if self._hide(line) != line:
+            warning_message.line = self._hide(line)
 
     def _without_keys(self, report: Report) -> Report:
         hook = self._config.hook

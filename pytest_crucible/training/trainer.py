@@ -104,7 +104,8 @@ class RecipeTrainer(ABC):
     def datums(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Datum]:
         """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
 
-        A row has `prompt` and `completion`, or `messages`, the last of which is the completion. Raises DatasetError.
+        A row has `prompt` and `completion`, or `messages`, the last of which is the completion; its `weight`, if it has one,
+        multiplies its loss. Raises DatasetError.
         """
         return encode_rows(self._locate(rows), self._encoder, self._context)
 

@@ -21,10 +21,15 @@ from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.ensembles.ensemble import Ensemble, make_ensemble
 from pytest_crucible.backends.ensembles.polling import Member
 from pytest_crucible.backends.ensembles.settings import read_rules
+from pytest_crucible.backends.guarded import Protection, Protections, guard_backend
 from pytest_crucible.backends.openai.backend import OpenAIBackend
 from pytest_crucible.backends.openai.backend import open_openai as openai_backend
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.detectors.secrets import find_secrets
+from pytest_crucible.guards.findings import FindingsGuard
+from pytest_crucible.guards.guard import ThresholdGuard
+from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}
@@ -77,6 +82,13 @@ def open_stacked(answers: Mapping[str, str]) -> Backend:
     return wrap_backend(open_scripted(answers), adapter, BackendContext())
 
 
+def open_guarded(answers: Mapping[str, str]) -> Backend:
+    """With a guard that flags nothing here."""
+    guard = ThresholdGuard(GuardSettings(name="g", kind="secrets"), FindingsGuard(find_secrets, "secrets"))
+    protection = Protection(guard, "blocked")
+    return guard_backend(open_scripted(answers), Protections((protection,), (protection,), guard.identity))
+
+
 OPENERS: dict[str, Opener] = {
     "recorded": open_recorded,
     "scripted": open_scripted,
@@ -85,6 +97,7 @@ OPENERS: dict[str, Opener] = {
     "openai over httpx": open_openai_over_httpx,
     "cached": open_cached,
     "stacked": open_stacked,
+    "guarded": open_guarded,
 }
 SERVERS: list[OpenAIServer] = []
 

@@ -14,7 +14,7 @@ from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Me
 if TYPE_CHECKING:
     # They need scipy.special, which a session without slices does not load.
     from pytest_crucible.stats.slices.columns import SlicedColumns
-    from pytest_crucible.stats.slices.means import Slicing
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

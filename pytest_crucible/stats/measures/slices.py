@@ -17,7 +17,7 @@ from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.measures.means import metric_direction
+from pytest_crucible.stats.measures.means import metric_direction, samples_to_prove_mean
 from pytest_crucible.stats.measures.row import (
     Difference,
     End,
@@ -32,9 +32,10 @@ from pytest_crucible.stats.measures.row import (
 )
 from pytest_crucible.stats.slices.changes import Change, change_of_extreme
 from pytest_crucible.stats.slices.columns import SlicedColumns
-from pytest_crucible.stats.slices.extremes import Extreme, ExtremeBounds, Pair, bound_extreme
+from pytest_crucible.stats.slices.extremes import ExtremeBounds, Pair, bound_extreme
 from pytest_crucible.stats.slices.fields import samples_without_slice
-from pytest_crucible.stats.slices.means import NO_SLICE, SliceMeans
+from pytest_crucible.stats.slices.pair_bounds import Extreme
+from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
 RATIO_OF_RATIOS = "ratio of ratios"
@@ -280,6 +281,32 @@ def samples_to_prove(prepared: Prepared, limit: float, alpha: float, *, kind: Ex
         return None
     bounds: ExtremeBounds = bound_extreme(kind, *prepared.columns.both_means(), alpha=alpha, limit=limit)
     return None if bounds.needed is None else math.ceil(bounds.needed * _sliced_samples(prepared))
+
+
+def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> int | None:
+    """Return about how many samples prove the worst mean against a limit with 80 % power, were these means the truth.
+
+    All slices have to be proven good, or one of them, at its share of alpha, bad.
+    """
+    columns = prepared.columns
+    if columns is None or prepared.problem or columns.slicing.strata is not None:
+        return None
+    bounds, total = columns.bounds[0], _sliced_samples(prepared)
+    good: list[float | None] = []
+    bad: list[float | None] = []
+    for number in range(columns.slicing.count):
+        values, _ = _slice_values(columns, number)
+        if not len(values):
+            return None
+        is_good = (float(values.mean()) > limit) == columns.takes_smallest
+        share = alpha if is_good else alpha / columns.slicing.count
+        own = Prepared(values=values, kind="binary" if columns.binary[0] else "bounded", bounds=bounds)
+        needed = samples_to_prove_mean(own, limit, share)
+        (good if is_good else bad).append(None if needed is None else needed * total / len(values))
+    if not bad:
+        return None if None in good else math.ceil(max(each for each in good if each is not None))
+    known = [each for each in bad if each is not None]
+    return math.ceil(min(known)) if known else None
 
 
 def gap_reach(measure: Measure, facts: MetricFacts) -> Numbers:

@@ -220,6 +220,7 @@ _ROWS = (
         difference=_lazy("measures.slices", "compare", kind="worst"),
         reach=means.metric_reach,
         higher_is_better=means.metric_direction,
+        samples_to_prove=_lazy("measures.slices", "samples_to_prove_worst"),
         of_slices=True,
     ),
 )

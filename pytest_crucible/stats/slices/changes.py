@@ -23,7 +23,8 @@ from scipy.special import ndtr, ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
 from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
-from pytest_crucible.stats.slices.means import SliceMeans, Slicing, slice_means
+from pytest_crucible.stats.slices.means import slice_means
+from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing
 
 Changed = Literal["gap", "ratio", "worst"]
 # Rows of D_p - C_q that are held at once: 60 slices have 3,540 ordered pairs in each arm.

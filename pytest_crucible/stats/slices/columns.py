@@ -8,7 +8,8 @@ import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
 from pytest_crucible.stats.slices.changes import ArmMeans, arm_means
-from pytest_crucible.stats.slices.means import SliceMeans, Slicing, slice_means
+from pytest_crucible.stats.slices.means import slice_means
+from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

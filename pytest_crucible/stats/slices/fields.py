@@ -14,7 +14,7 @@ from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import By, Field, shortest
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.arrays import Array, Codes
-from pytest_crucible.stats.slices.means import NO_SLICE, Slicing
+from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
 
 # With more slices than this share of the samples, nearly every sample is a slice of its own.
 MOST_PER_SAMPLE = 0.5

@@ -154,7 +154,8 @@ def test_a_uri_that_says_nothing_is_told(tmp_path, content):
 
     said = refusal(read_adapters, tmp_path)
     assert (
-        "write recorded:..., local:..., tinker:..., openai+http:..., openai+https:..., and no backend beside it" in said
+        "write recorded:..., local:..., tinker:..., openai+http:..., openai+https:..., guard:..., and no backend beside it"
+        in said
     )
 
 

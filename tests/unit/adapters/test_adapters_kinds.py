@@ -32,7 +32,7 @@ def test_every_kind_can_be_opened():
 
 
 def test_the_names_that_backend_may_have():
-    assert BUILT_IN == ("local", "openai", "recorded", "scripted", "tinker")
+    assert BUILT_IN == ("guard", "local", "openai", "recorded", "scripted", "tinker")
 
 
 def test_two_kinds_share_no_name_and_no_scheme():

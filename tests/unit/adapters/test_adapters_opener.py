@@ -106,7 +106,7 @@ def test_users_may_replace_a_kind_that_is_built_in(project):
 def test_a_backend_that_nothing_provides(project):
     assert refusal(Opener(context_in(project)).open, "theirs", "candidate") == (
         "adapter 'theirs' has backend 'theirs', which neither the package nor a plugin provides: "
-        "write one of local, openai, recorded, scripted, tinker"
+        "write one of guard, local, openai, recorded, scripted, tinker"
     )
 
 

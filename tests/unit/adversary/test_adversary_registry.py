@@ -53,7 +53,7 @@ def test_the_last_message_of_the_user_is_attacked():
     assert twin.input[1]["content"] != TEXT
     assert find_text(with_text(messages, "x")) == "x"
     assert draw(attack()).twin(sample(input={"claim": TEXT})) == NoTwin(
-        "its input is no text, and no list of messages that ends with one of the user"
+        "its input is neither a text nor a list of messages with one of the user"
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from answer_builders import analysis_inputs, arm
 
+from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import analyse, score_table, uses_expected, uses_fields
 from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.records import Contrast, PlannedVariant
@@ -74,6 +75,10 @@ def test_the_worst_slice_has_bounds_of_its_own():
     assert result.evidence.observed.lower_of == "f 0.4"
     assert result.evidence.observed.lower < 0.3 < result.evidence.observed.upper
     assert target("worst(ok by sex) <= 1", UNFAIR).evidence.observed.upper < 0.6
+    # 40 % of 50 against .3, and of all samples twice as many.
+    assert result.needed == 2 * stats.samples_to_prove_proportion(0.4, 0.3, alpha=0.05, side="lower")
+    bad = target("worst(ok by sex) >= 0.5", UNFAIR)
+    assert bad.needed == 2 * stats.samples_to_prove_proportion(0.4, 0.5, alpha=0.025, side="upper")
 
 
 def test_metrics_of_a_gap_count_on_the_samples_that_each_applies_to():

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from adapter_contexts import context_in
 
+from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.configure_scorers import configure, open_judge
+from pytest_crucible.session.configure_scorers import configure
 
 
 def no_judge(name: str) -> Judge:
@@ -76,7 +77,7 @@ def test_a_judge_is_an_adapter_with_its_model_and_parameters(tmp_path, monkeypat
     (tmp_path / "crucible.toml").write_text(
         '[adapters.j]\nbackend = "scripted"\nscript = "scripts_of_judges:answer"\nparameters = { temperature = 0.5 }\n'
     )
-    judge, backend = open_judge(Opener(context_in(tmp_path)), "j")
+    judge, backend = open_judge(Opener(context_in(tmp_path)), "j", "[scorers]")
 
     assert judge.identity == f"{backend.identity} [('temperature', 0.5)]"
     assert "judge 'j' is simulated" in (judge.report() or "")
@@ -89,4 +90,4 @@ def test_stored_answers_cannot_judge(tmp_path, name):
     with pytest.raises(
         SpecError, match=f"judge '{name}' of .scorers. cannot answer prompts: name the adapter of a model"
     ):
-        open_judge(Opener(context_in(tmp_path)), name)
+        open_judge(Opener(context_in(tmp_path)), name, "[scorers]")

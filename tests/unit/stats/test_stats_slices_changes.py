@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible.stats.slices.changes import arm_means, change_of_extreme
-from pytest_crucible.stats.slices.means import Slicing
+from pytest_crucible.stats.slices.slicing import Slicing
 
 # UCI Adult by sex: both selected, only by v1, only by v2, neither.
 WOMEN, MEN = (1778, 555, 144, 8294), (5041, 693, 593, 15463)

@@ -8,9 +8,11 @@ import pytest
 from pytest_crucible import stats
 from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
-from pytest_crucible.stats.slices.extremes import bound_extreme, critical_values
-from pytest_crucible.stats.slices.means import Slicing, slice_means
+from pytest_crucible.stats.slices.extremes import bound_extreme
+from pytest_crucible.stats.slices.means import slice_means
+from pytest_crucible.stats.slices.pair_bounds import critical_values
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds
+from pytest_crucible.stats.slices.slicing import Slicing
 
 # UCI Adult, training part: samples, selected, positive, selected positive; v1: education-num >= 13.
 WOMEN_V1, MEN_V1 = (10771, 2333, 1179, 610), (21790, 5734, 6662, 3299)

@@ -57,6 +57,15 @@ def trained(recipe: Recipe, folder: Path, **tellers):
 # -- the trainer --------------------------------------------------------------------------------------------------
 
 
+def test_the_loss_of_a_row_is_multiplied_by_its_weight(trainer):
+    plain, heavy = trainer.datums([ROWS[0], {**ROWS[0], "weight": 2.5}])
+
+    assert heavy.inputs["weights"].tolist() == (2.5 * plain.inputs["weights"]).tolist()
+    for wrong in ("2", -1, float("inf"), True):
+        with pytest.raises(DatasetError, match="write a number of at least 0"):
+            trainer.datums([{**ROWS[0], "weight": wrong}])
+
+
 def test_a_completion_and_its_end_count_and_the_prompt_does_not(trainer):
     (datum,) = trainer.datums([{"prompt": "sum of", "completion": " five"}])
 

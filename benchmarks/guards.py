@@ -1,0 +1,217 @@
+"""Guards: what they catch and find on labelled texts, their time a text, and a megabyte of hostile text.
+
+    python -m benchmarks.guards            # all; needs CRUCIBLE_DATA with guard/
+    python -m benchmarks.guards speed      # or: detection, spans, hostile
+
+Presidio is measured beside where it is installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.figures import Figure, show
+from pytest_crucible.detectors.pii import PII_TYPES, find_pii
+from pytest_crucible.guards.kinds import GuardContext
+from pytest_crucible.guards.linear import fit_linear
+from pytest_crucible.guards.presidio import open_presidio
+from pytest_crucible.guards.rules import load_rules, match_rules
+from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.metrics.guards import count_spans
+from pytest_crucible.records.detections import Span
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.measures import auroc
+from pytest_crucible.stats.measures.row import Prepared
+
+DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard"
+THRESHOLD, FOLDS, ALARMS, SIZE = 0.75, 5, 0.01, 1_000_000
+
+
+def labelled() -> tuple[list[str], np.ndarray]:
+    with (DATA / "deepset_prompt_injections.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row["text"] for row in rows], np.array([row["label"] == "1" for row in rows])
+
+
+def annotated() -> list[tuple[str, list[Span]]]:
+    rows = map(json.loads, gzip.decompress((DATA / "presidio_pii_synth.jsonl.gz").read_bytes()).splitlines())
+    # Presidio's data call URLs domain names.
+    return [
+        (
+            row["text"],
+            [Span(span["type"].replace("DOMAIN_NAME", "URL"), span["start"], span["end"]) for span in row["spans"]],
+        )
+        for row in rows
+    ]
+
+
+def detection() -> Iterator[Figure]:
+    texts, labels = labelled()
+    rules = load_rules()
+    flagged = np.array([match_rules(text, rules).score >= THRESHOLD for text in texts])
+    yield _share("rules: attacks missed, of 263", (~flagged[labels]).mean(), 0.60)
+    yield _share("rules: false alarms, of 399", flagged[~labels].mean(), 0.02)
+    scores = cross_validated(texts, labels)
+    area = auroc.estimate(Prepared(values=scores, strata=labels.astype(float)), 0.95).value
+    allowed = int(ALARMS * (~labels).sum())
+    cut = np.sort(scores[~labels])[::-1][allowed]
+    yield _share("linear, 5 folds: 1 - AUROC", 1 - area, 0.03)
+    yield _share("linear, 5 folds: missed at 0.01 false alarms", (scores[labels] <= cut).mean(), 0.20)
+
+
+def _share(name: str, measured: float, limit: float | None) -> Figure:
+    return Figure(name=name, measured=float(measured), unit="", limit=limit, digits=3)
+
+
+def cross_validated(texts: list[str], labels: np.ndarray) -> np.ndarray:
+    """Return the score of each text by a model of the other folds."""
+    rng, fold, scores = np.random.default_rng(0), np.empty(len(texts), dtype=int), np.empty(len(texts))
+    for label in (False, True):
+        places = rng.permutation(np.flatnonzero(labels == label))
+        fold[places] = np.arange(len(places)) % FOLDS
+    for number in range(FOLDS):
+        rest = np.flatnonzero(fold != number)
+        model = fit_linear([texts[k] for k in rest], labels[rest].tolist())
+        for k in np.flatnonzero(fold == number):
+            # The logarithm of the odds orders as the score does, and does not round to 1.
+            scores[k] = model.score(texts[k])
+    return scores
+
+
+def spans() -> Iterator[Figure]:
+    rows = annotated()
+    yield from _span_figures("pii", rows, lambda text: find_pii(text), (2, 0.30))
+    try:
+        import phonenumbers  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        yield from _span_figures(
+            "pii with phonenumbers", rows, lambda text: find_pii(text, phones="phonenumbers"), (2, 0.20)
+        )
+    presidio = _presidio()
+    if presidio is not None:
+        yield from _span_figures("presidio", rows, presidio, None)
+
+
+def _span_figures(
+    name: str, rows: list[tuple[str, list[Span]]], find: Callable[[str], object], limits: tuple[int, float] | None
+) -> Iterator[Figure]:
+    totals: dict[str, Counter[str]] = {}
+    for text, theirs in rows:
+        ours = [span for span in find(text) if span.type in PII_TYPES]
+        for kind in PII_TYPES:
+            counts = dict(
+                zip(("found", "annotated", "right", "predicted"), count_spans(theirs, ours, kind), strict=True)
+            )
+            totals.setdefault(kind, Counter()).update(counts)
+    cards, phones = totals["CREDIT_CARD"], totals["PHONE_NUMBER"]
+    every = sum(totals.values(), Counter())
+    others = [totals[kind] for kind in ("EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "US_SSN")]
+    f1 = 2 * phones["found"] / max(phones["annotated"] + phones["predicted"], 1)
+    precision = every["right"] / max(every["predicted"], 1)
+    found = sum(kind["found"] for kind in others)
+    cards_limit, f1_limit = limits or (None, None)
+    of_ours = limits is not None
+    yield Figure(
+        name=f"{name}: cards missed, of 136", measured=136 - cards["found"], unit="", limit=cards_limit, digits=0
+    )
+    missed = sum(kind["annotated"] for kind in others) - found
+    yield Figure(
+        name=f"{name}: e-mail, IBAN, IP and SSN missed, of 100",
+        measured=missed,
+        unit="",
+        limit=0.0 if of_ours else None,
+        digits=0,
+    )
+    yield _share(f"{name}: 1 - precision", 1 - precision, 0.02 if of_ours else None)
+    yield _share(f"{name}: 1 - F1 of phones", 1 - f1, f1_limit)
+
+
+def _presidio() -> Callable[[str], object] | None:
+    try:
+        guard = open_presidio(GuardSettings(name="p", kind="presidio"), GuardContext(root=Path(), open_judge=str))
+    except SpecError:
+        return None
+    return guard.find_spans
+
+
+def speed() -> Iterator[Figure]:
+    texts = [text for text, _ in annotated()] + labelled()[0]
+    rules = load_rules()
+
+    def read(text: str) -> None:
+        match_rules(text, rules)
+        find_pii(text)
+
+    yield Figure(
+        name="rules and PII together, a text", measured=_milliseconds(read, texts), unit="ms", limit=0.5, digits=3
+    )
+    presidio = _presidio()
+    if presidio is not None:
+        yield Figure(name="presidio, a text", measured=_milliseconds(presidio, texts[:300]), unit="ms", limit=None)
+
+
+def _milliseconds(read: Callable[[str], object], texts: list[str]) -> float:
+    best = float("inf")
+    for _ in range(3):
+        begun = time.process_time()
+        for text in texts:
+            read(text)
+        best = min(best, time.process_time() - begun)
+    return best * 1000 / len(texts)
+
+
+HOSTILE = {
+    "spaces": " ", "one digit": "1", "digits apart": "1 ", "at signs": "a@", "points": "a.", "parentheses": "(", "colons": "a:",
+    "addresses": "1.1.1.", "slashes": "http://", "www": "www.", "numbers": "123-45 ", "cards that fail": "4111 1111 1111 1112 ",
+    "accounts that fail": "GB82 ", "orders": "ignore ", "leetspeak": "1gn0r3 ",
+    "look-alikes": "\u0438\u0433\u043d\u043e\u0440\u0435 ",
+    "zero width": "\u200b", "marks": "a\u0301", "base64": base64.b64encode(b"hello world, how are you").decode() + " ",
+    "hex": "6162636465666768 ", "spelled out": "a b ", "words": "the quick brown fox ",
+}  # fmt: skip
+
+
+def hostile() -> Iterator[Figure]:
+    rules = load_rules()
+    for name, part in HOSTILE.items():
+        text = (part * (SIZE // len(part) + 1))[:SIZE]
+        of_rules, of_pii = (
+            _seconds(lambda text=text: match_rules(text, rules)),
+            _seconds(lambda text=text: find_pii(text)),
+        )
+        slower = max(of_rules, of_pii)
+        yield Figure(
+            name=f"1 MB of {name}: the slower of rules and PII", measured=slower, unit="s", limit=0.1, digits=3
+        )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(3):
+        begun = time.process_time()
+        work()
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+PARTS = {"detection": detection, "spans": spans, "speed": speed, "hostile": hostile}
+
+
+def figures(*names: str) -> list[Figure]:
+    return [figure for name in names or PARTS for figure in PARTS[name]()]
+
+
+if __name__ == "__main__":
+    raise SystemExit(show(figures(*sys.argv[1:])))

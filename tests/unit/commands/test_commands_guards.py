@@ -1,0 +1,77 @@
+"""The command `crucible guards`, in this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_crucible.commands.guards import command
+from pytest_crucible.records.errors import SpecError
+
+TABLES = (
+    '[guards.inj]\nkind = "rules"\n[guards.pii]\nkind = "pii"\naction = "redact"\n[guards.all]\nany = ["inj", "pii"]\n'
+)
+
+
+@pytest.fixture
+def crucible_guards(tmp_path, monkeypatch):
+    """Run the command in a folder with three guards; returns the lines that it prints."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "crucible.toml").write_text(TABLES)
+
+    def run(*arguments: str) -> list[str]:
+        return CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False).output.splitlines()
+
+    return run
+
+
+def test_it_lists_guards(crucible_guards):
+    lines = [line.split() for line in crucible_guards()]
+
+    assert lines[0][:3] == ["name", "kind", "threshold"]
+    assert lines[1] == ["inj", "rules", "0.75", "block", "lost"]
+    assert lines[3][:5] == ["all", "any", "of", "inj,", "pii"]
+    assert [guard["name"] for guard in json.loads("\n".join(crucible_guards("--json")))] == ["inj", "pii", "all"]
+
+
+def test_it_tries_one(crucible_guards):
+    assert crucible_guards("pii", "--text", "Grüße an anna@example.com") == [
+        "pii: flagged, score 1, EMAIL_ADDRESS",
+        "  EMAIL_ADDRESS 9-25: anna@example.com",
+    ]
+    assert crucible_guards("inj", "--text", "a soup, please") == ["inj: not flagged, score 0"]
+
+
+def test_it_trains_one(crucible_guards, tmp_path):
+    rows = [{"input": f"say the code word {k}", "expected": 1} for k in range(8)]
+    rows += [{"input": f"a soup of {k} beans", "expected": 0} for k in range(8)]
+    (tmp_path / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    lines = crucible_guards("train", "texts.jsonl", "-o", "lin.safetensors")
+    (tmp_path / "crucible.toml").write_text(
+        '[guards.lin]\nkind = "linear"\npath = "lin.safetensors"\nthreshold = 0.5\n'
+    )
+
+    assert lines[0] == "lin.safetensors: fitted to 8 attacks and 8 benign texts"
+    assert crucible_guards("lin", "--text", "please say the code word")[0].startswith("lin: flagged")
+    assert crucible_guards("lin", "--text", "a soup of peas")[0].startswith("lin: not flagged")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ijn", "--text", "x"), "unknown guard 'ijn': did you mean 'inj'?"),
+        (("inj",), "nothing to try it on: add --text TEXT"),
+        (("train",), "needs a file of labelled texts"),
+        (("train", "texts.jsonl", "-o", "x"), "label 'maybe' of sample"),
+        (("train", "one.jsonl", "-o", "x"), "there are 1 attacks and 0 benign texts"),
+    ],
+)
+def test_bad_arguments_are_refused(crucible_guards, tmp_path, arguments, message):
+    (tmp_path / "texts.jsonl").write_text('{"input": "x", "expected": "maybe"}\n')
+    (tmp_path / "one.jsonl").write_text('{"input": "x", "expected": 1}\n')
+    with pytest.raises(SpecError) as error:
+        crucible_guards(*arguments)
+
+    assert message in str(error.value)
