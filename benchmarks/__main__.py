@@ -7,6 +7,7 @@ import sys
 from benchmarks import (
     asking,
     cns3,
+    data_checks,
     durable,
     engine,
     factors,
@@ -69,6 +70,7 @@ BENCHMARKS = (
     sequential,
     local_model,
     cns3,
+    data_checks,
     first_use,
     tinker,
     training_sets,

@@ -24,24 +24,27 @@ _WORDS = 60_000
 def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        seconds, _ = _apart("checks", place)
-        compared, memory = _apart("contamination", place)
+        seconds, processor, _ = _apart("checks", place)
+        compared, compared_processor, memory = _apart("contamination", place)
     return [
         Figure(name="ten data checks on 1,000,000 samples", measured=seconds, unit="s", limit=10),
+        Figure(name="- processor time", measured=processor, unit="s"),
         Figure(name="10,000 samples against 1,000,000 training rows", measured=compared, unit="s", limit=60),
+        Figure(name="- processor time", measured=compared_processor, unit="s"),
         Figure(name="- most memory", measured=memory, unit="MB", limit=500),
     ]
 
 
-def _apart(what: str, place: Path) -> tuple[float, float]:
-    """Return the seconds and the MB of a part that runs in a process of its own."""
+def _apart(what: str, place: Path) -> tuple[float, float, float]:
+    """Return the seconds, the processor's seconds and the MB of a part that runs in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.data_checks", what, str(place)]
-    seconds, memory = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    return float(seconds), float(memory)
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    seconds, processor, memory = map(float, output.split())
+    return seconds, processor, memory
 
 
-def run_checks() -> float:
-    """Return the seconds of ten checks, on samples in memory."""
+def run_checks() -> tuple[float, float]:
+    """Return the seconds of ten checks on samples in memory, and the processor's seconds."""
     from pytest_crucible.datasets import checks
     from pytest_crucible.datasets.packed import PackedSamples
     from pytest_crucible.records import Sample
@@ -68,15 +71,15 @@ def run_checks() -> float:
         checks.expect_feature_correlation("age", "length"),
         checks.expect_clean_text("input"),
     ]
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     results = checks.check_samples(samples, ten)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started, time.process_time() - used
     assert all(result.state == "passed" for result in results), results
     return seconds
 
 
-def compare(place: Path) -> float:
-    """Return the seconds of a comparison, the training file read from disk."""
+def compare(place: Path) -> tuple[float, float]:
+    """Return the seconds of a comparison, the training file read from disk, and the processor's seconds."""
     from pytest_crucible.datasets.overlap.compare_file import compare_with_file
     from pytest_crucible.records import Sample
 
@@ -89,9 +92,9 @@ def compare(place: Path) -> float:
             # One row in a thousand is a sample.
             text = samples[k // 1000 % COMPARED].input if k % 1000 == 0 else next(training)
             file.write(json.dumps({"prompt": text, "completion": "yes"}) + "\n")
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     overlap = compare_with_file(samples, path, dataset_sha256="benchmark")
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started, time.process_time() - used
     assert len(overlap.matches) >= ROWS // 1000, len(overlap.matches)
     return seconds
 
@@ -114,4 +117,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         raise SystemExit(show(figures()))
     took = run_checks() if sys.argv[1] == "checks" else compare(Path(sys.argv[2]))
-    print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    print(*took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)

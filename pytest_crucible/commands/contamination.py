@@ -11,7 +11,7 @@ import click
 from pytest_crucible.builtin import find_release
 from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
 from pytest_crucible.commands.embeddings import embeddings_option, open_embed
-from pytest_crucible.commands.memorisation import Asked, run_tests
+from pytest_crucible.commands.memorisation import RequestedTests, run_tests
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows, sample_texts
@@ -58,9 +58,9 @@ def command(
 
     NAME is a dataset's name or the path of a file. Exits 1 when a sample matches a row, and when memorisation is proven.
     """
-    asked = Asked(**tests)
-    asked.check()
-    if not (against or asked.adapter):
+    requested = RequestedTests(**tests)
+    requested.check()
+    if not (against or requested.adapter):
         raise SpecError("crucible contamination needs --against: name the training file, such as --against train.jsonl")
     if not 0.5 <= near <= 1:
         raise SpecError(f"--near {near:g} is not a similarity from 0.5 to 1: write for example --near 0.8")
@@ -71,7 +71,7 @@ def command(
     if embeddings and not against:
         raise SpecError("--embeddings compares texts with a training file: add --against FILE")
     similar = _find_similar(samples, against) if embeddings else None
-    lines, document, memorised = run_tests(asked, name, samples) if asked.adapter else ([], {}, False)
+    lines, document, memorised = run_tests(requested, name, samples) if requested.adapter else ([], {}, False)
     view = overlap_view(name, overlaps, lines, document, similar)
     if output is not None:
         write_view(view, output)

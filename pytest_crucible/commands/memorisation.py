@@ -20,8 +20,8 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The tests that a command was asked for."""
+class RequestedTests:
+    """The tests of memorisation that a command has to run."""
 
     adapter: str
     order_test: bool
@@ -30,6 +30,11 @@ class Asked:
     min_k: bool
     base: str
     fresh: str
+
+    @property
+    def level(self) -> float:
+        """The error rate of each test: two tests of one question share it (Bonferroni)."""
+        return ALPHA / (self.order_test + self.min_k)
 
     def check(self) -> None:
         """Raise SpecError for options that lack others."""
@@ -46,7 +51,9 @@ class Asked:
             raise SpecError(f"--orders {self.orders} is not a number of orders: write for example --orders 99")
 
 
-def run_tests(asked: Asked, name: str, samples: Sequence[Sample]) -> tuple[list[str], dict[str, Any], bool]:
+def run_tests(
+    requested: RequestedTests, name: str, samples: Sequence[Sample]
+) -> tuple[list[str], dict[str, Any], bool]:
     """Return lines, the JSON document, and whether memorisation is proven. Raises SpecError."""
     adapters = Adapters(Path.cwd())
     texts = [text_of(sample.input) for sample in samples]
@@ -54,43 +61,47 @@ def run_tests(asked: Asked, name: str, samples: Sequence[Sample]) -> tuple[list[
     document: dict[str, Any] = {}
     p_values = []
     try:
-        if asked.order_test:
-            line, document["order_test"] = _test_order(asked, adapters, name, texts)
+        if requested.order_test:
+            line, document["order_test"] = _test_order(requested, adapters, name, texts)
             lines.append(line)
             p_values.append(document["order_test"]["p"])
-        if asked.min_k:
-            line, document["min_k"] = _test_min_k(asked, adapters, name, texts)
+        if requested.min_k:
+            line, document["min_k"] = _test_min_k(requested, adapters, name, texts)
             lines.append(line)
             p_values.append(document["min_k"]["p"])
     except (BackendError, NotEnoughData) as error:
-        raise SpecError(f"adapter {asked.adapter!r}: {error}") from error
+        raise SpecError(f"adapter {requested.adapter!r}: {error}") from error
     finally:
         adapters.close()
-    # Two tests of one question share the error rate (Bonferroni).
-    return lines, document, min(p_values) * len(p_values) <= ALPHA
+    return lines, document, min(p_values) <= requested.level
 
 
-def _test_order(asked: Asked, adapters: Adapters, name: str, texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    backend = adapters.open_scorer(asked.adapter, "--order-test")
-    test = asyncio.run(run_order_test(backend, texts, orders=asked.orders, seed=asked.seed))
-    proven = test.p_value <= ALPHA
+def _test_order(
+    requested: RequestedTests, adapters: Adapters, name: str, texts: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    backend = adapters.open_scorer(requested.adapter, "--order-test")
+    test = asyncio.run(run_order_test(backend, texts, orders=requested.orders, seed=requested.seed))
+    proven = test.p_value <= requested.level
     line = (
-        f"order test of {asked.adapter}: the order of {name} is {'' if proven else 'not '}proven to be more probable than "
-        f"{asked.orders} random orders ({p_equals(test.p_value)}; {test.gain:+.1f} nats, n = {len(texts):,}, seed {asked.seed})"
+        f"order test of {requested.adapter}: the order of {name} is {'' if proven else 'not '}proven to be more probable than "
+        f"{requested.orders} random orders ({p_equals(test.p_value)}; {test.gain:+.1f} nats, n = {len(texts):,}, "
+        f"seed {requested.seed})"
     )
-    document = {"adapter": asked.adapter, "p": test.p_value, "gain_nats": test.gain, "orders": asked.orders}
-    return line, {**document, "samples": len(texts), "seed": asked.seed}
+    document = {"adapter": requested.adapter, "p": test.p_value, "gain_nats": test.gain, "orders": requested.orders}
+    return line, {**document, "samples": len(texts), "seed": requested.seed}
 
 
-def _test_min_k(asked: Asked, adapters: Adapters, name: str, texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    fresh, _ = load_dataset(asked.fresh)
-    candidate, base = (adapters.open_scorer(adapter, "--min-k") for adapter in (asked.adapter, asked.base))
+def _test_min_k(
+    requested: RequestedTests, adapters: Adapters, name: str, texts: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    fresh, _ = load_dataset(requested.fresh)
+    candidate, base = (adapters.open_scorer(adapter, "--min-k") for adapter in (requested.adapter, requested.base))
     fresh_texts = [text_of(sample.input) for sample in fresh]
     test = asyncio.run(run_min_k_test(candidate, base, texts, fresh_texts))
-    proven = test.p_value <= ALPHA
+    proven = test.p_value <= requested.level
     line = (
-        f"min-20% of {asked.adapter} minus {asked.base}: {name} is {'' if proven else 'not '}proven to have gained more than "
-        f"{asked.fresh} ({p_equals(test.p_value)}; AUROC {test.auroc:.3f}, n = {test.n[0]:,} and {test.n[1]:,})"
+        f"min-20% of {requested.adapter} minus {requested.base}: {name} is {'' if proven else 'not '}proven to have gained "
+        f"more than {requested.fresh} ({p_equals(test.p_value)}; AUROC {test.auroc:.3f}, n = {test.n[0]:,} and {test.n[1]:,})"
     )
-    document = {"adapter": asked.adapter, "base": asked.base, "fresh": asked.fresh, "p": test.p_value}
+    document = {"adapter": requested.adapter, "base": requested.base, "fresh": requested.fresh, "p": test.p_value}
     return line, {**document, "auroc": test.auroc, "n": test.n, "means": test.means}

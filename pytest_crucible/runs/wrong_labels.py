@@ -38,18 +38,18 @@ class Contradicted:
 def find_contradicted(store: RunStore, samples: Sequence[Sample], *, models: int = MODELS) -> list[Contradicted]:
     """Return the samples for which `models` different models agree on another answer, and no model gives the expected one."""
     read = _answer_reader(samples)
-    wanted = {
+    by_content = {
         (sample.id, canonical([sample.input, sample.expected])): sample
         for sample in samples
         if _is_text(sample.expected)
     }
     answers: dict[str, dict[str, tuple[str, str]]] = {}
-    for sample, identity, name, text in _replies(store, wanted):
+    for sample, identity, name, text in _replies(store, by_content):
         # The first reply of the latest run stands for a model.
         answers.setdefault(sample.id, {})[identity] = (read(text), name)
-    by_id = {sample.id: sample for sample in wanted.values()}
-    found = [_contradicted(by_id[key], of_models, read, models) for key, of_models in answers.items()]
-    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.sample)
+    by_id = {sample.id: sample for sample in by_content.values()}
+    entries = [_contradicted(by_id[key], of_models, read, models) for key, of_models in answers.items()]
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.sample)
 
 
 def _contradicted(
@@ -66,7 +66,7 @@ def _contradicted(
     return Contradicted(sample=sample.id, expected=str(sample.expected), answer=answer, arms=arms)
 
 
-def _replies(store: RunStore, wanted: dict[tuple[str, str], Sample]) -> Iterator[tuple[Sample, str, str, str]]:
+def _replies(store: RunStore, by_content: dict[tuple[str, str], Sample]) -> Iterator[tuple[Sample, str, str, str]]:
     """Yield sample, model identity, arm and text of each first reply to one of the samples, the oldest run first."""
     positions_of: dict[str, dict[int, Sample]] = {}
     for summary in reversed(list_runs(store)):
@@ -76,7 +76,7 @@ def _replies(store: RunStore, wanted: dict[tuple[str, str], Sample]) -> Iterator
             sha256 = plan.dataset_sha256
             if sha256 not in positions_of:
                 contents = enumerate(sample_contents(store, sha256))
-                positions_of[sha256] = {k: wanted[content] for k, content in contents if content in wanted}
+                positions_of[sha256] = {k: by_content[content] for k, content in contents if content in by_content}
             positions = positions_of[sha256]
             for number, arm in enumerate(plan.arms):
                 if arm.simulated or arm.stored_run is not None:

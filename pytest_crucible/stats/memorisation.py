@@ -16,7 +16,7 @@ LOWEST = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTest:
-    """Whether a dataset's own order is more probable than random orders."""
+    """The comparison of a dataset's own order with random orders."""
 
     p_value: float
     own: float
@@ -60,7 +60,7 @@ def lowest_mean(logprobs: Sequence[float], share: float = LOWEST) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinKTest:
-    """Whether texts are more familiar to a candidate than fresh texts are, each in comparison with its base model."""
+    """The comparison of texts with fresh ones, by how much more probable they are to a candidate than to its base model."""
 
     p_value: float
     """One-sided Mann-Whitney test."""

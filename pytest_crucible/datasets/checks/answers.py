@@ -18,7 +18,7 @@ from pytest_crucible.stats import holm
 FEW_LABELS = 20
 """At most so many different answers are labels; more are free texts."""
 # "Answer: 42", "the label is SUPPORT", "gold = B".
-_CUE = r"(?:answer|label|expected|target|gold|solution|verdict)\W{{0,3}}\s*(?:is|was)?\W{{0,5}}{answer}(?!\w)"
+_CUE = r"(?:answer|hint|key|correct|label|expected|target|gold|solution|verdict)\W{{0,3}}\s*(?:is|was)?\W{{0,5}}{answer}(?!\w)"
 
 
 @row_check
@@ -148,14 +148,14 @@ def expect_length_not_to_predict_label(
             )  # fmt: skip
         of_label = np.array([name for name, _ in pairs], dtype=object)
         length = np.array([length for _, length in pairs], dtype=float)
-        found = [(name, *_auroc(length[of_label == name], length[of_label != name])) for name in names]
-        adjusted = holm([p for _, _, p in found], family_size=len(found))
+        areas = [(name, *_auroc(length[of_label == name], length[of_label != name])) for name in names]
+        adjusted = holm([p for _, _, p in areas], family_size=len(areas))
         proven = [
             (name, area, p)
-            for (name, area, _), p in zip(found, adjusted, strict=True)
+            for (name, area, _), p in zip(areas, adjusted, strict=True)
             if abs(area - 0.5) > margin and p is not None and p <= alpha
         ]
-        name, area, *_ = max(proven or found, key=lambda item: (abs(item[1] - 0.5), item[0]))
+        name, area, *_ = max(proven or areas, key=lambda item: (abs(item[1] - 0.5), item[0]))
         text = f"texts of {name} are longer than those of other labels with probability {area:.3g}"
         expected = f", and {0.5 - margin:g} to {0.5 + margin:g} is expected" if proven else ""
         return Finding(message=text + expected, checked=len(pairs), missing=missing, is_met=not proven)

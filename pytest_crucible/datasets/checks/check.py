@@ -145,8 +145,8 @@ def _decide_rows(finding: Finding, mostly: float) -> tuple[bool, str]:
     if not failing:
         return met, f"all {checked:,} are {finding.message}"
     fault = finding.fault or f"are not {finding.message}"
-    asked = "" if mostly == 1 else f", and {1 - mostly:.4g} may" if met else f", and at most {1 - mostly:.4g} may"
-    return met, f"{failing:,} of {checked:,} {fault} ({failing / checked:.4g}{asked})"
+    allowance = "" if mostly == 1 else f", and {1 - mostly:.4g} may" if met else f", and at most {1 - mostly:.4g} may"
+    return met, f"{failing:,} of {checked:,} {fault} ({failing / checked:.4g}{allowance})"
 
 
 def ids_text(ids: Sequence[str], total: int) -> str:

@@ -156,9 +156,9 @@ def expect_column_string_length_distribution(
             )
         lengths = np.sort(np.array([len(text) for text in values.present_values]))
         faults = list(_length_faults(lengths, mean_length, min_length, max_length, tolerance))
-        found = f"lengths are {lengths[0]:,} to {lengths[-1]:,}, their mean {lengths.mean():.6g}"
+        summary = f"lengths are {lengths[0]:,} to {lengths[-1]:,}, their mean {lengths.mean():.6g}"
         return Finding(
-            message=", and ".join([found, *faults]),
+            message=", and ".join([summary, *faults]),
             checked=len(lengths),
             missing=values.missing,
             is_met=not faults,

@@ -33,7 +33,7 @@ def count_text(results: Sequence[CheckResult]) -> str:
     """
     counts = [(state, sum(result.state == state for result in results)) for state in ("failed", "warned", "passed")]
     shown = [(state, count) for state, count in counts if count]
-    first = f"{quantity(shown[0][1], 'check')} {shown[0][0]}" if shown else "there is no check"
+    first = f"{quantity(shown[0][1], 'check')} {shown[0][0]}" if shown else "no checks"
     return ", ".join([first, *(f"{count} {state}" for state, count in shown[1:])])
 
 

@@ -39,22 +39,22 @@ def compare_with_file(
     label = name or str(path)
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         reason = "it does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
         return Overlap(file=label, sha256=sha256, problem=reason, samples=len(samples), near=near)
-    if sha256 and found != sha256:
+    if sha256 and digest != sha256:
         return Overlap(
             file=label, sha256=sha256, problem="it has changed since the training", samples=len(samples), near=near
         )
-    key = hashlib.sha256(f"{_VERSION}|{dataset_sha256}|{found}|{near!r}".encode()).hexdigest()
+    key = hashlib.sha256(f"{_VERSION}|{dataset_sha256}|{digest}|{near!r}".encode()).hexdigest()
     stored = _load(cache, key)
     if stored is not None:
         return stored.with_name(label)
     try:
-        overlap = compare_with_rows(samples, read_training_rows(path), file=label, sha256=found, near=near)
+        overlap = compare_with_rows(samples, read_training_rows(path), file=label, sha256=digest, near=near)
     except DatasetError as error:
-        return Overlap(file=label, sha256=found, problem=str(error), samples=len(samples), near=near)
+        return Overlap(file=label, sha256=digest, problem=str(error), samples=len(samples), near=near)
     _store(cache, key, overlap)
     return overlap
 

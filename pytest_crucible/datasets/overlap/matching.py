@@ -34,12 +34,12 @@ class SampleText(NamedTuple):
     group: str | None
 
 
-class _Found(NamedTuple):
+class _RowMatch(NamedTuple):
     how: How
     row: int
     similarity: float
 
-    def is_stronger(self, other: _Found) -> bool:
+    def is_stronger(self, other: _RowMatch) -> bool:
         return (_ORDER.index(self.how), -self.similarity, self.row) < (
             _ORDER.index(other.how), -other.similarity, other.row,
         )  # fmt: skip
@@ -65,7 +65,7 @@ class Matcher:
                 self._groups.setdefault(sample.group, []).append(position)
         self._equal.pop("", None)
         self._answers = [None if sample.answer is None else normalise_text(sample.answer) for sample in samples]
-        self._best: dict[tuple[int, bool], _Found] = {}
+        self._best: dict[tuple[int, bool], _RowMatch] = {}
         self._similar = np.zeros(len(samples), dtype=bool)
         self._similar_near = np.zeros(len(samples), dtype=bool)
         self._shared = np.zeros(len(samples), dtype=bool)
@@ -89,13 +89,13 @@ class Matcher:
         """Return the matches with all rows so far."""
         # A row with the sample's own answer, or with an unknown one, counts before those with another answer.
         matches = {}
-        for (position, is_other), found in sorted(self._best.items(), reverse=True):
+        for (position, is_other), match in sorted(self._best.items(), reverse=True):
             matches[position] = Match(
                 position=position,
                 sample=self._samples[position].id,
-                how=found.how,
-                row=found.row,
-                similarity=round(found.similarity, 4),
+                how=match.how,
+                row=match.row,
+                similarity=round(match.similarity, 4),
                 other_answer=is_other,
             )
         return Overlap(
@@ -117,9 +117,9 @@ class Matcher:
             for text in row.texts:
                 positions = equal.get(normalise_text(text))
                 if positions is not None:
-                    self._add(positions, _Found("exact", row.number, 1.0), row)
+                    self._add(positions, _RowMatch("exact", row.number, 1.0), row)
             if row.group is not None and row.group in groups:
-                self._add(groups[row.group], _Found("group", row.number, 1.0), row)
+                self._add(groups[row.group], _RowMatch("group", row.number, 1.0), row)
 
     def _add_similar(self, chunk: Sequence[TrainingText], of_row: np.ndarray, encoded: Encoded) -> None:
         for pairs in self._similar_index.find(encoded):
@@ -130,7 +130,7 @@ class Matcher:
                 pairs.texts[near].tolist(), pairs.indexed[near].tolist(), pairs.similarities[near].tolist(), strict=True
             ):
                 row = chunk[of_row[text]]
-                self._add([position], _Found("near", row.number, similarity), row)
+                self._add([position], _RowMatch("near", row.number, similarity), row)
 
     def _add_long(self, chunk: Sequence[TrainingText], of_row: np.ndarray, encoded: Encoded) -> None:
         shared = self._long_index.find(encoded)
@@ -145,16 +145,16 @@ class Matcher:
         for (number, position), share in zip(pairs.tolist(), shares.tolist(), strict=True):
             if share >= 0.5:
                 row = chunk[number]
-                self._add([position], _Found("long", row.number, share), row)
+                self._add([position], _RowMatch("long", row.number, share), row)
 
-    def _add(self, positions: Sequence[int], found: _Found, row: TrainingText) -> None:
+    def _add(self, positions: Sequence[int], match: _RowMatch, row: TrainingText) -> None:
         answer = None if row.answer is None else normalise_text(row.answer)
         for position in positions:
             own = self._answers[position]
             key = (position, own is not None and answer is not None and own != answer)
             best = self._best.get(key)
-            if best is None or found.is_stronger(best):
-                self._best[key] = found
+            if best is None or match.is_stronger(best):
+                self._best[key] = match
 
 
 def _chunks(rows: Iterable[TrainingText]) -> Iterator[list[TrainingText]]:

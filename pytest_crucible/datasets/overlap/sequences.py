@@ -54,9 +54,9 @@ class SequenceIndex:
         maybe = self._table[hashes & _TABLE]
         hashes, texts = hashes[maybe], texts[maybe]
         places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        found = self._hashes[places] == hashes
+        is_known = self._hashes[places] == hashes
         # A text may have a sequence several times.
-        keys = np.unique(texts[found] * len(self._hashes) + places[found])
+        keys = np.unique(texts[is_known] * len(self._hashes) + places[is_known])
         texts, sequences = np.divmod(keys, len(self._hashes))
         counts = self._starts[sequences + 1] - self._starts[sequences]
         at = np.repeat(self._starts[sequences] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())

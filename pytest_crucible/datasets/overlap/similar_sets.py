@@ -96,11 +96,13 @@ class SimilarSets:
         counts = sets.starts[texts + 1] - sets.starts[texts]
         pair = np.repeat(np.arange(len(texts)), counts)
         places = np.repeat(sets.starts[texts] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        wanted = indexed[pair] * self._width + sets.words[places]
+        members = indexed[pair] * self._width + sets.words[places]
         if not len(self._members):
             return np.zeros(len(texts), dtype=np.int64)
-        found = self._members[np.minimum(np.searchsorted(self._members, wanted), len(self._members) - 1)] == wanted
-        return np.bincount(pair[found], minlength=len(texts))
+        is_common = (
+            self._members[np.minimum(np.searchsorted(self._members, members), len(self._members) - 1)] == members
+        )
+        return np.bincount(pair[is_common], minlength=len(texts))
 
 
 class _WordSets:

@@ -33,8 +33,8 @@ class Association:
 def associate_fields(columns: Sequence[Column]) -> tuple[Association, ...]:
     """Return all associations that are defined: a field that is constant has none. The strongest comes first."""
     prepared = [entry for column in columns if (entry := _prepare(column)) is not None][:MOST_FIELDS]
-    found = [association for pair in itertools.combinations(prepared, 2) for association in _associate(*pair)]
-    return tuple(sorted(found, key=lambda item: (-abs(item.value), item.fields, item.measure)))
+    associations = [association for pair in itertools.combinations(prepared, 2) for association in _associate(*pair)]
+    return tuple(sorted(associations, key=lambda item: (-abs(item.value), item.fields, item.measure)))
 
 
 @dataclass(frozen=True, slots=True)
