@@ -37,7 +37,8 @@ _SSN = re.compile(
 )
 # Found by the first check digit; the country's letters are before it.
 _IBAN = re.compile(
-    r"\d(?<=[A-Za-z]{2}\d)(?<![^\W_][A-Za-z]{2}\d)(?=(\d(?:([ -]?)[A-Za-z0-9]{4})(?:\2[A-Za-z0-9]{4}){1,6}+(?:\2[A-Za-z0-9]{1,3})?+))",
+    r"\d(?<=[A-Za-z]{2}\d)(?<![^\W_][A-Za-z]{2}\d)"
+    r"(?=(\d(?:([ -]?)[A-Za-z0-9]{4})(?:\2[A-Za-z0-9]{4}){1,6}+(?:\2[A-Za-z0-9]{1,3})?+))",
     re.ASCII,
 )
 # Lengths of IBANs by country, from the registry of SWIFT (ISO 13616).
