@@ -27,6 +27,7 @@ from benchmarks import (
     sequential,
     servers,
     similarity,
+    slices,
     startup,
     stats_speed,
     stopping,
@@ -73,6 +74,7 @@ BENCHMARKS = (
     training_sets,
     sandbox,
     similarity,
+    slices,
 )
 
 

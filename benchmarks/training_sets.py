@@ -1,6 +1,7 @@
 """Time of a row that `crucible export` writes, from the run store to the files: duplicates compared, holdout, card and origins.
 
-Supervised rows are one of each reply that passed, preferences one of two replies to a sample. A question has 30 words.
+Supervised rows are one of each reply that passed, preferences one of two replies to a sample. A question has 30 words. Where all
+replies are "yes" or "no", the questions alone tell duplicates apart, so that they are compared with each other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import random
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
@@ -34,17 +36,19 @@ LIMIT_US = 50
 
 
 def figures() -> list[Figure]:
+    return [
+        *_figures(lambda position, repeat: f"reply {position} {repeat}", "training sets: a row of", limit=LIMIT_US),
+        *_figures(lambda position, repeat: ("yes", "no")[repeat], '- with replies "yes" and "no":'),
+    ]
+
+
+def _figures(reply: Callable[[int, int], str], name: str, limit: float | None = None) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        _fill(folder / "runs.db")
-        seconds = {task: min(_export(folder, task) for _ in range(4)) for task in ("sft", "dpo", "kto")}
-    rows = {"sft": SAMPLES, "dpo": SAMPLES, "kto": 2 * SAMPLES}
-    return [
-        Figure(
-            name=f"training sets: a row of {task}", measured=seconds[task] / rows[task] * 1e6, unit="us", limit=LIMIT_US
-        )
-        for task in rows
-    ]
+        _fill(folder / "runs.db", reply)
+        for task, rows in {"sft": SAMPLES, "dpo": SAMPLES, "kto": 2 * SAMPLES}.items():
+            seconds = min(_export(folder, task) for _ in range(4))
+            yield Figure(name=f"{name} {task}", measured=seconds / rows * 1e6, unit="us", limit=limit)
 
 
 def _export(folder: Path, task: str) -> float:
@@ -58,7 +62,7 @@ def _export(folder: Path, task: str) -> float:
     return seconds
 
 
-def _fill(path: Path) -> None:
+def _fill(path: Path, text: Callable[[int, int], str]) -> None:
     draw = random.Random(0)
     vocabulary = [f"word{number}" for number in range(5_000)]
     samples = [Sample(id=f"s{number}", input=" ".join(draw.choices(vocabulary, k=WORDS))) for number in range(SAMPLES)]
@@ -71,7 +75,7 @@ def _fill(path: Path) -> None:
     for position, sample in enumerate(samples):
         for repeat in range(2):
             unit = Unit(position, 0, 0, repeat)
-            reply = Reply(text=f"reply {position} {repeat}")
+            reply = Reply(text=text(position, repeat))
             call = ModelCall(f"Answer in short.\n\n{sample.input}", False, 1, None, "", reply)
             outcome = Outcome(unit, reply=reply, calls=[call], sample=sample)
             writer.add(outcome, arm, [Observation(unit, "right", repeat == 0)], ())

@@ -10,12 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import metrics, runs, stats
+    from pytest_crucible import fairness, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.presets import cns3
-    from pytest_crucible.records import Adapter, Reply, Request, Run, Sample, Verdict
+    from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
     from pytest_crucible.records.detections import Detection, Span
     from pytest_crucible.records.errors import (
         BackendError,
@@ -35,6 +35,7 @@ _HOME = {
     "DatasetError": "records.errors",
     "Detection": "records.detections",
     "Metric": "metrics",
+    "NoTwin": "records",
     "NotApplicable": "metrics",
     "RecordedBackend": "backends",
     "Refused": "records.errors",
@@ -47,8 +48,10 @@ _HOME = {
     "Span": "records.detections",
     "SpecError": "records.errors",
     "StoreError": "records.errors",
+    "Twin": "records",
     "Verdict": "records",
     "cns3": "presets.cns3",
+    "fairness": "fairness",
     "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
     "metric": "metrics",
@@ -65,6 +68,7 @@ __all__ = [
     "DatasetError",
     "Detection",
     "Metric",
+    "NoTwin",
     "NotApplicable",
     "RecordedBackend",
     "Refused",
@@ -77,8 +81,10 @@ __all__ = [
     "Span",
     "SpecError",
     "StoreError",
+    "Twin",
     "Verdict",
     "cns3",
+    "fairness",
     "from_strategy",
     "judges",
     "metric",

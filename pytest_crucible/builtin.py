@@ -37,6 +37,7 @@ METRICS = {
     "numeric_matches": "pytest_crucible.metrics.quantity_match:numeric_matches",
     "choice_match": "pytest_crucible.metrics.choice:choice_match",
     "choice_match_10": "pytest_crucible.metrics.choice:choice_match_10",
+    "expected_score": "pytest_crucible.metrics.choice_probability:expected_score",
     "choice_given": "pytest_crucible.metrics.choice:choice_given",
     "sentence_bleu": "pytest_crucible.metrics.ngram_overlap:sentence_bleu",
     "sentence_chrf": "pytest_crucible.metrics.ngram_overlap:sentence_chrf",
@@ -104,9 +105,14 @@ REPORTERS = {
 COMMANDS = {
     name: f"pytest_crucible.commands.{module}:command"
     for name, module in (
-        *((name, name) for name in ("runs", "show", "compare", "report", "trend", "plan", "promote")),
+        *(
+            (name, name)
+            for name in ("runs", "show", "compare", "fairness", "explain", "report", "trend", "plan", "promote")
+        ),
         *((name, name) for name in ("register", "rollback", "retire", "models", "watch", "schedule", "adapters")),
-        *((name, name) for name in ("datasets", "metrics", "guards", "threshold", "calibrate", "export")),
+        *((name, name) for name in ("datasets", "check", "contamination")),
+        ("data-drift", "data_drift"),
+        *((name, name) for name in ("metrics", "attacks", "guards", "threshold", "calibrate", "export")),
         ("import", "import_"),
         ("gc", "gc"),
         ("doctor", "doctor"),

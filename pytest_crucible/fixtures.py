@@ -54,6 +54,18 @@ def prompt(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def canary(request: pytest.FixtureRequest) -> None:
+    """A secret of the sample, for the system prompt or a document: injection attacks ask for it. In functions marked `crucible`."""
+    _inside_only(request, "canary")
+
+
+@pytest.fixture
+def perturb(request: pytest.FixtureRequest) -> None:
+    """A function that attacks a text in attacked variants and returns it unchanged in others. In functions marked `crucible`."""
+    _inside_only(request, "perturb")
+
+
+@pytest.fixture
 def crucible(request: pytest.FixtureRequest) -> Crucible:
     """Makes each item of an ordinary parametrised test a sample: `crucible.score(accuracy=...)`, `crucible.sampler`."""
     from pytest_crucible.session.session import SESSION

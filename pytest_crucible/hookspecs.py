@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import click
     import pytest
 
+    from pytest_crucible.adversary.attack import Attack
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
@@ -27,6 +28,14 @@ hookspec = pluggy.HookspecMarker("pytest")  # as pytest.hookspec: the `crucible`
 @hookspec
 def pytest_crucible_metrics(config: pytest.Config) -> Mapping[str, Metric | str]:  # type: ignore[empty-body]  # a hook has none
     """Metrics that a marker can name by a string. Values are metrics, or "module:attribute" to import on first use.
+
+    All implementations contribute; one name from two plugins is an error.
+    """
+
+
+@hookspec
+def pytest_crucible_attacks(config: pytest.Config) -> Mapping[str, Attack | Callable[..., Any] | str]:  # type: ignore[empty-body]  # a hook has none
+    """Attacks that a marker can name: functions of a text, Attacks, or "module:attribute" to import on first use.
 
     All implementations contribute; one name from two plugins is an error.
     """

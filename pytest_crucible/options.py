@@ -79,6 +79,12 @@ OPTIONS = (
         metavar="N",
     ),
     Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
+    Option(
+        "attacks",
+        "attacks to add to all experiments, such as homoglyph,keyboard_typo; none runs none at all",
+        key="string",
+        metavar="NAMES",
+    ),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
     Option(
         "store",
@@ -99,6 +105,14 @@ OPTIONS = (
         metavar="MODE",
         choices=("auto", "only", "off", "refresh"),
         environment="CRUCIBLE_CACHE",
+    ),
+    Option(
+        "checks",
+        "data checks: first (before sampling), only (without sampling), off (not at all)",
+        "first",
+        key="string",
+        metavar="WHEN",
+        choices=("first", "only", "off"),
     ),
     Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
     Option("stop", "look after every sample, and end each experiment when its verdicts are settled", False, flag=True),

@@ -10,9 +10,11 @@ import pytest
 
 from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
+    canary,
     crucible,
     guards,
     local_tinker,
+    perturb,
     prompt,
     rest_client,
     sample,
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
 
 __all__ = [
+    "canary",
     "crucible",
     "guards",
     "local_tinker",
+    "perturb",
     "prompt",
     "rest_client",
     "sample",
@@ -69,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     # A verdict's name from the summary, pasted as an argument, names its experiment.
-    if any("::" in argument and (" " in argument or "@" in argument) for argument in config.args):
+    if any("::" in argument and any(sign in argument for sign in " @(") for argument in config.args):
         from pytest_crucible.session.verdict_names import resolve_argument
 
         config.args[:] = dict.fromkeys(map(resolve_argument, config.args))

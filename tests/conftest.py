@@ -5,14 +5,13 @@ import functools
 import gc
 import os
 import pkgutil
-import sysconfig
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.metadata import Distribution, EntryPoints, PathDistribution
 
 import postgresql_server
 import pytest
 from hypothesis import settings
+from installed_distributions import read_distributions_once
 from run_sizes import choose_examples
 from sqlalchemy import create_engine, text
 from warm_process import WarmProcesses
@@ -68,20 +67,7 @@ def _loaded_modules() -> None:
         if not name.endswith("__main__"):
             with contextlib.suppress(ImportError):
                 import_module(name)
-    _read_entry_points_once()
-
-
-def _read_entry_points_once() -> None:
-    """Keep the entry points of installed distributions: each session would read those of all of them, twice."""
-    read = Distribution.entry_points.fget
-    installed = functools.cache(lambda path: read(PathDistribution(path)))
-    here = sysconfig.get_path("purelib")
-
-    def entry_points(self: Distribution) -> EntryPoints:
-        path = getattr(self, "_path", None)
-        return installed(path) if str(path).startswith(here) else read(self)
-
-    Distribution.entry_points = property(entry_points)
+    read_distributions_once()
 
 
 @pytest.fixture

@@ -65,18 +65,22 @@ def kill(kills: int, location: str, runs: Sequence[str]) -> None:
     """Kill a process that promotes without end, each time a little later."""
     import_everything(location, runs[0])
     for number in range(kills):
-        process = FORK.Process(target=_promote_in_turn, args=(location, runs))
+        # On a busy machine the first promotion may take seconds.
+        has_promoted = FORK.Event()
+        process = FORK.Process(target=_promote_in_turn, args=(location, runs, has_promoted))
         process.start()
-        time.sleep(0.05 + 0.037 * number)
+        assert has_promoted.wait(timeout=60)
+        time.sleep(0.011 * number)
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
         process.join()
 
 
-def _promote_in_turn(location: str, runs: Sequence[str]) -> None:
+def _promote_in_turn(location: str, runs: Sequence[str], has_promoted: Any) -> None:
     store = RunStore(location)
     for run in itertools.cycle(runs):
-        promote(store, run)
+        if promote(store, run) == "won":
+            has_promoted.set()
 
 
 if __name__ == "__main__":

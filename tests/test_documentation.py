@@ -19,6 +19,7 @@ import os
 import re
 import shlex
 import sqlite3
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -27,12 +28,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from test_example_suites import copy_suite
 from test_layers import LAYERS
 from warm_process import WarmProcesses
 
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
+from pytest_crucible.datasets import checks as data_checks
 from pytest_crucible.markers import MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
@@ -47,13 +50,15 @@ DATA_SUITE = "example_suites/gsm8k"
 """Needs files that are not in the repository."""
 TRAINED_SUITE = "example_suites/claims"
 """Trains two adapters: half a minute."""
+LOOP = DOCS / "how-to" / "close-the-loop.md"
+"""Its commands run in a suite that lies in a repository of its own, and train two adapters."""
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
-_NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|export|cd|ls)\b")
+_NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|(?<!crucible )export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 52
+MOST_COMMANDS = 70
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -109,7 +114,7 @@ def has(suite: str, page: Path) -> bool:
 
 def _each_page() -> Iterator[Any]:
     """The first pages every day, those that answer one question with `-m slow`: their commands take a minute together."""
-    for page in PAGES:
+    for page in (page for page in PAGES if page != LOOP):
         marks = [pytest.mark.slow] if page.parent.name == "how-to" else []
         yield pytest.param(page, marks=marks, id=page.relative_to(ROOT).as_posix())
 
@@ -147,6 +152,23 @@ def test_the_block_that_trains_is_real(tmp_path: Path, warm: WarmProcesses) -> N
     [(page, block)] = [(page, block) for page in PAGES for block in blocks(page) if TRAINED_SUITE in block.body]
 
     _run(block, page, tmp_path, {}, warm)
+
+
+@pytest.mark.slow
+def test_the_loop_is_closed(tmp_path: Path, warm: WarmProcesses) -> None:
+    """From a clean commit, without a network; a block with a title is a part of a file of the suite."""
+    for name in ("claims", "improve"):
+        copy_suite(name, tmp_path / "example_suites")
+    (tmp_path / ".gitignore").write_text(".crucible/\n__pycache__/\n")
+    who = ("-c", "user.name=crucible", "-c", "user.email=crucible@example.org")
+    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "the suites")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    suite = tmp_path / "example_suites" / "improve"
+    for block in blocks(LOOP):
+        if block.title is None:
+            _run(block, LOOP, suite, {}, warm)
+        else:
+            assert block.body in (suite / block.title).read_text(encoding="utf-8")
 
 
 def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], warm: WarmProcesses) -> None:
@@ -414,6 +436,13 @@ ELSEWHERE = tuple(
         "sweep",
         "variance",
         "many_arms",
+        "slices[].arm",
+        "slices[].quality",
+        "slices[].expression",
+        "fairness",
+        "twins",
+        "slice_search",
+        "robustness",
     )
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no arm a registered
@@ -477,6 +506,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     pytester.makepyfile("""
         import pytest
         from pytest_crucible import judges
+        from pytest_crucible.datasets.checks import expect_no_missing_values
 
         right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
         better = judges.pairwise("better", "Which is better?")
@@ -484,14 +514,16 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
         @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=4)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")
         @pytest.mark.ab_compare("passed")
+        @pytest.mark.data_check(expect_no_missing_values("expected"))
         async def test_it(sample, sampler):
             return await sampler.generate(sample.input)
         """)
+    (pytester.path / "train.jsonl").write_text("".join(json.dumps({"prompt": name}) + "\n" for name in "ab"))
     lines = [json.dumps({"sample_id": sample, "text": "two"}) for sample in "abcde"]
     (pytester.path / "two.jsonl").write_text("\n".join(lines))
     (pytester.path / "crucible.toml").write_text(
         '[scorers]\njudge = { adapter = "one" }\n[adapters.one]\nbackend = "model"\n'
-        '[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\n'
+        '[adapters.both]\nensemble = ["one", "recorded:two.jsonl"]\ntrained_on = ["train.jsonl"]\n'
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
@@ -540,3 +572,16 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         for target in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_page_of_data_checks_has_every_check_with_its_arguments() -> None:
+    written = {row[0].removesuffix(" \\*").strip("`"): row[1] for row in table_rows("reference/data-checks.md")}
+    names = [name for name in data_checks.__all__ if name.startswith("expect_")]
+    signatures = {call.partition("(")[0]: re.findall(r"(\w+)(?=[=,)])", call.partition("(")[2]) for call in written}
+
+    assert sorted(signatures) == sorted(names)
+    for name in names:
+        arguments = [
+            argument for argument in inspect.signature(getattr(data_checks, name)).parameters if argument != "severity"
+        ]
+        assert [argument for argument in arguments if argument not in signatures[name]] == [], name

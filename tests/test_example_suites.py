@@ -210,3 +210,19 @@ def test_an_adapter_is_no_better_than_itself(claims, warm):
     assert done.returncode == 0
     assert [one["difference"] for one in experiment["comparisons"]] == [0, 0]
     assert [one is None for one in of_arms(experiment, "training")] == [False, True]
+
+
+@pytest.mark.slow
+def test_swapped_letters_hurt_and_informal_words_do_not(tmp_path, warm):
+    """The proven drop fails the session; what the injection asks for is not said."""
+    copy_suite("claims", tmp_path)
+    copy_suite("robustness", tmp_path)
+    done, document = run_copy(warm, "robustness", tmp_path, "--crucible-adapter=v2")
+
+    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["experiments"][0]["verdicts"]}
+    assert done.returncode == 1
+    assert verdicts.pop("schema.drop[character_swap] <= 0.05") == ("missed", True)
+    assert {state for state, _ in verdicts.values()} == {"met"}
+    drops = {row["attack"]: row for row in document["experiments"][0]["sections"]["robustness"]["drops"]}
+    assert drops["character_swap"]["p_adjusted"] < 0.001
+    assert drops["semantic_formality_change"]["p_adjusted"] > 0.05

@@ -71,12 +71,15 @@ class OpenAI(Http):
         return self.call("POST", f"/oai/api/v1/{path}", {"model": "crucible/tiny", "max_tokens": 4, "seed": 1, **body})
 
 
-def forward_backward_message(model: str, seq_id: int, loss: str = "cross_entropy", **inputs: np.ndarray) -> bytes:
+def forward_backward_message(
+    model: str, seq_id: int, loss: str = "cross_entropy", **inputs: np.ndarray | None
+) -> bytes:
     tokens = np.arange(60, 66)
-    inputs = {"target_tokens": tokens + 1, "weights": np.ones(6, np.float32), **inputs}
+    given = {"target_tokens": tokens + 1, "weights": np.ones(6, np.float32), **inputs}
+    arrays = {name: values for name, values in given.items() if values is not None}
     chunk = protobuf.data(1, protobuf.data(1, protobuf.data(1, tokens.astype("<i4").tobytes())))
     entries = [
-        protobuf.data(2, protobuf.text(1, name) + protobuf.data(2, write_tensor(one))) for name, one in inputs.items()
+        protobuf.data(2, protobuf.text(1, name) + protobuf.data(2, write_tensor(one))) for name, one in arrays.items()
     ]
     datum = protobuf.data(3, chunk + b"".join(entries))
     return protobuf.text(1, model) + protobuf.integer(2, seq_id) + datum + protobuf.text(4, loss)

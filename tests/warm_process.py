@@ -33,6 +33,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 
+from installed_distributions import read_distributions_once
+
 FORKS = sys.platform == "linux"
 """Elsewhere libraries of the system do not survive a fork: there each process is a new interpreter."""
 LIBRARIES = (
@@ -176,6 +178,7 @@ def import_all() -> None:
     """Let pytest import its plugins, so that their asserts are rewritten, and then import what sessions need."""
     import pytest
 
+    read_distributions_once()
     shown = io.StringIO()
     with contextlib.ExitStack() as stack:
         nothing = stack.enter_context(TemporaryDirectory())

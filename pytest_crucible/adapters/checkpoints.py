@@ -74,10 +74,12 @@ def _saved_checkpoints(adapters: Path, tinker: Path) -> dict[str, Path]:
 def _find_trained(folder: Path) -> Iterator[tuple[str, Path]]:
     # Adapters without a hash have their weights on a service.
     trained = [adapter for adapter in trained_adapters(folder) if adapter.lineage.adapter_sha256]
-    yield from ((adapter.path.name, adapter.path) for adapter in trained)
-    # A training that stopped is found by its directory alone, never by mistake under the adapter's name.
+    yield from ((adapter.path.relative_to(folder).as_posix(), adapter.path) for adapter in trained)
+    # A training that stopped, and a kept step, are found by their directories alone, never by mistake under the adapter's name.
     named = (
-        (adapter.lineage.adapter.removeprefix("local:"), adapter) for adapter in trained if not adapter.lineage.stopped
+        (adapter.lineage.adapter.removeprefix("local:"), adapter)
+        for adapter in trained
+        if not adapter.lineage.stopped and adapter.lineage.step is None
     )
     yield from ((name, adapter.path) for name, adapter in named if name)
 

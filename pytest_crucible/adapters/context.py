@@ -26,6 +26,9 @@ class TrainingDisplay(Protocol):
     def announce(self) -> None:
         """Show what would be trained, where nothing is run."""
 
+    def share(self, name: str) -> None:
+        """Show that the adapter uses the training of another."""
+
     def begin(self) -> None: ...
 
     def wait(self) -> None:
@@ -39,7 +42,7 @@ class TrainingDisplay(Protocol):
     def fail(self, error: BaseException) -> None: ...
 
 
-REGISTRY = "registry"
+ADAPTERS, REGISTRY = "adapters", "registry"
 
 
 def files_folder(root: Path, store: str) -> Path:
@@ -84,7 +87,7 @@ class AdapterContext:
     @property
     def adapters_folder(self) -> Path:
         """Trained adapters are kept beside the run store, or in `.crucible` where the store is a database server."""
-        return files_folder(self.root, self.settings.store) / "adapters"
+        return files_folder(self.root, self.settings.store) / ADAPTERS
 
     @property
     def registry_folder(self) -> Path:

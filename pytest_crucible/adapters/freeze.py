@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.prompt_text import freeze_prompt
 from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.untrained import explain_missing, untrained_recipes
 from pytest_crucible.adapters.versions import is_version
@@ -22,7 +23,7 @@ class FrozenAdapter:
     """An adapter as it is now."""
 
     adapter: Adapter
-    """Its table, with the checkpoint that its recipe has made in the place of the recipe."""
+    """Its table, with its checkpoint in the place of the recipe, and its prompt's text in that of the file."""
     identity: str
     weights: Weights
 
@@ -41,6 +42,8 @@ def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
             f"local:{opened.trainings[0].arm.name}"
         )
     located = _locate(find_adapter(name, configured), context, configured)
+    # The version keeps the prompt's text: its file may change.
+    located = replace(located, variables=freeze_prompt(located, context.root))
     return FrozenAdapter(located, opened.arm.identity, kind_of(located).find_weights(located, context))
 
 

@@ -21,7 +21,7 @@ from pytest_crucible.training.base import Base
 from pytest_crucible.training.local_trainer import EmbeddedBase
 from pytest_crucible.training.tracked_reads import hash_file
 
-RECIPE_OPTIONS = ("lora", "seed", "hyperparameters")
+RECIPE_OPTIONS = ("lora", "seed", "hyperparameters", "at", "save_every")
 OPTIONS = ("recipe", "checkpoint", "base", *RECIPE_OPTIONS)
 
 
@@ -58,7 +58,9 @@ def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
         recipe = read_recipe(adapter, context)
         trained = find_trained(recipe, context.adapters_folder)
         data = {} if trained is None else trained.lineage.data
-        return Origin((recipe.key,), {shorten_path(Path(name), context.root): sha256 for name, sha256 in data.items()})
+        return Origin(
+            (recipe.identity,), {shorten_path(Path(name), context.root): sha256 for name, sha256 in data.items()}
+        )
     base, checkpoint = _path(adapter, "base", context.root), _path(adapter, "checkpoint", context.root)
     # Only hashes: a replay must not load the model.
     weights = (base or PACKAGED) / BASE_FILE

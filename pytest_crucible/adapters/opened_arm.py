@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.adapters.prompt_text import with_prompt_text
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.guarded import Protections
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
@@ -62,20 +64,22 @@ def describe_arm(
     role: Role,
     backend: Backend,
     *,
+    root: Path,
     members: tuple[str, ...] = (),
     trained_on: Mapping[str, str],
     protections: Protections | None = None,
 ) -> Arm:
-    """Return the record of an arm that this backend answers for, with its guards."""
+    """Return the record of an arm that this backend answers for, with its guards. Files of prompts lie below `root`."""
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=_identify(backend, adapter.variables, protections),
+        identity=_identify(backend, with_prompt_text(adapter.variables, root), protections),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         training=training if isinstance(training, TrainingResult) else None,
+        step=getattr(backend, "step", None),
         members=members,
         trained_on=trained_on,
         variables=adapter.variables,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,15 @@ class Opener:
         protections = self._context.guards.protect(adapter)
         files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
         files |= find_training_files(adapter, backend, self._context.root)
-        arm = describe_arm(adapter, role, backend, members=names, trained_on=files, protections=protections)
+        arm = describe_arm(
+            adapter,
+            role,
+            backend,
+            root=self._context.root,
+            members=names,
+            trained_on=files,
+            protections=protections,
+        )
         guarded = backend if protections is None else guard_backend(backend, protections)
         return OpenedArm(arm, guarded, members, chosen_by=self._context.guards.thresholds_around(adapter))
 
@@ -177,10 +186,13 @@ class Opener:
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
         protections = context.guards.protect(adapter)
-        arm = describe_arm(adapter, role, backend, trained_on=files, protections=protections)
+        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, protections=protections)
+        is_free = kind_of(adapter).is_free
+        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, protections=protections)
         if not isinstance(backend, Untrained):
-            is_free = kind_of(adapter).is_free
-            backend = wrap_backend(backend, adapter, context.shared, is_free=is_free, protections=protections)
+            backend = wrap()
+        elif context.shared.on_unsent is not None:
+            backend.estimating = wrap()
         return OpenedArm(arm, backend, chosen_by=context.guards.thresholds_around(adapter))
 
     def _open_judge(self, name: str) -> Judge:

@@ -17,7 +17,7 @@ class UnknownOption(SpecError):
 
 
 def check_options(adapter: Adapter, names: Sequence[str]) -> None:
-    """Raise SpecError for an option that this kind of adapter does not have."""
+    """Raise UnknownOption for an option that this kind of adapter does not have."""
     unknown = sorted(set(adapter.options) - set(names))
     if unknown:
         raise UnknownOption(

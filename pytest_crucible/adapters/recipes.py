@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +10,17 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.origin import shorten_path
 from pytest_crucible.adapters.training_files import hash_declared_files
+from pytest_crucible.adapters.versions import find_training_start
 from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_trained, train_or_load
 from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.events import emit_checkpoint, emit_steps
+from pytest_crucible.training.kept_steps import read_step, step_folder
+from pytest_crucible.training.saved_training import SAVE_EVERY
 
-MADE_WITH = ("recipe", "lora", "seed", "hyperparameters")
+MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every")
 """Options that only a training uses."""
 
 
@@ -29,8 +33,14 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         lora=adapter.options.get("lora"),
         seed=adapter.options.get("seed", 0),
         hyperparameters=adapter.options.get("hyperparameters", {}),
+        at=adapter.options.get("at"),
+        save_every=adapter.options.get("save_every", SAVE_EVERY),
     )
-    return replace(recipe, declared=hash_declared_files(adapter, context.root))
+    return replace(
+        recipe,
+        declared=hash_declared_files(adapter, context.root),
+        find_version=lambda name: find_training_start(name, context),
+    )
 
 
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:
@@ -44,7 +54,13 @@ def find_damaged_adapter(recipe: Recipe, context: AdapterContext) -> Path | None
 
 
 def with_checkpoint(adapter: Adapter, trained: TrainedAdapter) -> Adapter:
-    """Return the adapter with the checkpoint that its recipe has made in the place of the recipe."""
+    """Return the adapter with the checkpoint that its recipe has made in the place of the recipe.
+
+    Raises SpecError for a step `at` that the recipe has not kept.
+    """
+    at = adapter.options.get("at")
+    if at is not None:
+        trained = find_step(adapter, at, trained)
     # The recipe's options have no effect any more: the checkpoint was made with them.
     options = {name: value for name, value in adapter.options.items() if name not in MADE_WITH}
     checkpoint = trained.lineage.checkpoint
@@ -52,17 +68,51 @@ def with_checkpoint(adapter: Adapter, trained: TrainedAdapter) -> Adapter:
     return replace(adapter, options={**options, **located})
 
 
+def find_step(adapter: Adapter, step: int, trained: TrainedAdapter) -> TrainedAdapter:
+    """Return the weights of a step that the adapter's recipe has kept, or of its last. Raises SpecError for any other step."""
+    kept, last = trained.lineage.kept, trained.lineage.result.training_steps
+    if step not in kept:
+        if step == last:
+            return trained
+        raise SpecError(_explain_step(adapter, step, kept, last))
+    lineage = read_step(trained.path, step)
+    if lineage is None:
+        raise SpecError(
+            f"adapter {adapter.name!r}: step {step} in {str(trained.path)!r} is damaged: train it again with --crucible-train"
+        )
+    return TrainedAdapter(step_folder(trained.path, step), lineage)
+
+
+def _explain_step(adapter: Adapter, step: int, kept: Sequence[int], last: int) -> str:
+    before = [str(number) for number in kept if number != last]
+    steps = (
+        f"kept step{'s' * (len(before) > 1)} {', '.join(before)} and its last, {last}"
+        if before
+        else f"kept its last step, {last}"
+    )
+    use = "use one of them" if before else f"use at = {last}"
+    more = f", or call trainer.checkpoint({step}) in it" if step < last else ""
+    return f"adapter {adapter.name!r} has at = {step}, but recipe {adapter.options['recipe']!r} {steps}: {use}{more}"
+
+
 def train_recipes(recipes: Iterable[Recipe], context: AdapterContext) -> dict[str, TrainedAdapter]:
     """Run recipes, one after the other; returns the adapters by name. Raises SpecError when a training fails.
 
-    Under --collect-only nothing is trained: what would be is shown.
+    Adapters that differ in `at`, or in their sampling, share one training. Under --collect-only nothing is trained: what would
+    be is shown.
     """
+    trained: dict[str, TrainedAdapter] = {}
+    first: dict[str, str] = {}
     # One after the other, so that there is one line of progress at a time.
-    if not context.only_collects:
-        return {recipe.adapter: _train(recipe, context) for recipe in recipes}
     for recipe in recipes:
-        context.display(recipe).announce()
-    return {}
+        sharing = first.setdefault(recipe.key, recipe.adapter)
+        if sharing != recipe.adapter:
+            context.display(recipe).share(sharing)
+        elif context.only_collects:
+            context.display(recipe).announce()
+        if not context.only_collects:
+            trained[recipe.adapter] = trained[sharing] if sharing in trained else _train(recipe, context)
+    return trained
 
 
 def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
@@ -74,6 +124,7 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
             git=git_commit(context.root),
             begin=display.begin,
             wait=display.wait,
+            resume=display.resume,
             watch=emit_steps(display.show_step, emit, recipe.adapter),
             session=context.run,
             hide=context.hide,

@@ -70,7 +70,9 @@ def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sampl
     place = {sample.id: position for position, sample in enumerate(samples)}
     sample, number, arm = min(missing, key=lambda unit: (place[unit[0]], *unit))
     repeat = f" (repeat {number + 1})" if plan.draws(0).size > 1 else ""
-    total = plan.selected * sum(plan.draws(place).size for place in range(len(tallies)))
+    if number >= plan.draws(0).size:
+        repeat = f" ({plan.draw_text(0, number)})"
+    total = sum(plan.count_replies(place) for place in range(len(tallies)))
     raise Refused(
         f"{len(missing):,} of {total:,} replies cannot be replayed: the first that is not in the reply cache is that of "
         f"{arm!r} to sample {sample!r:.200}{repeat}; run once without --crucible-cache=only"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.options import check_options
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
 from pytest_crucible.backends.tinker.identity import identify_model, key_digest
@@ -32,17 +33,21 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
-    is_local = is_own and tinker.is_local
+    is_local, listed = is_own and tinker.is_local, service.listed(trained_on)
+    # The import of transformers, which the SDK's tokenizer needs, would take seconds.
+    place = trained_on if is_local else listed.tokenizer
     lineage = _lineage_of(context, model_path)
     return TinkerBackend(
         client,
-        load_local_tokenizer(trained_on) if is_local else service.within("load the tokenizer", client.get_tokenizer),
+        load_local_tokenizer(place) if place else service.within("load the tokenizer", client.get_tokenizer),
         identity=identify_model(service.address, model_path or trained_on, is_own=is_own, is_local=is_local),
         seed=tinker.seed,
-        context=service.context_of(trained_on),
+        context=listed.context,
+        simulated=bool(listed.stand_in),
         server=f"{service.address.url} {key_digest(service.address.key)}",
         model=model_path or trained_on,
         training=None if lineage is None else lineage.result,
+        step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
         check=service.check,
         hide=tinker.hide,
@@ -78,11 +83,7 @@ def _lineage_of(context: AdapterContext, model_path: str | None) -> Lineage | No
 
 def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
     """Return checkpoint and base model, one of which may be None. Raises SpecError."""
-    if unknown := sorted(set(adapter.options) - {*MODEL, *OPTIONS}):
-        raise SpecError(
-            f"adapter {adapter.name!r} has {unknown[0]!r}, which backend 'tinker' does not know: "
-            f"it takes {', '.join((*MODEL, *OPTIONS))}, and parameters"
-        )
+    check_options(adapter, (*MODEL, *OPTIONS))
     path, base_model = (adapter.options.get(name) for name in MODEL)
     if not (path or base_model) or not all(value is None or isinstance(value, str) for value in (path, base_model)):
         raise SpecError(
@@ -91,11 +92,6 @@ def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
     if path is not None and not _PATH.fullmatch(path):
         raise SpecError(f"adapter {adapter.name!r} has model_path {path!r}: write tinker://RUN/sampler_weights/NAME")
     return path, base_model
-
-
-def _is_called(model: str, name: str) -> bool:
-    """Return whether a model has this name. A local server's full name is a path that ends with the short name and a hash."""
-    return name == model or f"/models/{name}-" in model
 
 
 def _has_name(model: str, name: str) -> bool:

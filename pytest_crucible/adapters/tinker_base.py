@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.backends.tinker.identity import identify_model
 from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.training.trainer import RecipeTrainer
 
-RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters")
+RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at", "save_every")
 """Options of an adapter with a recipe, besides those that name its service."""
 NOT_FOUND = 404
 
@@ -59,11 +60,7 @@ def check_recipe(adapter: Adapter) -> None:
     """Raise SpecError for unknown or contradictory options of an adapter with a recipe."""
     if "model_path" in adapter.options:
         raise SpecError(f"adapter {adapter.name!r} has a recipe and a model_path: remove one of them")
-    if unknown := sorted(set(adapter.options) - {*RECIPE, *OPTIONS}):
-        raise SpecError(
-            f"adapter {adapter.name!r} has {unknown[0]!r}, which backend 'tinker' does not know: "
-            f"with a recipe it takes {', '.join((*RECIPE[1:], *OPTIONS))}, and parameters"
-        )
+    check_options(adapter, (*RECIPE, *OPTIONS))
 
 
 class ServiceBase:
@@ -84,6 +81,10 @@ class ServiceBase:
     def words(self) -> str:
         return f"base {self.identity} on {self._service.name}"
 
+    @property
+    def simulated(self) -> bool:
+        return bool(self._service.listed(self._model).stand_in)
+
     @cached_property
     def identity(self) -> str:
         return identify_model(self._service.address, self._model, is_own=self._is_own, is_local=self._is_local)
@@ -101,7 +102,7 @@ class ServiceBase:
             within=service.within,
             resumed=service.resumed_client,
             folder=folder,
-            context=service.context_of(self._model),
+            context=service.listed(self._model).context,
             watch=watch,
         )
 
@@ -138,7 +139,8 @@ class ServiceBase:
         return named
 
     def _encoder(self, client: Any) -> Encoder:
-        if self._is_local:
+        place = self._model if self._is_local else self._service.listed(self._model).tokenizer
+        if place:
             # The import of transformers, which the SDK's tokenizer needs, would take seconds.
-            return EmbeddedEncoder(Tokenizer.load(Path(self._model) / "tokenizer.json"))
+            return EmbeddedEncoder(Tokenizer.load(Path(place) / "tokenizer.json"))
         return TemplateEncoder(self._service.within("load the tokenizer", client.get_tokenizer))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import Backend
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import Refused
 
@@ -23,9 +24,13 @@ class Untrained:
         """`damaged` is a directory with what is left of the adapter."""
         self.recipe, self.damaged = recipe, damaged
         # Two adapters with one recipe would be one checkpoint, and comparing them is refused.
-        self.identity = recipe.key
+        self.identity = recipe.identity
+        self.estimating: Backend | None = None
+        """Receives the requests that the trained adapter would be sent, where a run is estimated."""
 
     async def generate(self, request: Request) -> Reply:
+        if self.estimating is not None:
+            return await self.estimating.generate(request)
         raise Refused(f"adapter {self.recipe.adapter!r} is not trained yet: train it with --crucible-train")
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.origin import shorten_path
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.registry import StoredWeights, Version
+from pytest_crucible.records.registry import StoredWeights, Version, is_numbered
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION, STAGED, RegistryState
@@ -73,6 +74,29 @@ def version_adapter(version: Version, folder: Path, root: Path, *, needs_files: 
             )
     located: Mapping[str, str] = {option: shorten_path(path, root) for option, path in paths.items()}
     return replace(version.adapter, name=version.name, options={**version.adapter.options, **located})
+
+
+def find_training_start(name: str, context: AdapterContext) -> str:
+    """Return the weights of a registered version that a training may start from; a text that is not a version unchanged.
+
+    Raises SpecError for a version that is not registered, and for `claims@production`, which is another version tomorrow.
+    """
+    if not is_version(name):
+        return name
+    if not is_numbered(name):
+        raise SpecError(
+            f"{name!r} may be another version tomorrow, and this adapter would not be trained again: name a version by its "
+            "number, such as claims@1"
+        )
+    version = context.versions(name)
+    # A service resumes from a state, and samples from other weights.
+    state = (version.lineage or {}).get("state")
+    if state:
+        return str(state)
+    adapter = version_adapter(version, context.registry_folder, context.root)
+    if "checkpoint" not in adapter.options:
+        raise SpecError(f"{name} has no weights to train from: name a version that a recipe has trained")
+    return str(context.root / adapter.options["checkpoint"])
 
 
 def weights_path(folder: Path, stored: StoredWeights) -> Path:

@@ -12,9 +12,12 @@ from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.failed_metrics import failed_metrics
 from pytest_crucible.analyse.pool import Pool
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
+from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import judge_training
+from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
+from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.records import (
     TRAINING_NUMBERS,
     Analysis,
@@ -43,7 +46,7 @@ class AnalysisInputs:
     expected: Sequence[Any] = ()
     """Each sample's `expected`, where a measure of the plan uses it."""
     metadata: Sequence[Mapping[str, Any]] = ()
-    """Each sample's metadata, where a measure of the plan uses it."""
+    """Each sample's metadata, where a measure of the plan is by a field."""
     pools: Mapping[Contrast, Pool] = field(default_factory=dict)
     """The replies of all sessions, for comparisons that are decided on them."""
     target_pools: Mapping[Target, Pool] = field(default_factory=dict)
@@ -52,8 +55,16 @@ class AnalysisInputs:
     """The samples until the run's last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
     """How far the experiment came; None for a run without stages."""
+    variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
+    """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
+
     sample_ids: Sequence[str] = ()
     """Each sample's id, where the plan excludes some."""
+
+    @property
+    def all_answers(self) -> tuple[ArmOutcomes, ...]:
+        """The outcomes of all arms, on the samples as they are and on all variants."""
+        return (*self.answers, *(arm for arms in self.variants.values() for arm in arms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,8 @@ class ScoreTable:
     facts: Mapping[str, MetricFacts]
     scores: Mapping[str, tuple[Scores, ...]]
     attributes: SampleAttributes
+    twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
+    """Of each metric that is compared by twin, the scores on the variants, in the order of the plan: variants x arms."""
 
     @property
     def clusters(self) -> Clusters | None:
@@ -73,13 +86,39 @@ class ScoreTable:
         return all(name in self.scores for name in measure.metrics)
 
     def arm(self, measure: Measure, number: int) -> list[ScoredMetric]:
-        """The measure's metrics with their scores in the arm of that number."""
-        return [ScoredMetric(self.facts[name], self.scores[name][number]) for name in measure.metrics]
+        """The measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
+        metrics = [ScoredMetric(self.facts[name], self._scores(measure, name, number)) for name in measure.metrics]
+        if measure.by is None or not measure.slice:
+            return metrics
+        inside = flag_slice(self.attributes.slicings[measure.by], measure.slice)
+        return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
+
+    def attributes_of(self, measure: Measure) -> SampleAttributes:
+        """The attributes of the samples that the measure is about: their twins too, if it is by twin."""
+        if not self._is_by_twin(measure):
+            return self.attributes
+        name = measure.metric
+        samples = len(self.scores[name][0].values)
+        return stack_attributes(measure, self.attributes, samples, len(self.twins[name]))
+
+    def _is_by_twin(self, measure: Measure) -> bool:
+        return is_by_twin(measure.by, self.twins.get(measure.metric, ()))
+
+    def _scores(self, measure: Measure, name: str, number: int) -> Scores:
+        scores = self.scores[name][number]
+        return (
+            stack_scores(scores, [arms[number] for arms in self.twins[name]]) if self._is_by_twin(measure) else scores
+        )
 
 
 def uses_expected(plan: Plan) -> bool:
     """Return whether a target or a comparison of the plan needs the samples' `expected`."""
-    return any(row_of(measure).uses_expected for measure in (*plan.targets, *plan.contrasts))
+    return uses_fields(plan) or any(row_of(measure).uses_expected for measure in (*plan.targets, *plan.contrasts))
+
+
+def uses_fields(plan: Plan) -> bool:
+    """Return whether a target or a comparison of the plan is by a field of the samples."""
+    return any(measure.by is not None for measure in (*plan.targets, *plan.contrasts))
 
 
 def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_size: int) -> Analysis:
@@ -100,10 +139,20 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         unanswered=tuple(
             arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
         ),
-        failed_metrics=failed_metrics(inputs.answers[0]) if inputs.answers else {},
+        failed_metrics=_failed_metrics(inputs),
         ended=inputs.stages.ended if inputs.stages else "",
         out_of_reach=inputs.stages.out_of_reach if inputs.stages else (),
     )
+
+
+def _failed_metrics(inputs: AnalysisInputs) -> dict[str, str]:
+    """Return the errors of metrics that failed on every sample, and of those that failed on every twin of a variant."""
+    of_terms = {
+        term.facts.name: failed_metrics(inputs.variants[term.variants[0]][0]).get(term.metric, "")
+        for term in inputs.plan.variant_terms
+    }
+    failed = failed_metrics(inputs.answers[0]) if inputs.answers else {}
+    return {**{name: error for name, error in of_terms.items() if error}, **failed}
 
 
 def _is_unanswered(answers: ArmOutcomes) -> bool:
@@ -117,7 +166,7 @@ def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
     declared = {facts.name: facts for facts in given.plan.metrics if facts.name in observed or not facts.of_ensemble}
     for name in sorted(observed - set(declared)):
         declared[name] = MetricFacts(name=name)
-    return {name: resolve(entry, given.answers, given.known_kinds) for name, entry in declared.items()}
+    return {name: resolve(entry, given.all_answers, given.known_kinds) for name, entry in declared.items()}
 
 
 def score_table(given: AnalysisInputs) -> ScoreTable:
@@ -130,15 +179,25 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
         for name, entry in facts.items()
         if entry.kind != "text" and (name in observed or entry in plan.metrics)
     }
+    table = {
+        name: tuple(arm_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+    }
+
+    def on_variant(entry: MetricFacts, variant: str) -> tuple[Scores, ...]:
+        of_variant = replace(given, answers=given.variants[variant])
+        return tuple(arm_scores(entry, of_variant, number) for number in range(len(arms)))
+
+    terms, of_terms = score_terms(plan, numeric, table, on_variant)
     return ScoreTable(
-        facts=facts,
-        scores={
-            name: tuple(arm_scores(entry, given, number) for number in range(len(arms)))
-            for name, entry in numeric.items()
-        },
+        facts=facts | terms,
+        scores=table | of_terms,
         attributes=SampleAttributes(
-            clusters_of(given.groups), given.expected, given.metadata, random_factors=plan.random_factors
+            clusters_of(given.groups),
+            given.expected,
+            slice_all(plan, given.expected, given.metadata),
+            random_factors=plan.random_factors,
         ),
+        twins=score_twins(plan, numeric, on_variant),
     )
 
 
@@ -192,7 +251,7 @@ def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_
 
     def evaluate(level_alpha: float) -> TargetResult:
         metrics = table.arm(target, 0)
-        return evaluate_target(target, metrics, plan.candidate.name, table.attributes, alpha=level_alpha)
+        return evaluate_target(target, metrics, plan.candidate.name, table.attributes_of(target), alpha=level_alpha)
 
     result = evaluate(alpha)
     return result if bounds_alpha == alpha else replace(result, evidence=evaluate(bounds_alpha).evidence)
@@ -208,7 +267,7 @@ def _comparisons(
             contrast,
             plan.candidate.name,
             (table.arm(contrast, 0), table.arm(contrast, number[contrast.baseline])),
-            table.attributes,
+            table.attributes_of(contrast),
             alpha=level_alpha,
             family_size=max(family_size, 1),
         )

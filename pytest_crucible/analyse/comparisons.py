@@ -41,17 +41,16 @@ def compare(
     from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
 
     ours, theirs = arms
-    pairs = scored_samples(ours) & scored_samples(theirs)
-    applicable = ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
+    pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    difference = _difference(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
+    difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any():
         low, high = _ends(contrast, ours)
         # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
-        worst = _bounded_value(_difference(contrast, arms, attributes, applicable, (low, high), alpha))
-        best = _bounded_value(_difference(contrast, arms, attributes, applicable, (high, low), alpha))
+        worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
+        best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
     too_few = _too_few(difference, contrast, alpha)
     ratio = _ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts))
     if too_few:
@@ -79,6 +78,18 @@ def compare(
     )
 
 
+def _paired_samples(
+    contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
+) -> tuple[Flags, Flags]:
+    """Return the samples that both arms scored, and those that the metrics apply to."""
+    if not row_of(contrast).of_slices:
+        pairs = scored_samples(ours) & scored_samples(theirs)
+        return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
+    # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
+    both = [*ours, *theirs]
+    return scored_samples(both, alone=True) & ~lost_samples(both), ~inapplicable_samples(both, alone=True)
+
+
 def compare_means(
     contrast: Contrast,
     facts: MetricFacts,
@@ -101,7 +112,7 @@ def _ends(contrast: Contrast, metrics: Sequence[ScoredMetric]) -> tuple[End, End
     return ("low", "high") if better else ("high", "low")
 
 
-def _difference(
+def compare_pair(
     contrast: Contrast,
     arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
     attributes: SampleAttributes,

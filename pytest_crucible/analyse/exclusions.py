@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.pool import Pool
-from pytest_crucible.analyse.stopping import keep_samples
+from pytest_crucible.analyse.stopping import cut_to_samples, keep_samples
 from pytest_crucible.records import Analysis, ArmOutcomes, Comparison, ReducedEvidence, TargetResult
 
 
@@ -28,8 +28,7 @@ def without_excluded(inputs: AnalysisInputs, kinds: Mapping[str, str]) -> Analys
         return replace(pool, answers=tuple(keep(answers, pool.repeats) for answers in pool.answers))
 
     return replace(
-        inputs,
-        answers=tuple(keep(answers, inputs.plan.draws(number).size) for number, answers in enumerate(inputs.answers)),
+        cut_to_samples(inputs, kept),
         known_kinds={**inputs.known_kinds, **kinds},
         pools={contrast: keep_in_pool(pool) for contrast, pool in inputs.pools.items()},
         target_pools={target: keep_in_pool(pool) for target, pool in inputs.target_pools.items()},

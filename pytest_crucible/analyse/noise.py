@@ -73,7 +73,8 @@ def _mean(
     """Return a mean or a difference of two, and the names of its axes; None for a measure without such an interval."""
     row = row_of(measure) if len(arms) == 1 else comparison_row(measure, arms[0][0].facts)
     chosen = scored_samples([metric for metrics in arms for metric in metrics])
-    if not row.is_mean or not chosen.any():
+    # The noise of all samples is not that of a slice.
+    if not row.is_mean or measure.slice or not chosen.any():
         return None
     try:
         if len(arms) == 1:

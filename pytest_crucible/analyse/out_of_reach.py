@@ -45,7 +45,8 @@ def out_of_reach(inputs: AnalysisInputs, answered: Sequence[int]) -> list[Target
     if not targets:
         return []
     candidate = keep_answers(inputs.answers[0], answered)
-    known = replace(inputs, answers=(candidate, *inputs.answers[1:]))
+    variants = {name: (keep_answers(arms[0], answered), *arms[1:]) for name, arms in inputs.variants.items()}
+    known = replace(inputs, answers=(candidate, *inputs.answers[1:]), variants=variants)
     table = score_table(known)
     return [target for target in targets if table.has(target) and not _can_be_met(target, table)]
 

@@ -31,6 +31,15 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """One metric in one arm on the samples as they are and on their twins, whose difference is a drop."""
+
+    facts: MetricFacts
+    originals: Scores
+    twins: Scores
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """One metric in one arm; every array has one entry a sample."""
 
@@ -45,6 +54,8 @@ class Scores:
     """No repeat was scored and none is lost: the metric does not apply."""
     units: Units | None = None
     """The scores of single replies, if a sample has several."""
+    pair: Pair | None = None
+    """What these are the differences of, for a drop: it is judged by the method for pairs."""
 
     @property
     def seen(self) -> Flags:

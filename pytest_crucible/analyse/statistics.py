@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units
 from pytest_crucible.records import Measure, MetricFacts
+from pytest_crucible.records.slices import By
 from pytest_crucible.stats.measures.replies import numeric as numeric
 from pytest_crucible.stats.measures.row import Clusters as Clusters
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
 from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 
 class ScoredMetric(NamedTuple):
@@ -30,7 +34,8 @@ class SampleAttributes:
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
     """Empty where no measure of the plan uses it."""
-    metadata: Sequence[Mapping[str, Any]] = field(default=())
+    slicings: Mapping[By, Slicing] = field(default_factory=dict)
+    """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
     """Factors whose noise every interval counts; the scores then have their units."""
     look_alpha: float | None = None
@@ -49,18 +54,18 @@ def row_of(measure: Measure) -> Statistic:
     return STATISTICS[measure.statistic]
 
 
-def scored_samples(metrics: Sequence[ScoredMetric]) -> Flags:
-    """Samples that have a score of every metric."""
-    return np.asarray(np.all([metric.scores.seen for metric in metrics], axis=0))
+def scored_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
+    """Samples that have a score of every metric; of some metric, if each counts `alone` on the samples that it applies to."""
+    return np.asarray((np.any if alone else np.all)([metric.scores.seen for metric in metrics], axis=0))
 
 
 def lost_samples(metrics: Sequence[ScoredMetric]) -> Flags:
     return np.asarray(np.any([metric.scores.lost for metric in metrics], axis=0))
 
 
-def inapplicable_samples(metrics: Sequence[ScoredMetric]) -> Flags:
-    """Samples to which some metric does not apply."""
-    return np.asarray(np.any([metric.scores.inapplicable for metric in metrics], axis=0))
+def inapplicable_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
+    """Samples to which some metric does not apply; to which none does, if each counts `alone`."""
+    return np.asarray((np.all if alone else np.any)([metric.scores.inapplicable for metric in metrics], axis=0))
 
 
 def prepare(
@@ -84,9 +89,16 @@ def prepare(
         lost=lost_samples(metrics)[chosen],
         clusters=attributes.clusters_at(chosen),
         expected=_choose(attributes.expected, chosen),
-        metadata=_choose(attributes.metadata, chosen),
+        slicing=_choose_slices(measure, attributes, chosen),
     )
     return row_of(measure).prepare(observations, end)
+
+
+def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
+    if measure.by is None or not row_of(measure).of_slices:
+        return None
+    slicing = attributes.slicings.get(measure.by)
+    return None if slicing is None else slicing.choose(chosen)
 
 
 def _observe_replies(

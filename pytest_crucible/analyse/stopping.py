@@ -7,13 +7,14 @@ may depend on the scores. Pure functions: the same replies give the same end, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
-from pytest_crucible.analyse.scores import Flags, Scores, Units
+from pytest_crucible.analyse.scores import Flags, Pair, Scores, Units
 from pytest_crucible.analyse.statistics import (
     ScoredMetric,
     inapplicable_samples,
@@ -22,8 +23,8 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
-from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Target
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Plan, Target
+from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.measures.reach import bounds_problem
 from pytest_crucible.stats.measures.row import End, Prepared
@@ -40,21 +41,26 @@ def stop_early(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> An
     """
     end = settled_after(inputs, order, alpha)
     looked_at = list(order if end is None else order[:end])
-    return replace(
-        inputs,
-        answers=tuple(
-            keep_samples(arm, looked_at, samples=len(inputs.groups), repeats=inputs.plan.draws(number).size)
-            for number, arm in enumerate(inputs.answers)
-        ),
-        looked_at=looked_at,
-        finished=inputs.finished or end is not None,
-    )
+    return replace(cut_to_samples(inputs, looked_at), looked_at=looked_at, finished=inputs.finished or end is not None)
+
+
+def cut_to_samples(inputs: AnalysisInputs, positions: Sequence[int]) -> AnalysisInputs:
+    """Return the inputs with the outcomes of some samples; the other samples are skipped, not lost."""
+
+    def cut(answers: Sequence[ArmOutcomes]) -> tuple[ArmOutcomes, ...]:
+        return tuple(
+            keep_samples(arm, positions, samples=len(inputs.groups), repeats=inputs.plan.draws(number).size)
+            for number, arm in enumerate(answers)
+        )
+
+    variants = {name: cut(answers) for name, answers in inputs.variants.items()}
+    return replace(inputs, answers=cut(inputs.answers), variants=variants)
 
 
 def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> int | None:
     """Return after how many samples of the order all claims were settled; None where some are not.
 
-    `order` ends with the last sample that is complete in all arms. Raises SpecError for a metric without bounds.
+    `order` ends with the last sample that is complete in all arms. Raises UnsuitableMetric for one without bounds.
     """
     table = in_order(score_table(inputs), order, alpha)
     ends = [_find_end(claim, inputs, table, alpha) for claim in _claims(inputs)]
@@ -74,21 +80,32 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> Sc
             look_alpha=alpha,
             clusters=None if attributes.clusters is None else attributes.clusters[chosen],
             expected=[attributes.expected[k] for k in order] if attributes.expected else (),
-            metadata=[attributes.metadata[k] for k in order] if attributes.metadata else (),
+            slicings={by: slicing.choose(chosen) for by, slicing in attributes.slicings.items()},
         ),
     )
 
 
 def keep_samples(answers: ArmOutcomes, positions: Sequence[int], *, samples: int, repeats: int) -> ArmOutcomes:
     """Return an arm's outcomes of some samples; the other samples are skipped, not lost."""
-    kept, chosen = keep_answers(answers, positions), set(positions)
-    others = [(position, repeat) for position in range(samples) if position not in chosen for repeat in range(repeats)]
+    chosen = set(positions)
+    others = [position for position in range(samples) if position not in chosen]
+    return _add_skipped(keep_answers(answers, positions), others, repeats)
+
+
+def skip_samples(plan: Plan, answers: Sequence[ArmOutcomes], positions: Iterable[int]) -> tuple[ArmOutcomes, ...]:
+    """Return the arms' outcomes with the samples at some positions, which have no outcome, as skipped."""
+    skipped = list(positions)
+    return tuple(_add_skipped(arm, skipped, plan.draws(number).size) for number, arm in enumerate(answers))
+
+
+def _add_skipped(answers: ArmOutcomes, positions: Sequence[int], repeats: int) -> ArmOutcomes:
+    units = [(position, repeat) for position in positions for repeat in range(repeats)]
     return replace(
-        kept,
-        positions=[*kept.positions, *(position for position, _ in others)],
-        repeats=[*kept.repeats, *(repeat for _, repeat in others)],
-        failures=[*kept.failures, *[None] * len(others)],
-        skipped=[*kept.skipped, *[True] * len(others)],
+        answers,
+        positions=[*answers.positions, *(position for position, _ in units)],
+        repeats=[*answers.repeats, *(repeat for _, repeat in units)],
+        failures=[*answers.failures, *[None] * len(units)],
+        skipped=[*answers.skipped, *[True] * len(units)],
     )
 
 
@@ -116,6 +133,14 @@ def keep_answers(answers: ArmOutcomes, positions: Sequence[int]) -> ArmOutcomes:
     )
 
 
+def answered_by_arm(
+    arms: Sequence[ArmOutcomes], variants: Mapping[str, Sequence[ArmOutcomes]]
+) -> Iterator[Iterator[int]]:
+    """Yield, arm by arm, the positions of its units that are answered or lost, those of variants included."""
+    for number, answers in enumerate(arms):
+        yield chain(answered_units(answers), *(answered_units(of_arms[number]) for of_arms in variants.values()))
+
+
 def answered_units(answers: ArmOutcomes) -> Iterator[int]:
     """Yield the position of each unit that an arm has answered or lost."""
     yield from answers.positions
@@ -123,7 +148,7 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
 
 
 def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
-    units = scores.units
+    units, pair = scores.units, scores.pair
     return Scores(
         values=scores.values[chosen],
         low=scores.low[chosen],
@@ -131,6 +156,7 @@ def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
         lost=scores.lost[chosen],
         inapplicable=scores.inapplicable[chosen],
         units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
+        pair=pair and Pair(pair.facts, _reorder(pair.originals, chosen), _reorder(pair.twins, chosen)),
     )
 
 
@@ -148,7 +174,7 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
         return NEVER
     problem = bounds_problem(claim, table.facts[claim.metric])
     if problem:
-        raise SpecError(problem)
+        raise UnsuitableMetric(problem)
     readings = list(_readings(claim, inputs, table))
     limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
     # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.

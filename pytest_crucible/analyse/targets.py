@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible.analyse import crossed
-from pytest_crucible.analyse.scores import Flags, Scores
+from pytest_crucible.analyse.paired_drop import bound_drop, drop_difference, estimate_drop
+from pytest_crucible.analyse.scores import Flags, Pair, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
     SampleAttributes,
@@ -24,7 +25,8 @@ from pytest_crucible.analyse.statistics import (
 from pytest_crucible.records import BoundedValue, Estimate, Evidence, Measure, MetricFacts, Target, TargetResult
 from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.reach import target_problem
-from pytest_crucible.stats.measures.row import End
+from pytest_crucible.stats.measures.row import End, Measured
+from pytest_crucible.stats.measures.table import MEAN
 
 
 def estimate_mean(facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, level: float) -> Estimate:
@@ -36,19 +38,16 @@ def estimate(
     measure: Measure, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, level: float
 ) -> Estimate:
     """A measure in one arm over the samples that have a score of each of its metrics."""
-    scored = scored_samples(metrics)
-    prepared = prepare(measure, metrics, attributes, scored)
-    of_measure = sequences.estimate_mean if attributes.look_alpha is not None else row_of(measure).estimate
-    measured = of_measure(prepared, level)
-    if attributes.random_factors:
-        measured = crossed.estimate(measure, metrics, attributes, scored, measured, level)
+    alone = row_of(measure).of_slices
+    scored = scored_samples(metrics, alone=alone)
+    measured = _measure(measure, metrics, attributes, scored, level)
     return Estimate(
         metric=measure.written or measure.metric,
         statistic=measure.label,
         arm=arm,
         n=int(scored.sum()),
         lost=int(lost_samples(metrics).sum()),
-        inapplicable=int(inapplicable_samples(metrics).sum()),
+        inapplicable=int(inapplicable_samples(metrics, alone=alone).sum()),
         value=measured.value,
         unconditional=_unconditional(measure, metrics[0]),
         interval=measured.interval,
@@ -58,11 +57,33 @@ def estimate(
     )
 
 
+def _measure(
+    measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, scored: Flags, level: float
+) -> Measured:
+    pair = _pair(measure, metrics, attributes)
+    if pair is not None:
+        return estimate_drop(drop_difference(pair, attributes, scored, "observed", 1 - level))
+    prepared = prepare(measure, metrics, attributes, scored)
+    of_measure = sequences.estimate_mean if attributes.look_alpha is not None else row_of(measure).estimate
+    measured = of_measure(prepared, level)
+    if attributes.random_factors:
+        measured = crossed.estimate(measure, metrics, attributes, scored, measured, level)
+    return measured
+
+
+def _pair(measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes) -> Pair | None:
+    """Return the two sides of a drop that is judged by the method for pairs; None for anything else."""
+    is_plain = attributes.look_alpha is None and not attributes.random_factors and measure.statistic == MEAN.name
+    return metrics[0].scores.pair if is_plain else None
+
+
 def evaluate_target(
     target: Target, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, alpha: float
 ) -> TargetResult:
     """A target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
-    row, scored, applicable = row_of(target), scored_samples(metrics), ~inapplicable_samples(metrics)
+    row = row_of(target)
+    scored = scored_samples(metrics, alone=row.of_slices)
+    applicable = ~inapplicable_samples(metrics, alone=row.of_slices)
     prepared = prepare(target, metrics, attributes, scored)
     observed, method, note = _bound_target(target, metrics, attributes, scored, "observed", alpha)
     worst = best = observed
@@ -71,13 +92,13 @@ def evaluate_target(
         best, *_ = _bound_target(target, metrics, attributes, applicable, "high", alpha)
     # An equality has no proof, and the formulas for sample sizes take samples for independent and the only noise.
     is_plain = not attributes.random_factors and attributes.look_alpha is None
-    has_size = is_plain and attributes.clusters is None and target.relation != "=="
+    has_size = is_plain and attributes.clusters is None and target.relation != "==" and metrics[0].scores.pair is None
     return TargetResult(
         target=target,
         estimate=estimate(target, metrics, arm, attributes, level=1 - alpha),
         evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
-        note=prepared.problem or row.no_proof(target, metrics[0].facts) or note,
+        note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
         suite_error=target_problem(target, metrics[0].facts) if scored.any() else "",
     )
@@ -92,6 +113,10 @@ def _bound_target(
     alpha: float,
 ) -> tuple[BoundedValue, str, str]:
     """Return the bounds, their method, and a note if a random factor leaves no bounds."""
+    pair = _pair(target, metrics, attributes)
+    if pair is not None:
+        difference = drop_difference(pair, attributes, chosen, end, alpha)
+        return *bound_drop(difference), difference.note if difference else ""
     if attributes.look_alpha is not None:
         looked = sequences.bound_mean(prepare(target, metrics, attributes, chosen, end), attributes.look_alpha)
         return *looked, ""

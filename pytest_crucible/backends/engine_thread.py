@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from pytest_crucible.local_model.engine import Sampler
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
@@ -24,8 +25,9 @@ class _Asked:
 
     sampler: Sampler
     prompt: list[int]
-    params: SamplingParams
-    answer: Future[Sampled] = field(default_factory=Future)
+    params: SamplingParams | None
+    """None for a prompt that is scored, not answered."""
+    answer: Future[Any] = field(default_factory=Future)
 
 
 class EngineThread:
@@ -41,7 +43,13 @@ class EngineThread:
 
     def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams) -> Future[Sampled]:
         """Return a future of the reply. Cancelling it before its turn saves the work."""
-        request = _Asked(sampler, prompt, params)
+        return self._enter(_Asked(sampler, prompt, params))
+
+    def score(self, sampler: Sampler, prompt: list[int]) -> Future[list[float]]:
+        """Return a future of the log-probabilities of a prompt's tokens but the first."""
+        return self._enter(_Asked(sampler, prompt, None))
+
+    def _enter(self, request: _Asked) -> Future[Any]:
         with self._lock:
             self._waiting.append(request)
             if not self._running:
@@ -51,6 +59,9 @@ class EngineThread:
 
     def _run(self) -> None:
         while waiting := self._gather_requests():
+            for request in waiting:
+                if request.params is None:
+                    _score(request)
             for chunk in _chunks(waiting):
                 _answer(chunk)
 
@@ -65,11 +76,23 @@ class EngineThread:
 
 def _chunks(waiting: list[_Asked]) -> Iterator[list[_Asked]]:
     # Neighbours in length share a batch, which takes as long as its longest prompt.
-    in_order = sorted(waiting, key=lambda request: (id(request.sampler), len(request.prompt)))
+    in_order = sorted(
+        (request for request in waiting if request.params is not None),
+        key=lambda request: (id(request.sampler), len(request.prompt)),
+    )
     for _, group in groupby(in_order, key=lambda request: id(request.sampler)):
         of_one = list(group)
         for start in range(0, len(of_one), CHUNK):
             yield of_one[start : start + CHUNK]
+
+
+def _score(request: _Asked) -> None:
+    if not request.answer.set_running_or_notify_cancel():
+        return
+    try:
+        request.answer.set_result(request.sampler.logprobs(request.prompt).logprobs[1:].tolist())
+    except BaseException as error:  # as below
+        request.answer.set_exception(error)
 
 
 def _answer(chunk: list[_Asked]) -> None:
@@ -78,7 +101,8 @@ def _answer(chunk: list[_Asked]) -> None:
         return
     try:
         replies = requests[0].sampler.sample(
-            [request.prompt for request in requests], [request.params for request in requests]
+            [request.prompt for request in requests],
+            [request.params for request in requests if request.params is not None],
         )
     except BaseException as error:  # every waiting request has to end, whatever was raised
         for request in requests:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.engine_thread import EngineThread
 from pytest_crucible.local_model.chat import render_prompt
 from pytest_crucible.local_model.checkpoints import load_sampler
@@ -50,17 +51,20 @@ class LocalBackend:
         identity: str,
         name: str,
         training: TrainingResult | None = None,
+        step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
     ) -> None:
-        """`trained_on` are the files of the training, SHA-256 -> name."""
+        """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name."""
         self.identity = identity
-        self.training = training
+        self.training, self.step = training, step
         self.trained_on = trained_on or {}
         self._sampler = sampler
         self._name = name
 
     async def generate(self, request: Request) -> Reply:
         """Return a reply. Raises Refused for invalid parameters and inputs, BackendError for a text that cannot be encoded."""
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         started = time.perf_counter()
         params = self._params(request)
         prompt = self._prompt(request)
@@ -75,6 +79,20 @@ class LocalBackend:
             latency_s=time.perf_counter() - started,
             finish=sampled.stop_reason,
         )
+
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the log-probability of each token but the first. Raises BackendError for a text that fills the context."""
+        try:
+            tokens = self._sampler.engine.tokenizer.encode(text)
+        except ValueError as error:
+            raise BackendError(f"adapter {self._name!r} cannot read a text: {error}") from None
+        context = self._sampler.engine.shape.context
+        if len(tokens) > context:
+            raise BackendError(f"a text has {len(tokens):,} tokens, and adapter {self._name!r} reads {context:,}")
+        if len(tokens) < 2:
+            return []
+        logprobs: list[float] = await asyncio.wrap_future(_THREAD.score(self._sampler, tokens))
+        return logprobs
 
     def _params(self, request: Request) -> SamplingParams:
         try:
@@ -117,6 +135,7 @@ def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBa
         identity=_identity(engine, adapter),
         name=name,
         training=None if lineage is None else lineage.result,
+        step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
     )
 

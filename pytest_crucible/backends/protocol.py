@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from pytest_crucible.records import Reply, Request
@@ -58,3 +59,14 @@ class KnowsItsSamples(Protocol):
     """A backend that lists the samples that it can answer."""
 
     def samples(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
+class ScoresPrompts(Protocol):
+    """A backend that returns how probable a text is to its model."""
+
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the natural log-probability of each token of a text but the first, given those before it.
+
+        Raises BackendError for a text that does not fit into the model's context, and where the server returns none.
+        """

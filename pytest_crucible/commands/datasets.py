@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from tabulate import tabulate
 
-from pytest_crucible.builtin import DATASETS, check_dataset_name, find_release
+from pytest_crucible.builtin import DATASETS, find_release
+from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.datasets import load_file, load_rows
 from pytest_crucible.datasets.description import Description, describe
 from pytest_crucible.datasets.fetch import cache_folder
 from pytest_crucible.datasets.release import Release
@@ -29,21 +29,26 @@ A_LOOK = 400
 
 @click.command("datasets", short_help="The datasets that a marker can name, and the content of one.")
 @click.argument("name", default="")
-@click.option(
-    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the file: input=question."
-)
+@field_option
+@output_option
 @json_option
-def command(name: str, fields: Sequence[str], as_json: bool) -> None:
+def command(name: str, fields: Sequence[str], output: Path | None, as_json: bool) -> None:
     """List the built-in datasets; with NAME, describe the content of one.
 
-    NAME is a dataset's name (mmlu:SUBJECT for a part) or the path of a file. --json includes checksums.
+    NAME is a dataset's name (mmlu:SUBJECT for a part) or the path of a file. -o writes a profile of all fields: types,
+    missing values, outliers, associations and quality. --json includes checksums.
     """
     if not name:
+        if output is not None:
+            raise SpecError(
+                f"-o {output} writes the profile of one dataset: name it, as in crucible datasets gsm8k -o {output}"
+            )
         print_result(catalogue_lines(), catalogue(), as_json=as_json)
         return
-    dataset = find_release(name)
-    renamed = dict(map(parse_field, fields))
-    samples = _of_file(name, renamed) if dataset is None else load_rows(dataset, name=name, fields=renamed)
+    samples, dataset = load_dataset(name, fields)
+    if output is not None:
+        _write_profile(name, samples, output)
+        return
     described = describe(samples)
     origin = None if dataset is None else dataset.origin()
     document = {**to_plain(described), "name": name, "origin": to_plain(origin)}
@@ -82,18 +87,15 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
     return tabulate([*rows, *fields], tablefmt="plain", disable_numparse=True).splitlines()
 
 
-def parse_field(text: str) -> tuple[str, str]:
-    ours, equals, theirs = text.partition("=")
-    if not (ours and equals and theirs):
-        raise SpecError(f"--field {text} is not a pair: write OURS=THEIRS, such as input=question")
-    return ours, theirs
+def _write_profile(name: str, samples: Sequence[Sample], output: Path) -> None:
+    # Loads scipy, which the other descriptions do without.
+    from pytest_crucible.datasets.profiles import profile_samples
+    from pytest_crucible.datasets.profiles.view import profile_view
+    from pytest_crucible.report.view_files import check_format, write_view
 
-
-def _of_file(name: str, fields: Mapping[str, str]) -> Sequence[Sample]:
-    path = Path(name)
-    if not path.exists():
-        check_dataset_name(name)
-    return load_file(path, fields=fields)
+    check_format(output)
+    write_view(profile_view(name, profile_samples(samples)), output)
+    click.echo(f"wrote {output}")
 
 
 def _facts(dataset: Release) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from pytest_crucible.store.tables import TABLES
 from pytest_crucible.training_sets.build import Shape
 from pytest_crucible.training_sets.formats import FORMATS
 
-WHAT = (*TABLES, *EXPORTS, *TASKS)
+ADVERSARIAL = "adversarial"
+WHAT = (*TABLES, *EXPORTS, *TASKS, ADVERSARIAL)
 _SHARE = click.FloatRange(0, 1, max_open=True)
 
 
@@ -51,14 +52,15 @@ _SHARE = click.FloatRange(0, 1, max_open=True)
 )
 @json_option
 def command(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
-    """Write a table of a stored run into a file: one row for each observation, reply, repeat, event or finding.
+    """Write a table of a stored run into a file: one row for each observation, reply, repeat, event, finding or variant.
 
-    With --what sft, dpo or kto: write a training set from the practice samples of one or several runs.
+    With --what sft, dpo or kto: write a training set from the practice samples of one or several runs. With --what adversarial
+    its rows are the attacked prompts whose replies failed.
 
     RUN is a run's id, or its beginning; by default the latest.
     """
     given = {name: value for name, value in settings.items() if value is not None}
-    if what in TASKS:
+    if what in (*TASKS, ADVERSARIAL):
         _export_training_set(runs, store, output, what, given, as_json=as_json)
     else:
         _export_table(runs, store, output, what, given, as_json=as_json)
@@ -92,7 +94,7 @@ def _export_training_set(
     from pytest_crucible.runs.training_sets import Wanted, make_training_set
 
     shape = Shape(
-        task=what,
+        task="sft" if what == ADVERSARIAL else what,
         format=given.get("file_format", "trl"),
         holdout=given.get("holdout", 0.0),
         replay=given.get("replay", (0.0, None))[0],
@@ -102,6 +104,7 @@ def _export_training_set(
         wanted = Wanted(
             runs=_find_runs(opened, runs),
             shape=shape,
+            attacked=what == ADVERSARIAL,
             replay_file=given.get("replay", (0.0, None))[1],
             **{name: given[name] for name in ("arm", "on", "gap", "allow_gate_samples") if name in given},
         )

@@ -10,7 +10,7 @@ import click
 from tabulate import tabulate
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.commands.datasets import parse_field
+from pytest_crucible.commands.dataset_argument import parse_field
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import load_file
 from pytest_crucible.guards.settings import RESERVED

@@ -18,9 +18,9 @@ from pytest_crucible.commands.options import store_option
 from pytest_crucible.commands.registry_options import registry_folder
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.registry.judged import finished_runs, judging_run, why_not_judged
 from pytest_crucible.registry.register import check_model
 from pytest_crucible.registry.sources import SERVICE, Checkpoint, list_checkpoints
-from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
 from pytest_crucible.training.locks import file_lock
@@ -43,7 +43,7 @@ def command(source: str, model: str, once: bool, every: float, store: str, argum
     """Register each new checkpoint of SOURCE, run pytest on it, and promote it to candidate where it meets all verdicts.
 
     SOURCE is a directory, a cookbook's checkpoints.jsonl, or tinker://RUN. ARGUMENTS after -- are pytest's. Exits 1 with --once
-    where a service is gone or a run broke, so that a checkpoint is not judged.
+    where a service is gone, or a run broke or lost samples, so that a checkpoint is not judged.
     """
     check_model(model)
     # A path counts from here; pytest's option would count it from its root directory.
@@ -72,7 +72,10 @@ class Watcher:
     _done: set[Checkpoint] = field(default_factory=set)
 
     def look(self) -> bool:
-        """Judge every checkpoint that is not judged yet; return whether no service was gone and no run broke."""
+        """Judge every checkpoint that is not judged yet; return whether each could be judged.
+
+        A checkpoint cannot be judged while its service is gone, nor when its run broke or lost samples.
+        """
         try:
             checkpoints = self._list()
         except SpecError as error:
@@ -100,17 +103,18 @@ class Watcher:
         tag = self._tag(version)
         # pytest holds the lock too: where the watcher was killed, its run goes on, and the next watcher waits for its end.
         with file_lock(registry_folder(self.where) / "watch.lock", _say_waiting) as lock:
-            if not self._finished_runs(tag):
+            if judging_run(self.store, tag) is None:
                 status = self._run_pytest(version, tag, lock)
-                if status in WRONG_ARGUMENTS and not self._finished_runs(tag):
+                # A service that has gone meanwhile ends pytest with a usage error, too: then it cannot be registered either.
+                if status in WRONG_ARGUMENTS and not finished_runs(self.store, tag) and self._register(checkpoint):
                     raise SpecError(
                         f"pytest ended with exit status {status} for {version}: correct its arguments or the suite"
                     )
-            runs = self._finished_runs(tag)
-            if not runs:
-                click.echo(f"crucible watch: the run of {version} broke: it is judged again at the next look", err=True)
+            run = judging_run(self.store, tag)
+            if run is None:
+                click.echo(f"crucible watch: {why_not_judged(self.store, tag, version)}", err=True)
                 return False
-            self._promote(version, runs[0])
+            self._promote(version, run)
         self._done.add(checkpoint)
         return True
 
@@ -137,9 +141,6 @@ class Watcher:
         command = [sys.executable, "-m", "pytest", *self.arguments, *words]
         inherited = () if sys.platform == "win32" else (lock.fileno(),)
         return subprocess.run(command, pass_fds=inherited, check=False).returncode
-
-    def _finished_runs(self, tag: str) -> list[RunSummary]:
-        return [run for run in list_runs(self.store, tag=tag) if run.status == "finished"]
 
     def _tag(self, version: str) -> str:
         """Return the tag of the version's run with these arguments: other arguments judge it again."""

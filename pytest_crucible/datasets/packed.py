@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import pickle
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
 
 from pytest_crucible.records import Sample
 
@@ -32,7 +32,9 @@ class PackedSamples(Sequence[Sample]):
             self.append(sample)
 
     def append(self, sample: Sample) -> None:
-        fields = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
+        fields: tuple[Any, ...] = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
+        # Few datasets have twins, and a million empty mappings take room.
+        fields += (sample.variants,) if sample.variants else ()
         try:
             self._bytes += pickle.dumps(fields, protocol=5)
         except Exception:
@@ -58,10 +60,40 @@ class PackedSamples(Sequence[Sample]):
             raise IndexError(f"sample {at} is out of range for {number} samples")
         if place in self._odd:
             return self._odd[place]
-        name, text, expected, group, metadata = pickle.loads(
+        name, text, expected, group, metadata, *variants = pickle.loads(
             memoryview(self._bytes)[self._ends[place] : self._ends[place + 1]]
         )
-        return Sample(id=name, input=text, expected=expected, group=group, metadata=metadata or {})
+        return Sample(
+            id=name,
+            input=text,
+            expected=expected,
+            group=group,
+            metadata=metadata or {},
+            variants=variants[0] if variants else {},
+        )
+
+    def iterate_fields(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each sample, without building it."""
+        view, start = memoryview(self._bytes), 0
+        for place, end in enumerate(self._ends[1:]):
+            if place in self._odd:
+                sample = self._odd[place]
+                yield sample.id, sample.input, sample.expected, sample.group, sample.metadata
+            else:
+                name, text, expected, group, metadata, *_ = pickle.loads(view[start:end])
+                yield name, text, expected, group, metadata or {}
+            start = end
+
+
+def iterate_fields(samples: Iterable[Sample]) -> Iterator[tuple[Any, ...]]:
+    """Yield id, input, expected, group and metadata of each sample.
+
+    >>> list(iterate_fields([Sample(id="a", input="2 + 2")]))
+    [('a', '2 + 2', None, None, {})]
+    """
+    if isinstance(samples, PackedSamples):
+        return samples.iterate_fields()
+    return ((sample.id, sample.input, sample.expected, sample.group, sample.metadata) for sample in samples)
 
 
 def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:

@@ -38,6 +38,8 @@ def target_reason(result: TargetResult, state: State, proven: bool) -> str:
         rate = "" if share is None else f"; the rate may be as high as {share:.3g}"
         return f"0 of {size}{'' if estimate.replies is None else ' replies'}{rate}"
     evidence = _bound_against_target(result, state, proven)
+    if STATISTICS[result.target.statistic].of_slices and result.note and evidence:
+        evidence = f"{evidence}; {result.note}"
     if proven:
         return evidence
     head = "not proven either way" if state == "undecided" else "unproven"
@@ -59,13 +61,19 @@ def _bound_against_target(result: TargetResult, state: State, proven: bool) -> s
     if bound is None:
         return ""
     relation = target.relation if holds(target.relation, bound, target.value) else _OPPOSITES[target.relation]
-    return f"one-sided bound {_digits_for(bound, relation, target.value)} {relation} target {goal}"
+    of_slices = reading.lower_of if bound == reading.lower else reading.upper_of
+    between = f" ({of_slices})" if of_slices else ""
+    return f"one-sided bound {_digits_for(bound, relation, target.value)} {relation} target {goal}{between}"
 
 
 def _both_bounds(reading: BoundedValue, goal: str) -> str:
     if reading.lower is None or reading.upper is None:
         return ""
-    return f"one-sided bounds {reading.lower:.3g} and {reading.upper:.3g}{goal}"
+    if reading.lower_of == reading.upper_of:
+        between = f" ({reading.lower_of})" if reading.lower_of else ""
+        return f"one-sided bounds {reading.lower:.3g} and {reading.upper:.3g}{goal}{between}"
+    lower, upper = f"{reading.lower:.3g} ({reading.lower_of})", f"{reading.upper:.3g} ({reading.upper_of})"
+    return f"one-sided bounds {lower} and {upper}{goal}"
 
 
 def _digits_for(bound: float, relation: str, value: float) -> str:

@@ -179,14 +179,17 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
     """The verdict on a metric that nothing scored: an error in the suite, because a typing error must not be a green build."""
     plan = analysis.plan
     scored = ", ".join(analysis.kinds) or "nothing"
+    not_run = plan.not_run.get(metric, "")
     return Verdict(
         nodeid=plan.nodeid,
         subject=subject,
         kind="target" if any(target.text == subject for target in plan.targets) else "comparison",
         state="undecided",
         proven=False,
-        reason=analysis.failed_metrics.get(metric) or f"no sample has a number for {metric!r} (scored: {scored})",
-        suite_error=_complete(analysis),
+        reason=not_run
+        or (_withheld(analysis) if plan.failed_check else analysis.failed_metrics.get(metric))
+        or f"no sample has a number for {metric!r} (scored: {scored})",
+        suite_error=_complete(analysis) and not not_run,
     )
 
 
@@ -284,6 +287,8 @@ def _settle(
 def _withheld(analysis: Analysis) -> str:
     """Return why no verdict may be given: a part of the samples was selected, or sampling was interrupted."""
     plan = analysis.plan
+    if plan.failed_check is not None:
+        return f"nothing was sent, because {plan.failed_check.call} failed"
     if plan.selected < plan.planned:
         return f"only {plan.selected} of {plan.planned} samples were selected"
     if analysis.finished:

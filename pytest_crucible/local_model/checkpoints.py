@@ -146,7 +146,7 @@ def _read(file: Path) -> tuple[Weights, dict[str, str]]:
 def _write(file: Path, tensors: Weights, about: dict[str, str], *, replace: bool) -> None:
     """Write to a neighbouring file first, so that a reader never sees half a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    content = save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, metadata=about)
+    content = _in_order(save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, metadata=about))
     # In the same directory: a rename is atomic only within one file system.
     handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
@@ -161,6 +161,17 @@ def _write(file: Path, tensors: Weights, about: dict[str, str], *, replace: bool
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return a file with its metadata in order: safetensors writes them in a random one, and equal weights have one hash."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    # Tensors start at a multiple of 8 bytes.
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + size :]
 
 
 def _publish(draft: Path, file: Path) -> None:

@@ -28,6 +28,8 @@ from pytest_crucible.local_model.tokens import Tokenizer
 
 # The most rows decoded at once: their cached keys and values bound the memory.
 SLOTS = 64
+# Of the longest prompts with their replies fewer fit: their cached keys and values take as much memory as 64 rows of 512 tokens.
+_POSITIONS = SLOTS * 512
 
 StopReason: TypeAlias = Literal["stop", "length"]
 
@@ -167,14 +169,15 @@ class _Batch:
     def __init__(
         self, folded: Folded, shape: Shape, tokenizer: Tokenizer, requests: list[_Request], topk: int, slots: int
     ) -> None:
-        self.folded, self.shape, self.tokenizer, self.topk, self.slots = folded, shape, tokenizer, topk, slots
+        self.folded, self.shape, self.tokenizer, self.topk = folded, shape, tokenizer, topk
         # By length and content, so that equal prompts become neighbours and are read once.
         self.waiting = deque(sorted(requests, key=lambda request: (len(request.prompt), request.prompt)))
         longest = max(len(request.prompt) + self._limit(request) for request in requests)
-        self.decoder = Decoder(folded, shape, slots, longest)
+        self.slots = min(slots, max(1, _POSITIONS // longest))
+        self.decoder = Decoder(folded, shape, self.slots, longest)
         self.rows: list[_Row] = []
-        self.logits = np.empty((slots, shape.vocabulary), folded.embedding.dtype)
-        self.narrowing = Narrowing(np.empty(slots), np.empty(slots, np.int64), np.empty(slots))
+        self.logits = np.empty((self.slots, shape.vocabulary), folded.embedding.dtype)
+        self.narrowing = Narrowing(np.empty(self.slots), np.empty(self.slots, np.int64), np.empty(self.slots))
         self.read: tuple[list[int], Prefilled] | None = None
 
     def fill(self) -> bool:

@@ -22,6 +22,8 @@ class Stops:
         if empty := [item for item in stops if item in ("", ())]:
             raise ValueError(f"{empty[0]!r} cannot end a reply: it is empty")
         self._tokenizer = tokenizer
+        # The text of a reserved token is never decoded, so that only its id can end a reply.
+        stops = tuple(_id_of_reserved(item, tokenizer) for item in stops)
         self._tokens = [
             (item,) if isinstance(item, int) else tuple(item) for item in stops if not isinstance(item, str)
         ]
@@ -48,3 +50,8 @@ class Stops:
         # Only now, once a reply: decoding the whole text after each token would be quadratic.
         whole = self._tokenizer.bytes_of(tokens)
         return whole[: min(whole.find(stop) for stop in self._texts if stop in whole)].decode("utf-8", errors="replace")
+
+
+def _id_of_reserved(stop: Stop, tokenizer: Tokenizer) -> Stop:
+    token = tokenizer.reserved_id(stop) if isinstance(stop, str) else None
+    return stop if token is None else token

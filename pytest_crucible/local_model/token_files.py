@@ -15,22 +15,25 @@ PIECES = r" ?[A-Za-z\x{80}-\x{10FFFF}]+|[0-9]| ?[!-/:-@\[-`{-~]| +|[\x{00}-\x{1F
 PAD, EOS = "<|pad|>", "<|endoftext|>"
 
 
-def tokenizer_json(texts: Sequence[bytes], merges: Sequence[tuple[int, int]]) -> str:
-    """Return the file for tokens that stand for these bytes; `pad` and `eos` come after them.
+def tokenizer_json(texts: Sequence[bytes], merges: Sequence[tuple[int, int]], reserved: Sequence[str] = ()) -> str:
+    """Return the file for tokens that stand for these bytes; `pad`, `eos` and the reserved tokens come after them.
 
     >>> read_merges(tokenizer_json([bytes([byte]) for byte in range(256)] + [b"hi"], [(104, 105)]))
     ((104, 105),)
     """
     visible = [_visible(text) for text in texts]
-    vocabulary = {text: token for token, text in enumerate([*visible, PAD, EOS])}
-    special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    vocabulary = {text: token for token, text in enumerate([*visible, PAD, EOS, *reserved])}
+    whole = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     split = {"type": "Split", "pattern": {"Regex": PIECES}, "behavior": "Isolated", "invert": False}
     content = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": vocabulary[text], "content": text, **special} for text in (PAD, EOS)],
+        "added_tokens": [
+            {"id": vocabulary[text], "content": text, **whole, "special": not is_shown(text)}
+            for text in (PAD, EOS, *reserved)
+        ],
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
         "post_processor": None,
@@ -66,17 +69,31 @@ def read_merges(text: str) -> tuple[tuple[int, int], ...]:
     return tuple((ids[first], ids[second]) for first, second in model["merges"])
 
 
-def configurations() -> dict[str, str]:
+def read_reserved(text: str) -> tuple[str, ...]:
+    """Return the reserved tokens of such a file, which follow `pad` and `eos`."""
+    return tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
+
+
+def is_shown(name: str) -> bool:
+    """Return whether a reader of a reply sees a special token: `<think>` is text, `<|im_end|>` a mark.
+
+    >>> is_shown("<think>"), is_shown("<|im_end|>"), is_shown("<｜User｜>")
+    (True, False, False)
+    """
+    return name.startswith("<") and name[1] not in "|｜"
+
+
+def configurations(*, has_reserved: bool = False) -> dict[str, str]:
     """Return the files that transformers needs beside it, by name.
 
-    Special tokens that a text spells out are read as text.
+    Special tokens that a text spells out are read as text, except where renderers have to write reserved ones.
     """
     tokenizer = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": EOS,
         "pad_token": PAD,
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,
+        "split_special_tokens": not has_reserved,
         "chat_template": TEMPLATE,
     }
     contents = {"tokenizer_config.json": tokenizer, "config.json": {"model_type": "gpt2"}}

@@ -12,6 +12,9 @@ pairs of tokens are merged within each piece, in the order in which training fou
 
 Ids 0 to 255 are the bytes, then come the merges, last `pad` and `eos`. Encoding never makes `pad` or `eos`, whatever the
 text says; decoding leaves them out, and shows bytes that are no UTF-8 as U+FFFD.
+
+A stand-in for another model has `reserved` tokens after these (see `reserved`). Encoding never makes them either; decoding
+shows those that are text to a reader, such as <think>, and leaves out the marks of a chat format, such as <|im_end|>.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class Tokenizer:
     """
 
     merges: tuple[Pair, ...]
+    reserved: tuple[str, ...] = ()
     _bytes: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
     _ranks: dict[Pair, int] = field(init=False, repr=False, compare=False)
     _ids: dict[bytes, int] = field(init=False, repr=False, compare=False)
@@ -63,7 +67,7 @@ class Tokenizer:
     @property
     def vocabulary(self) -> int:
         """The number of ids; all ids are below it."""
-        return len(self._bytes) + 2
+        return len(self._bytes) + 2 + len(self.reserved)
 
     @property
     def pad(self) -> int:
@@ -103,24 +107,33 @@ class Tokenizer:
         if ids and not 0 <= min(ids) <= max(ids) < self.vocabulary:
             wrong = next(token for token in ids if not 0 <= token < self.vocabulary)
             raise ValueError(f"token {wrong} does not exist, ids are 0 to {self.vocabulary - 1}")
-        return b"".join(texts[token] for token in ids if token < len(texts))
+        return b"".join(texts[token] if token < len(texts) else self._reserved_text(token) for token in ids)
+
+    def reserved_id(self, name: str) -> int | None:
+        """Return the id of a reserved token; None for any other text."""
+        return self.eos + 1 + self.reserved.index(name) if name in self.reserved else None
+
+    def _reserved_text(self, token: int) -> bytes:
+        name = self.reserved[token - self.eos - 1] if token > self.eos else ""
+        return name.encode() if token_files.is_shown(name) else b""
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`, which `Tokenizer.load` and Hugging Face's `tokenizers` both read."""
-        path.write_text(token_files.tokenizer_json(self._bytes, self.merges), encoding="utf-8")
+        path.write_text(token_files.tokenizer_json(self._bytes, self.merges, self.reserved), encoding="utf-8")
 
     def save_for_transformers(self, directory: Path) -> None:
         """Write a directory from which transformers' AutoTokenizer produces the same ids."""
         directory.mkdir(parents=True, exist_ok=True)
         self.save(directory / "tokenizer.json")
-        for name, content in token_files.configurations().items():
+        for name, content in token_files.configurations(has_reserved=bool(self.reserved)).items():
             (directory / name).write_text(content, encoding="utf-8")
 
     @staticmethod
     def load(path: Path) -> Tokenizer:
         """Return the tokenizer that `save` wrote; ValueError for another library's file."""
         try:
-            return Tokenizer(token_files.read_merges(path.read_text(encoding="utf-8")))
+            text = path.read_text(encoding="utf-8")
+            return Tokenizer(token_files.read_merges(text), token_files.read_reserved(text))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by this tokenizer ({error!r})") from None
 

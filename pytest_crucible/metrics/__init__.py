@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_crucible.metrics.choice import choice_match_10 as choice_match_10
     from pytest_crucible.metrics.choice import choice_of as choice_of
     from pytest_crucible.metrics.choice import chooses as chooses
+    from pytest_crucible.metrics.choice_probability import expected_score as expected_score
     from pytest_crucible.metrics.code_blocks import code_of as code_of
     from pytest_crucible.metrics.code_execution import humaneval_outcome as humaneval_outcome
     from pytest_crucible.metrics.code_execution import humaneval_pass as humaneval_pass
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "choice": "choice_given choice_match choice_match_10 choice_of chooses",
+    "choice_probability": "expected_score",
     "code_blocks": "code_of",
     "code_execution": "humaneval_outcome humaneval_pass humaneval_program runs",
     "code_match": "code_bleu_of python_code_bleu",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
@@ -37,6 +37,10 @@ class Metric:
     """Returns the part of the version that is known only when a session plans, such as the model that it queries."""
     beside: tuple[Metric, ...] = ()
     """Metrics that are recorded along with it without being requested."""
+    fitted_on: tuple[str, ...] = ()
+    """Ids of samples that the metric was fitted on: each verdict is decided again without them."""
+    check: Callable[[Sequence[Sample]], str] | None = None
+    """Returns why the metric cannot score the samples of an experiment, before any request; empty if it can."""
 
     @property
     def name(self) -> str:
@@ -51,6 +55,14 @@ class Metric:
             return self
         version = ":".join(part for part in (self.facts.version, self.depends()) if part)
         return replace(self, facts=replace(self.facts, version=version), depends=None)
+
+    def with_fitted_samples(self, sample_ids: tuple[str, ...]) -> Metric:
+        """Return the metric as one that was fitted on these samples."""
+        return replace(self, fitted_on=sample_ids)
+
+    def with_check(self, check: Callable[[Sequence[Sample]], str]) -> Metric:
+        """Return the metric with a check of the samples that it is to score."""
+        return replace(self, check=check)
 
 
 @overload

@@ -19,12 +19,9 @@ def normalise(text: str) -> str:
     >>> normalise("  The\\n Answer ")
     'the answer'
     """
-    return " ".join(normalised_words(text))
-
-
-def normalised_words(text: str) -> list[str]:
-    """Return the words of the normalised text."""
-    return unicodedata.normalize("NFKC", text).casefold().split()
+    # ASCII has one form, and its lower case is what `casefold` makes.
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split())
 
 
 def _right_answers(sample: Sample) -> Iterable[str]:

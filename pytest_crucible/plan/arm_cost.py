@@ -81,13 +81,13 @@ def estimate_arm(
     )
 
 
-def estimate_judge(nodeid: str, judge: str, replies: int, past: Past | None, concurrency: int) -> ArmEstimate:
-    """Estimate a judge of so many replies from its latest earlier run; what it will read is not known before."""
+def estimate_as_before(nodeid: str, arm: str, replies: int, past: Past | None, concurrency: int) -> ArmEstimate:
+    """Estimate so many replies of an arm or a judge from its latest earlier run alone."""
     is_known = past is not None and len(past.replies) > 1
     amounts = (
         _from_past(past, replies, (None, None), concurrency) if past and is_known else Amounts(basis="no earlier run")
     )
-    return ArmEstimate(nodeid=nodeid, arm=judge, to_send=replies, amounts=amounts)
+    return ArmEstimate(nodeid=nodeid, arm=arm, to_send=replies, amounts=amounts)
 
 
 def _arm_amounts(requests: Sequence[PlannedRequest], replies: int, past: Past | None, concurrency: int) -> Amounts:
@@ -125,6 +125,7 @@ def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
         tokens=add_together([*read, *written]),
         usd=add_together(costs),
         basis="the prompts, and max_tokens a reply; only the first request of each reply is known",
+        errs_with_others=True,
     )
 
 
@@ -154,7 +155,13 @@ def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> fl
 
 def sum_amounts(estimates: Sequence[ArmEstimate]) -> dict[str, Forecast | None]:
     """Return the sums over arms and experiments, which run one after the other; None where a part is not known."""
-    return {unit: add_forecasts(getattr(estimate.amounts, unit) for estimate in estimates) for unit in UNITS}
+    amounts = [estimate.amounts for estimate in estimates]
+    return {unit: _sum_unit(amounts, unit) for unit in UNITS}
+
+
+def _sum_unit(amounts: Sequence[Amounts], unit: str) -> Forecast | None:
+    together = add_together(getattr(each, unit) for each in amounts if each.errs_with_others)
+    return add_forecasts([together, *(getattr(each, unit) for each in amounts if not each.errs_with_others)])
 
 
 def beyond(estimates: Sequence[ArmEstimate], place: str, limits: Mapping[str, float]) -> list[str]:

@@ -56,6 +56,11 @@ _ONE_OF_THEM = (
 
 def _check_amount(amount: Any, name: str, measure: Measure, what: str) -> tuple[float | None, bool]:
     number, is_share = check_amount(amount, f"{what} has {name}")
+    if number is not None and measure.statistic == "ratio":
+        raise SpecError(
+            f"{what} has {name}={amount!r}, and two ratios are compared by their ratio: leave it out, or compare "
+            f"gap({measure.metric} {measure.by})"
+        )
     if is_share and measure.statistic != MEAN.name:
         raise SpecError(
             f"{what} has {name}={amount!r}, and only a metric alone is compared by a ratio: "

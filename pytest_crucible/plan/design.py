@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
 from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
-from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target
+from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
+from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.variant_views import VIEWS
 from pytest_crucible.stats.measures.reach import contrast_problem, target_problem
 from pytest_crucible.stats.measures.table import STATISTICS
 
+NO_VARIANTS = VariantNames()
 # True unless the test function failed on the sample: available to every experiment by its name.
 PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1")
-# Names that may follow a metric and a dot. None is built yet.
-VIEWS: frozenset[str] = frozenset()
 
 
 def group_count(dataset: Dataset) -> int | None:
@@ -44,9 +46,11 @@ def without_unfounded_claim(contrast: Contrast, metric: MetricFacts) -> Contrast
     return replace(contrast, alternative="estimate")
 
 
-def contrasts_with_baselines(contrasts: Iterable[Contrast], arms: Sequence[Arm]) -> tuple[Contrast, ...]:
-    """Each declared comparison, against each baseline of this session."""
-    every_contrast = list(contrasts)
+def contrasts_with_baselines(
+    contrasts: Iterable[Contrast], arms: Sequence[Arm], samples: Sequence[Sample] = ()
+) -> tuple[Contrast, ...]:
+    """Each declared comparison, in each slice of the samples if it is by a field, against each baseline of this session."""
+    every_contrast = expand_slices(contrasts, *sample_fields(samples))
     return tuple(
         replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast
     )
@@ -59,33 +63,57 @@ def plan_metrics(
     *,
     open_metrics: bool,
     further: Sequence[MetricFacts] = (),
+    variants: VariantNames = NO_VARIANTS,
 ) -> tuple[MetricFacts, ...]:
     """Return the metrics of an experiment: those declared, `passed` where it is needed, and `further` ones.
 
     `passed` is needed where a target or a comparison names it, and where nothing else was declared or is scored by the
     test function (`open_metrics`). Raises SpecError for a target or comparison on a metric that does not exist, is text, or
-    cannot have the statistic.
+    cannot have the statistic. Terms that name one of the `variants` count as metrics (`plan_terms`).
     """
     metrics = (*_with_passed(facts, targets, contrasts, open_metrics), *further)
     declared = {metric.name: metric for metric in metrics}
+    for what, measure in _measures(targets, contrasts):
+        for name in measure.metrics:
+            check_ambiguous(what, name, declared, VIEWS)
+    terms = plan_terms(metrics, targets, contrasts, variants, open_metrics=open_metrics)
+    declared |= {term.facts.name: term.facts for term in terms}
     # A metric goes before a training's number of the same name; what a function scores by itself may have any name.
     of_training = {} if open_metrics else {name: metric for name, metric in TRAINING.items() if name not in declared}
     for target in targets:
-        _check_target(target, declared, of_training, open_metrics)
+        _check_target(target, declared, of_training, open_metrics, variants)
     for contrast in contrasts:
-        _check_contrast(contrast, declared, of_training, open_metrics)
+        _check_contrast(contrast, declared, of_training, open_metrics, variants)
     return metrics
 
 
+def plan_terms(
+    metrics: Sequence[MetricFacts],
+    targets: Sequence[Target],
+    contrasts: Sequence[Contrast],
+    variants: VariantNames,
+    *,
+    open_metrics: bool,
+) -> tuple[VariantTerm, ...]:
+    """Return the terms by which targets and comparisons name a variant."""
+    names = [name for measure in (*targets, *contrasts) for name in measure.metrics]
+    return variant_terms(names, {metric.name: metric for metric in metrics}, variants, open_metrics=open_metrics)
+
+
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
-    """Raise SpecError where a statistic cannot use the samples' `expected`."""
-    measures: list[tuple[str, Measure]] = [(f"target {requirement.text!r}", requirement) for requirement in targets]
-    measures += [(f"ab_compare({requirement.expression!r})", requirement) for requirement in contrasts]
-    for what, measure in measures:
+    """Raise SpecError where a statistic cannot use the samples' `expected`, or a field of the samples."""
+    check_fields([*targets, *contrasts], *sample_fields(samples))
+    for what, measure in _measures(targets, contrasts):
         problem_of = STATISTICS[measure.statistic].expected_problem
         problem = problem_of(samples) if problem_of is not None else ""
         if problem:
             raise SpecError(f"{what} {problem}")
+
+
+def _measures(targets: Sequence[Target], contrasts: Sequence[Contrast]) -> Iterator[tuple[str, Measure]]:
+    """Yield each target and comparison with its name in messages."""
+    yield from ((f"target {target.text!r}", target) for target in targets)
+    yield from ((f"ab_compare({contrast.expression!r})", contrast) for contrast in contrasts)
 
 
 def check_ambiguous(what: str, term: str, metrics: Container[str], views: Container[str]) -> None:
@@ -104,7 +132,7 @@ def check_ambiguous(what: str, term: str, metrics: Container[str], views: Contai
 def _with_passed(
     facts: Sequence[MetricFacts], targets: Sequence[Target], contrasts: Sequence[Contrast], open_metrics: bool
 ) -> tuple[MetricFacts, ...]:
-    named = {name for measure in (*targets, *contrasts) for name in measure.metrics}
+    named = {term_metric(name) for measure in (*targets, *contrasts) for name in measure.metrics}
     has_passed = any(
         metric.name == PASSED.name
         for metric in facts
@@ -115,7 +143,11 @@ def _with_passed(
 
 
 def _check_target(
-    target: Target, declared: Mapping[str, MetricFacts], of_training: Mapping[str, MetricFacts], open_metrics: bool
+    target: Target,
+    declared: Mapping[str, MetricFacts],
+    of_training: Mapping[str, MetricFacts],
+    open_metrics: bool,
+    variants: VariantNames,
 ) -> None:
     what = f"target {target.text!r}"
     if target.metric in of_training:
@@ -123,18 +155,22 @@ def _check_target(
         _refuse(target_problem(target, of_training[target.metric]))
         return
     for name in target.metrics:
-        _check_metric(what, name, declared, open_metrics, near=of_training)
+        _check_metric(what, name, declared, open_metrics, variants, near=of_training)
     _check_facts(what, target, declared)
     _refuse(target_problem(target, declared.get(target.metric, MetricFacts(name=target.metric))))
 
 
 def _check_contrast(
-    contrast: Contrast, declared: Mapping[str, MetricFacts], of_training: Mapping[str, MetricFacts], open_metrics: bool
+    contrast: Contrast,
+    declared: Mapping[str, MetricFacts],
+    of_training: Mapping[str, MetricFacts],
+    open_metrics: bool,
+    variants: VariantNames,
 ) -> None:
     what = f"ab_compare({contrast.expression!r})"
     check_comparison(contrast.metric, of_training)
     for name in contrast.metrics:
-        _check_metric(what, name, declared, open_metrics)
+        _check_metric(what, name, declared, open_metrics, variants)
     _check_facts(what, contrast, declared)
     _refuse(contrast_problem(contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
 
@@ -152,16 +188,25 @@ def _refuse(problem: str) -> None:
 
 
 def _check_metric(
-    what: str, metric: str, declared: Mapping[str, MetricFacts], open_metrics: bool, near: Iterable[str] = ()
+    what: str,
+    metric: str,
+    declared: Mapping[str, MetricFacts],
+    open_metrics: bool,
+    variants: VariantNames,
+    near: Iterable[str] = (),
 ) -> None:
     """`near` are further names that a misspelt one may mean."""
-    check_ambiguous(what, metric, declared, VIEWS)
     if metric in declared:
         if declared[metric].kind == "text":
             raise SpecError(f"{what} judges {metric!r}, which is text: judge a metric of bool or numbers")
         return
+    if variants.reason_not_run(metric):
+        return
+    _refuse(variants.problem(metric))
     if open_metrics:
         # the test function scores by itself: its metrics are known only after the run
         return
-    hint = suggest(metric, [*declared, *near], always=f"this experiment has {', '.join(declared)}")
+    hint = term_hint(metric, declared, variants) or suggest(
+        metric, [*declared, *near], always=f"this experiment has {', '.join(declared)}"
+    )
     raise SpecError(f"{what} names metric {metric!r}: {hint}")

@@ -4,7 +4,7 @@
     value    = term [by] | function "(" term [relation number] {"," term} [by] ")"
     term     = metric ["." view] ["[" name [number] "]"]
     by       = "by" field {"&" field} ["within" field]
-    field    = name {"." name} ["(" cuts ")"]
+    field    = ( name {"." name} | '"' any text '"' ) ["(" cuts ")"]
     cuts     = number {"," number}
     relation = ">=" | "<=" | "==" | ">" | "<"
 
@@ -21,13 +21,14 @@ from typing import NoReturn, TypeVar, cast
 
 from pytest_crucible.records import Relation
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.slices import By, Field, shortest
 
 RELATIONS = (">=", "<=", "==", ">", "<")
 EXAMPLE = "for example 'accuracy >= 0.80'"
 CONDITION = "a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][\w.\-]*)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
-    r"|(?P<relation>>=|<=|==|>|<)|(?P<bracket>\[[^\[\]]+\])|(?P<sign>[(),&]))"
+    r"|(?P<relation>>=|<=|==|>|<)|(?P<bracket>\[[^\[\]]+\])|(?P<sign>[(),&])|(?P<quoted>\"[^\"]+\"))"
 )
 # A member of an ensemble may have any name, so only a last word that is a number counts as one.
 _NUMBERED = re.compile(r"(?P<name>.*\S)\s+(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
@@ -68,29 +69,6 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """A field of the samples, perhaps cut into ranges: `metadata.length(100, 200)`."""
-
-    name: str
-    cuts: tuple[float, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(shortest, self.cuts))})" if self.cuts else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class By:
-    """`by language & topic within author`."""
-
-    fields: tuple[Field, ...]
-    within: Field | None = None
-
-    def __str__(self) -> str:
-        within = "" if self.within is None else f" within {self.within}"
-        return f"by {' & '.join(map(str, self.fields))}{within}"
-
-
-@dataclass(frozen=True, slots=True)
 class Value:
     """One number of an arm: a metric, or a function of metrics."""
 
@@ -118,11 +96,6 @@ class Requirement:
 
     def __str__(self) -> str:
         return f"{self.value} {self.relation} {shortest(self.number)}"
-
-
-def shortest(number: float) -> str:
-    """Return the shortest text that reads as the same float: `2`, not `2.0`."""
-    return repr(number).removesuffix(".0")
 
 
 def parse_requirement(text: object, what: str) -> Requirement:
@@ -209,7 +182,8 @@ class _Parser:
         return By(fields, self._field())
 
     def _field(self) -> Field:
-        name = self._expect("name", "a field of the samples")
+        quoted = self.kind == "quoted"
+        name = self._expect("quoted" if quoted else "name", "a field of the samples").strip('"')
         if self._token != "(":
             return Field(name)
         self._advance()

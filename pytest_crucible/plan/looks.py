@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import TRAINING_NUMBERS, Contrast, MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.robustness import SAME_ANSWER
 from pytest_crucible.stats.measures.reach import bounds_problem
 
 DECIDED = ("mean", "rate")
@@ -30,7 +32,7 @@ def with_looks(plan: Plan, alpha: float) -> Plan:
         raise SpecError(
             f"--crucible-stop cannot count the noise of {factors}: leave it out, or declare fixed={list(plan.random_factors)}"
         )
-    facts = {metric.name: metric for metric in plan.metrics}
+    facts = plan.facts
     for claim in claims(plan):
         _check_claim(claim, facts.get(claim.metric))
     return replace(plan, look_alpha=alpha) if claims(plan) else plan
@@ -43,6 +45,10 @@ def claims(plan: Plan) -> list[Target | Contrast]:
 
 
 def _check_claim(claim: Target | Contrast, facts: MetricFacts | None) -> None:
+    if term_metric(claim.metric) == SAME_ANSWER:
+        raise SpecError(
+            f"--crucible-stop cannot look at {claim.metric!r}, which compares two replies: leave one of them out"
+        )
     if claim.statistic not in DECIDED:
         raise SpecError(
             f"--crucible-stop decides means and rates, and {claim.expression!r} is neither: "

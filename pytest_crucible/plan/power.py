@@ -37,7 +37,7 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
 
     Each cluster counts as one sample. A statistic without a formula is left out.
     """
-    facts = {metric.name: metric for metric in plan.metrics}
+    facts = plan.facts
     one = _over_factors if plan.random_factors else _one
     return tuple(
         one(
@@ -68,7 +68,7 @@ def _over_factors(
         ranged,
         plan,
         deviation=_assumed_deviation(facts),
-        n=plan.groups or plan.selected,
+        n=_units(contrast, plan),
         alpha=alpha,
         level=_two_sided_level(contrast, alpha, family_size),
     )
@@ -89,8 +89,14 @@ def _assumed_scores(facts: MetricFacts) -> str:
     return f"differences have a standard deviation of {_assumed_deviation(facts):.2g}"
 
 
+def _units(contrast: Contrast, plan: Plan) -> int:
+    """Return the number of samples, or groups, that a comparison has: those of its slice, if it is about one."""
+    units = plan.groups or plan.selected
+    return max(2, round(units * contrast.slice_size / plan.planned)) if contrast.slice else units
+
+
 def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int) -> DetectableEffect:
-    n, grouped = plan.groups or plan.selected, plan.groups is not None
+    n, grouped = _units(contrast, plan), plan.groups is not None
     row, level = comparison_row(contrast, facts), _two_sided_level(contrast, alpha, family_size)
     unprovable = row.no_proof(contrast, facts)
     if unprovable:

@@ -6,7 +6,10 @@ count(high_flags) == 0              the sum over samples
 p95(latency_s) <= 2                 a percentile
 auroc(score) >= 0.70                a statistic of a score and of the samples' `expected`
 ece(confidence, accuracy) <= 0.05   a statistic of two metrics
-accuracy[v1] >= 0.70                a metric of one member of an ensemble
+accuracy[v1] >= 0.70                a metric of one member of an ensemble, or on one variant of the samples
+gap(accuracy by sex) <= 0.05        the largest difference between two slices
+ratio(selected by race) >= 0.80     the smallest rate of a slice over the largest
+worst(accuracy by topic) >= 0.60    the worst mean of a slice
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from pytest_crucible.stats.measures.row import Statistic
 from pytest_crucible.stats.measures.table import MEAN, STATISTICS
 
 
-def parse_target(text: str, *, decide: DecisionRule = "point") -> Target:
-    """Parse one target.
+def parse_target(text: str, *, decide: DecisionRule | None = None) -> Target:
+    """Parse one target. Without `decide` the estimate decides, except for extremes of slices, which are decided by proof.
 
     Raises SpecError, with the text, the place and an example, for anything outside the grammar.
 
@@ -31,12 +34,14 @@ def parse_target(text: str, *, decide: DecisionRule = "point") -> Target:
     """
     what = f"target {text!r}"
     requirement: Requirement = parse_requirement(text, what)
+    fields = _measure_fields(requirement.value, what)
+    _check_slices(fields, requirement.relation, what)
     return Target(
         text=" ".join(text.split()),
         relation=requirement.relation,
         value=requirement.number,
-        decide=check_decision(text, decide),
-        **_measure_fields(requirement.value, what),
+        decide=check_decision(text, decide, by_proof=STATISTICS[fields["statistic"]].of_slices),
+        **fields,
     )
 
 
@@ -58,23 +63,45 @@ def parse_measure(text: str, what: str) -> Measure:
     return measure
 
 
-def check_decision(text: str, decide: str) -> DecisionRule:
-    """Return `decide`. Raises SpecError for anything but 'point' and 'bound'."""
-    if decide not in ("point", "bound"):
+def check_decision(text: str, decide: str | None, *, by_proof: bool = False) -> DecisionRule:
+    """Return `decide`, or its default. Raises SpecError for anything but 'point' and 'bound'.
+
+    The estimate of an extreme of several slices is biased, so that it decides nothing (`by_proof`).
+    """
+    if decide not in (None, "point", "bound"):
         raise SpecError(
             f"target {text!r} has decide={decide!r}: write 'point' (the estimate decides) or 'bound' (proof decides)"
         )
-    return cast(DecisionRule, decide)
+    if by_proof and decide == "point":
+        raise SpecError(
+            f"target {text!r} has decide='point', and the estimate of an extreme is biased: ten equal slices of 50 samples "
+            "differ by .17 on average; leave decide out, and proof decides"
+        )
+    return cast(DecisionRule, decide or ("bound" if by_proof else "point"))
+
+
+def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
+    """Raise SpecError for a target on single slices, and for an equality of an extreme."""
+    of_slices = STATISTICS[fields["statistic"]].of_slices
+    if fields["by"] is not None and not of_slices:
+        name, by = fields["metric"], fields["by"]
+        raise SpecError(
+            f"{what} has {str(by)!r} outside of a statistic of slices: write worst({name} {by}), gap({name} {by}) or "
+            f"ratio({name} {by})"
+        )
+    if of_slices and relation == "==":
+        raise SpecError(f"{what} requires an equality, which no sample can prove: write <= or >=")
 
 
 def _measure_fields(value: Value, what: str) -> dict[str, Any]:
     """The fields of a Measure. Raises SpecError for what the grammar has and the product has not built yet."""
-    _refuse_unbuilt(value, what)
     row, percent = _statistic(value, what)
     condition = value.condition
     if row.condition == ("never" if condition else "always"):
         raise SpecError(f"{what} cannot be read: {CONDITION}")
-    if len(value.terms) != len(row.takes):
+    if row.of_slices and value.by is None:
+        raise SpecError(f"{what} does not name the slices: add a field of the samples, as in {row.example!r}")
+    if len(value.terms) != len(row.takes) and not row.takes_more:
         raise SpecError(
             f"{what} gives {row.name}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
             f"write {row.example!r}"
@@ -89,20 +116,8 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         "quantile": None if percent is None else _quantile(percent, what),
         "inner_relation": None if condition is None else condition.relation,
         "inner_value": None if condition is None else condition.number,
+        "by": value.by,
     }
-
-
-def _refuse_unbuilt(value: Value, what: str) -> None:
-    if value.by is not None:
-        raise SpecError(
-            f"{what} asks for values {str(value.by)!r}: values by field are not available yet; leave it out"
-        )
-    for term in value.terms:
-        if term.bracket is not None and term.bracket.number is not None:
-            raise SpecError(
-                f"{what} names {str(term)!r}: numbered variants are not available yet; "
-                f"in brackets write the name of an ensemble's member, as in 'accuracy[v1]'"
-            )
 
 
 def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:

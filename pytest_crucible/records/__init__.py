@@ -58,11 +58,15 @@ if TYPE_CHECKING:
     from pytest_crucible.records.plan import Sample as Sample
     from pytest_crucible.records.plan import Selection as Selection
     from pytest_crucible.records.plan import Target as Target
+    from pytest_crucible.records.plan import VariantTerm as VariantTerm
     from pytest_crucible.records.results import Analysis as Analysis
     from pytest_crucible.records.results import CachedReplies as CachedReplies
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
     from pytest_crucible.records.results import Run as Run
     from pytest_crucible.records.results import Verdict as Verdict
+    from pytest_crucible.records.robustness import PlannedAttack as PlannedAttack
+    from pytest_crucible.records.robustness import Robustness as Robustness
+    from pytest_crucible.records.robustness import VariantGroup as VariantGroup
     from pytest_crucible.records.samples import ArmReply as ArmReply
     from pytest_crucible.records.samples import Exchange as Exchange
     from pytest_crucible.records.samples import OutcomeState as OutcomeState
@@ -113,6 +117,11 @@ if TYPE_CHECKING:
     from pytest_crucible.records.usage import Quantile as Quantile
     from pytest_crucible.records.usage import Usage as Usage
     from pytest_crucible.records.usage import judge_arm as judge_arm
+    from pytest_crucible.records.variants import UNCHANGED as UNCHANGED
+    from pytest_crucible.records.variants import NoTwin as NoTwin
+    from pytest_crucible.records.variants import PlannedVariant as PlannedVariant
+    from pytest_crucible.records.variants import Twin as Twin
+    from pytest_crucible.records.variants import Variant as Variant
     from pytest_crucible.records.views import Chart as Chart
     from pytest_crucible.records.views import Claim as Claim
     from pytest_crucible.records.views import Excerpt as Excerpt
@@ -135,8 +144,9 @@ _NAMES = {
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Adapter Arm ArmTraining Contrast Dataset Exclusion Fingerprint DetectableEffect Measure MetricFacts Origin Plan "
-    "PromptForm Sample Selection Target",
+    "PromptForm Sample Selection Target VariantTerm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
+    "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
@@ -145,6 +155,7 @@ _NAMES = {
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
     "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
+    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
 }

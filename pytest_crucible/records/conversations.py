@@ -56,5 +56,7 @@ class Conversation:
     calls: tuple[StoredCall, ...]
     """Empty for stores of formats before 4, for imported results and for tests that ask a model by themselves."""
     scores: Mapping[str, bool | float | str | None]
+    input: Any = None
+    """The input of the sample as its variant sends it; None for the sample as it is."""
     draw: str = ""
     """The reply among those of the arm to the sample, such as `terse.txt, round 2`; empty if there is one reply."""

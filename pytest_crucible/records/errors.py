@@ -71,8 +71,8 @@ class Refused(BackendError):
     """A backend that would refuse every request: an invalid key, an unknown model."""
 
 
-class UnscoredMetric(SpecError):
-    """No test scores a metric that a sweep or a run with looks decides by, as its first scores have shown."""
+class UnsuitableMetric(SpecError):
+    """A metric that a sweep or a run with looks cannot decide by, as its first scores have shown: an error of the suite."""
 
 
 class StoreError(CrucibleError):

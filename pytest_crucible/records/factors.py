@@ -12,7 +12,10 @@ FEWEST_LEVELS = 3
 
 
 class Draws(NamedTuple):
-    """The replies of one arm to one sample, as a table. A unit's variant is its prompt; its repeat counts the rest."""
+    """The replies of one arm to one sample, as a table. A unit's variant is its prompt; its repeat counts the rest.
+
+    Twins of the sample have tables of their own, which follow: with two prompts, the variants 2 and 3 are the first twin.
+    """
 
     prompts: int = 1
     trainings: int = 1
@@ -31,6 +34,14 @@ class Draws(NamedTuple):
         59
         """
         return variant * self.size // self.prompts + repeat
+
+    def twin(self, variant: int) -> int:
+        """Return the number of a variant's twin; 0 is the sample as it is."""
+        return variant // self.prompts
+
+    def twin_at(self, place: int) -> int:
+        """Return the same for the reply at a place."""
+        return place // self.size
 
     def levels(self, place: int) -> Draws:
         """Return the level of each factor of the reply at a place, counted from 0.

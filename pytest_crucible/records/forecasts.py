@@ -31,6 +31,8 @@ class Amounts:
     seconds: Forecast | None = None
     basis: str
     """Where the forecasts come from."""
+    errs_with_others: bool = False
+    """Whether they err as those of other arms do: by one guess of the replies' length, or since a run ends early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from typing import Any
 
 # Types whose repr is the same in every process; that of other objects holds an address.
 _PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, frozenset)
+# An edited target or another variant leaves stored replies in use.
+_JUDGING_MARKERS = frozenset({"quality_target", "ab_compare", "robustness"})
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -116,6 +118,14 @@ def _source(function: Callable[..., Any]) -> str:
         return repr(function if code is None else (code.co_code, code.co_consts))
 
 
+def _is_judging(decorator: ast.expr) -> bool:
+    """Return whether a decorator is a marker that judges replies, or adds variants: replies do not depend on it."""
+    name = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (
+        isinstance(name, ast.Attribute) and isinstance(name.value, ast.Attribute) and name.value.attr == "mark"
+    ) and name.attr in _JUDGING_MARKERS
+
+
 def _without_comments(source: str) -> str:
     """Return the code without comments and layout. Docstrings stay: a function may read its own, as a prompt.
 
@@ -123,8 +133,12 @@ def _without_comments(source: str) -> str:
     True
     """
     try:
+        tree = ast.parse(textwrap.dedent(source))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                node.decorator_list = [one for one in node.decorator_list if not _is_judging(one)]
         # Unlike ast.dump, this text is almost the same in all versions of Python.
-        return ast.unparse(ast.parse(textwrap.dedent(source)))
+        return ast.unparse(tree)
     except SyntaxError:
         # The source of a lambda in the middle of an expression does not parse on its own.
         return source

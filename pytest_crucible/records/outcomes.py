@@ -18,7 +18,7 @@ class Unit(NamedTuple):
     position: int
     """The sample's place in its dataset."""
     variant: int
-    """0 is the original sample with the first form of the prompt; other numbers are its twins or other forms."""
+    """0 is the sample as it is with the first form of the prompt; then come its other forms, and then its twins likewise."""
     arm: int
     """0 is the candidate; the baselines follow in the plan's order."""
     repeat: int

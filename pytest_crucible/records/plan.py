@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.contamination import ArmOverlap
+from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.factors import FACTORS, Draws
+from pytest_crucible.records.robustness import Robustness, VariantGroup
 from pytest_crucible.records.serialize import FORMER_NAME
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.stages import Stage
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.training import TrainingResult
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Purpose, Relation, Role
+from pytest_crucible.records.variants import NoTwin, PlannedVariant, Twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,8 @@ class Sample:
     group: str | None = None
     """Samples that share a passage, a repository or a template share a group: they are one cluster."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    variants: Mapping[str, Twin | NoTwin] = field(default_factory=dict)
+    """Its twins by the name of their variant (`records.variants`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +117,8 @@ class Arm:
     """The run whose stored replies this arm is, when it was named as `run:ID`."""
     training: TrainingResult | None = None
     """The training of its weights, where it is known. It is not part of the arm's identity: the weights are."""
+    step: int | None = None
+    """The step of this training whose weights these are, where its recipe kept them before the end."""
     trainings: tuple[ArmTraining, ...] = ()
     """The trainings that answer each sample in turn, where its adapter has `seeds`; empty for one model."""
     trained_on: Mapping[str, str] = field(default_factory=dict)
@@ -144,6 +153,25 @@ class MetricFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VariantTerm:
+    """A metric on the twins of a variant, as a target or a comparison names it: `exact_match[she]`."""
+
+    facts: MetricFacts
+    """Its own facts; its name is the whole term."""
+    metric: str
+    view: str
+    """Empty for the metric's own values."""
+    variant: str
+    """As it is written in brackets: a variant, or a group of several."""
+    group: VariantGroup | None = None
+    """The variants that it names together; None for one."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (self.variant,) if self.group is None else self.group.variants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """One statistic of one or several metrics: `accuracy`, `rate(entailment >= 0.75)`, `ece(confidence, accuracy)`."""
 
@@ -158,6 +186,12 @@ class Measure:
     """Metrics after the first."""
     written: str = ""
     """The metric as it is written, where the statistic is of its parts: `pii` of `pii.found` and `pii.annotated`."""
+    by: By | None = None
+    """The fields whose slices are compared, or of which `slice` is one."""
+    slice: str = ""
+    """The slice that a comparison is about; empty where it is about all samples, or all slices together."""
+    slice_size: int = 0
+    """The number of samples in that slice."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -169,21 +203,28 @@ class Measure:
         if self.written:
             return self.statistic
         function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
-        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further)])
+        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further), *self._by])
 
     @property
     def expression(self) -> str:
         """The measure as a target or a comparison names it; a mean is its metric alone."""
         if self.statistic == "mean":
-            return self.metric
+            return " ".join([self.metric, *self._by])
         if self.written:
             return f"{self.statistic}({self.written})"
         function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
-        return f"{function}({', '.join([' '.join([self.metric, *self._condition]), *self.further])})"
+        inner = ", ".join([" ".join([self.metric, *self._condition]), *self.further])
+        return f"{function}({' '.join([inner, *self._by])})"
 
     @property
     def _condition(self) -> list[str]:
         return [] if self.inner_relation is None else [f"{self.inner_relation} {self.inner_value:g}"]
+
+    @property
+    def _by(self) -> list[str]:
+        if self.by is None:
+            return []
+        return [f"{self.by} = {short_name(self.slice)}" if self.slice else str(self.by)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +346,16 @@ class Plan:
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
+    variants: tuple[PlannedVariant, ...] = ()
+    """Named variants of the samples: each is sent beside the samples as they are."""
+    variant_terms: tuple[VariantTerm, ...] = ()
+    """What targets and comparisons use of the variants."""
+    variant_metrics: tuple[MetricFacts, ...] = ()
+    """Metrics that only variants have."""
+    robustness: Robustness | None = None
+    """The attacks among the variants; None without any."""
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    """Terms on variants that are not run, with the reason why their verdicts are undecided."""
     fixed: tuple[str, ...] = ()
     """Factors whose levels claims are about; the others are random."""
 
@@ -316,6 +367,11 @@ class Plan:
     """The stages of the session; empty where all samples are sent at once."""
     first_stage: int = 0
     """The stage at which the experiment begins."""
+
+    checks: tuple[CheckResult, ...] = ()
+    """The results of its data checks. One that failed keeps the experiment from sending anything."""
+    overlaps: tuple[ArmOverlap, ...] = ()
+    """The samples that arms were trained on, where training files are known."""
 
     sweep: Sweep | None = None
     """The sweep whose winner is the candidate."""
@@ -330,6 +386,11 @@ class Plan:
     @property
     def candidate(self) -> Arm:
         return self.arms[0]
+
+    @property
+    def failed_check(self) -> CheckResult | None:
+        """The first data check that failed; None where the experiment may be sent."""
+        return next((result for result in self.checks if result.state == "failed"), None)
 
     @property
     def random_factors(self) -> tuple[str, ...]:
@@ -348,11 +409,30 @@ class Plan:
             repeats=self.repeats // self.rounds,
         )
 
+    @property
+    def facts(self) -> Mapping[str, MetricFacts]:
+        """The facts of each metric, and of each term that names a variant, by name."""
+        return {facts.name: facts for facts in (*self.metrics, *(term.facts for term in self.variant_terms))}
+
+    @property
+    def variant_numbers(self) -> range:
+        """The numbers of all variants: the forms of the prompt of the samples as they are, and those of their twins."""
+        return range(max(len(self.prompts), 1) * (1 + len(self.variants)))
+
+    def count_replies(self, arm: int) -> int:
+        """Return the number of replies that an arm is planned to give, variants included."""
+        return self.draws(arm).size * (self.selected + sum(variant.samples for variant in self.variants))
+
+    def variant_name(self, twin: int) -> str:
+        """Return the name of a variant by the number of its twins; empty for 0, the samples as they are."""
+        return self.variants[twin - 1].name if twin else ""
+
     def draw_text(self, arm: int, place: int) -> str:
         """Name an arm's reply to a sample by its place, such as `terse.txt, round 2`; empty if there is one reply."""
         table = self.draws(arm)
         levels = table.levels(place)
-        words = [self.prompts[levels.prompts].name] if self.prompts else []
+        words = [self.variant_name(table.twin_at(place))] if place >= table.size else []
+        words += [self.prompts[levels.prompts].name] if self.prompts else []
         words += [
             f"{name.removesuffix('s')} {getattr(levels, name) + 1}"
             for name in ("trainings", "rounds", "repeats")

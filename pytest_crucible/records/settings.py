@@ -26,12 +26,14 @@ class Settings:
     budget: tuple[str, ...]
     rounds: int
     seed: int
+    attacks: str | None
     alpha: float
     store: str
     tag: tuple[str, ...]
     strict: bool
     fresh: bool
     cache: str
+    checks: str
     resume: bool
     stop: bool
     stages: str | None

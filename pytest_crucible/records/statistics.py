@@ -64,6 +64,9 @@ class BoundedValue:
     lower: float | None
     upper: float | None
     p_value: float | None = None
+    lower_of: str = ""
+    """The slices that the lower bound is of, for a statistic that is the extreme of several; empty for others."""
+    upper_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,12 @@ class Lineage:
     """Path of the state from which training can continue on a service."""
     declared: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of each file that `trained_on` declares, by name."""
+    kept: tuple[int, ...] = ()
+    """The steps before the end of training whose weights were kept, each in a directory of its own with its lineage."""
+    step: int | None = None
+    """Of such weights: their step. The losses and the result are those until then."""
+    simulated: bool = False
+    """True where a stand-in was trained under another model's name."""
     inherited: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 -> name of each file that the trainings before this one have read or declared."""
 

@@ -50,7 +50,9 @@ def register_version(
         number = find_number(store, model, version_key(version.identity, version.adapter.parameters))
         if number is not None:
             return _version(model, number, frozen, stored), False
-        entry = LogEntry(at=at, action="register", model=model, number=version.number, state="draft", by=by)
+        entry = LogEntry(
+            at=at, action="register", model=model, number=version.number, state="draft", by=by, why=_step_text(frozen)
+        )
         # Another process may have registered meanwhile, perhaps the same adapter.
         if add_version(store, registry, version, entry):
             return version, True
@@ -66,6 +68,12 @@ def _version(model: str, number: int, frozen: FrozenAdapter, stored: Mapping[str
         weights=stored,
         lineage=None if lineage is None else plain_or_repr(lineage),
     )
+
+
+def _step_text(frozen: FrozenAdapter) -> str:
+    """Return what the log says of weights that a recipe kept before its end."""
+    lineage = frozen.weights.lineage
+    return "" if lineage is None or lineage.step is None else f"step {lineage.step} of {lineage.recipe}"
 
 
 def _check_keys(frozen: FrozenAdapter, hide: Callable[[str], str]) -> None:

@@ -24,7 +24,8 @@ def conversation_lines(
     for conversation in conversations:
         yield ""
         yield _head(conversation)
-        yield from _turns(conversation, sample["input"], reasoning)
+        sent = sample["input"] if conversation.input is None else conversation.input
+        yield from _turns(conversation, sent, reasoning)
 
 
 def _head(conversation: Conversation) -> str:

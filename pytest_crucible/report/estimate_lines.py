@@ -26,9 +26,9 @@ def estimate_lines(
         yield from (f"  {estimate.arm}: {estimate.amounts.basis}" for estimate in of_experiment)
         untrained = ", ".join(estimate.arm for estimate in of_experiment if estimate.is_untrained)
         if untrained:
-            yield f"  {untrained}: would be trained first (--crucible-train), which takes a time that is not known"
+            yield f"  {untrained}: would be trained first (--crucible-train)"
     sums = (
-        f"{head} {_forecast_text(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True)
+        f"{head} {forecast_text(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True)
     )
     yield f"all      {', '.join(sums)}"
     yield from (_budget_line(*budget) for budget in budgets)
@@ -40,7 +40,7 @@ def _row(estimate: ArmEstimate) -> list[str]:
     return [
         f"  {estimate.arm}",
         *(f"{count:,}" for count in counts),
-        *(_forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
+        *(forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
     ]
 
 
@@ -49,7 +49,8 @@ def _align(rows: list[list[str]]) -> list[str]:
     return tabulate([list(HEADS), *rows], tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
 
 
-def _forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:
+def forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:
+    """Return an amount with its interval; `unknown` for None."""
     if forecast is None:
         return "unknown"
     if forecast.low == forecast.high:

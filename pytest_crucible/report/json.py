@@ -96,7 +96,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
 
 
 def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
-    facts = next((facts for facts in plan.metrics if facts.name == name), MetricFacts(name=name))
+    facts = plan.facts.get(name, MetricFacts(name=name))
     return {"name": name, "kind": kind, "direction": facts.direction if facts.is_directed else None}
 
 

@@ -52,6 +52,30 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "and no narrower than Gaffke's bounds by the samples",
         ("banerjee1961", "searle1992", "brennan2001", "agresti1998"),
     ),
+    "score, simultaneous over pairs": (
+        "skewness-corrected score bounds of pairs of slices, simultaneous by the studentized range where they prove a difference",
+        ("laud2017", "berger1982", "fay2015"),
+    ),
+    "games-howell": (
+        "Games and Howell's bounds of pairs of slices, which are simultaneous where they prove a difference",
+        ("games1976", "berger1982"),
+    ),
+    "cr2, simultaneous over pairs": (
+        "cluster-robust bounds (CR2) of pairs of slices, simultaneous by the studentized range where they prove a difference",
+        ("bell2002", "games1976", "berger1982"),
+    ),
+    "tango, simultaneous over pairs": (
+        "Tango's score bounds of pairs of versions, simultaneous by the studentized range where they prove a difference",
+        ("tango1998", "berger1982"),
+    ),
+    "one-sided bounds of each slice": (
+        "one-sided bounds of each slice, corrected by Bonferroni where one of them proves a target missed",
+        ("berger1982",),
+    ),
+    "change of an extreme, cr2": (
+        "simultaneous bounds of the differences of all pairs of slices between the arms, by their joint covariance (CR2)",
+        ("bell2002", "berger1982"),
+    ),
 }
 
 

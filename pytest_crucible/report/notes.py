@@ -31,7 +31,13 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
 
 
 def _inapplicable(analysis: Analysis) -> Iterator[str]:
-    expected = {facts.name for facts in analysis.plan.metrics if facts.of_ensemble or facts.is_conditional}
+    plan = analysis.plan
+    for variant in plan.variants:
+        for reason, samples in variant.reasons.items():
+            yield f"variant {variant.name} does not apply to {samples:,} of {plan.selected:,} samples ({reason})"
+    # A variant that does not apply to a sample says nothing of the arm.
+    expected = {facts.name for facts in plan.metrics if facts.of_ensemble or facts.is_conditional}
+    expected |= {term.facts.name for term in plan.variant_terms}
     for estimate in analysis.estimates:
         if estimate.inapplicable and estimate.metric not in expected:
             share = f"{estimate.inapplicable:,} of {analysis.plan.selected:,} samples"

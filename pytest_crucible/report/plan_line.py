@@ -9,6 +9,7 @@ from itertools import groupby
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
 from pytest_crucible.records.number_format import points, quantity
+from pytest_crucible.records.robustness import SMOOTHED
 from pytest_crucible.records.views import experiment_name
 
 # Fewer groups give no interval, so a comparison could decide nothing.
@@ -32,6 +33,7 @@ def announcement(
     lines += _metric_lines(first, plan.groups or plan.selected, plan.groups)
     lines += _factor_lines(plan)
     lines += _sweep_lines(plan)
+    lines += _attack_lines(plan)
     if plan.look_alpha is not None:
         lines.append("  looks after every sample, and stops when all verdicts are settled (--crucible-stop)")
     if len(plan.stages) > 1:
@@ -41,6 +43,20 @@ def announcement(
     if replayed:
         lines.append("  no model is called: replies come from the reply cache")
     return "\n".join(map(_wrap_line, lines))
+
+
+def _attack_lines(plan: Plan) -> Iterator[str]:
+    """Yield what a reply of a variant costs, where that is more than one request."""
+    robustness = plan.robustness
+    if robustness is None:
+        return
+    for attack in robustness.attacks:
+        if attack.requests > 1:
+            yield f"  {attack.name}: up to {attack.requests:,} requests for each sample and arm"
+    if robustness.certificate_requests:
+        samples = next((variant.samples for variant in plan.variants if variant.name == SMOOTHED), 0)
+        total = robustness.certificate_requests * sum(plan.draws(arm).size for arm in range(len(plan.arms))) * samples
+        yield f"  certificates: {robustness.certificate_requests:,} requests for each sample and arm, {total:,} in all"
 
 
 def _sweep_lines(plan: Plan) -> Iterator[str]:
@@ -103,10 +119,14 @@ def _size(plan: Plan) -> str:
         samples += f" x {draws.repeats} repeats"
     if draws.rounds > 1:
         samples += f" x {draws.rounds} rounds"
+    if plan.variants:
+        samples += f", as they are and in {quantity(len(plan.variants), 'variant')}"
     queried = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
-    arm_count, total = len(queried), plan.selected * sum(plan.draws(number).size for number in queried)
-    arms = f"{arm_count} arms" if len(set(trainings)) == 1 else f"arms of {_list(trainings)} trainings"
-    return f"{samples} x {arms} = {total:,} replies" if arm_count > 1 else samples
+    arm_count, total = len(queried), sum(map(plan.count_replies, queried))
+    arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else f" x arms of {_list(trainings)} trainings"
+    if arm_count < 2 and not plan.variants:
+        return samples
+    return f"{samples}{arms if arm_count > 1 else ''} = {total:,} replies"
 
 
 def _list(numbers: Sequence[int]) -> str:

@@ -7,21 +7,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected
+from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.realign import realign, repeat_places
 from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.plan.slices import check_fields, expand_slices
 from pytest_crucible.records import Contrast, Plan, PromptForm, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
+from pytest_crucible.runs.fields import load_fields
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
-from pytest_crucible.store.outcomes import all_sample_ids, expected_values, group_names, load_outcomes, sample_contents
+from pytest_crucible.store.outcomes import (
+    all_sample_ids,
+    expected_values,
+    group_names,
+    load_outcomes,
+    metadata_values,
+    sample_contents,
+)
 from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
@@ -139,6 +148,10 @@ def _table(
         if facts.kind != "text" and all(name in arm.scores for arm in answers)
     ]  # fmt: skip
     contrasts = ask(scored) or _contrasts_of_suite(ours_entry[1], scored)
+    if any(contrast.by is not None for contrast in contrasts):
+        fields = load_fields(store, ours.run, plan)
+        check_fields(contrasts, *fields)
+        contrasts = expand_slices(contrasts, *fields)
     decidable = (without_unfounded_claim(contrast, known[contrast.metric]) for contrast in contrasts)
     named_contrasts = tuple(
         dataclasses.replace(contrast, baseline=plan.arms[1].name)
@@ -149,7 +162,9 @@ def _table(
     queried = dataclasses.replace(plan, contrasts=named_contrasts)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
-    return dataclasses.replace(inputs, plan=queried, expected=expected, sample_ids=sample_ids), notes_of_experiment
+    metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
+    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata, sample_ids=sample_ids)
+    return whole, notes_of_experiment
 
 
 def _plan(
@@ -174,6 +189,10 @@ def _plan(
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
         targets=(),
         contrasts=(),
+        variants=(),
+        variant_terms=(),
+        robustness=None,
+        not_run={},
         exclusions=tuple(dict.fromkeys((*ours_plan.exclusions, *theirs_plan.exclusions))),
     )
 

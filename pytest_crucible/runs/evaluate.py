@@ -6,16 +6,24 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table, uses_expected
+from pytest_crucible.analyse.analysis import (
+    AnalysisInputs,
+    ScoreTable,
+    analyse,
+    score_table,
+    uses_expected,
+    uses_fields,
+)
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
-from pytest_crucible.analyse.stopping import in_order, stop_early
-from pytest_crucible.records import CUT_SHORT, Analysis, Run, Verdict
+from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
+from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Run, Verdict
 from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.runs.pools import add_pools
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.runs.same_answers import add_same_answers
 from pytest_crucible.runs.stages import alpha_of, complete_samples, count_claims, cut_at_stage, load_ending
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
@@ -163,13 +171,39 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         plan=stored.plan,
         answers=stored.arms,
         groups=stored.groups,
-        finished=finished and not any(lost.reason in CUT_SHORT for arm in stored.arms for lost in arm.lost),
+        finished=finished,
         known_kinds=stored.known_kinds,
         expected=stored.expected_values() if uses_expected(stored.plan) else (),
+        metadata=stored.metadata_values() if uses_fields(stored.plan) else (),
+        variants=_variant_answers(stored),
         sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
     )
+    is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
+    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
+
+
+def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
+    """Return the arms' outcomes on each variant.
+
+    Samples without a twin are skipped, not lost; so are those whose expected answer is not right any more, as people say.
+    """
+    if not stored.variants:
+        return {}
+    without_twin, plan = stored.samples_without_twin(), stored.plan
+    answers = {name: skip_samples(plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
+    kept = plan.robustness.kept if plan.robustness else {}
+    if not kept:
+        return answers
+    positions = {sample: position for position, sample in enumerate(stored.all_sample_ids())}
+    for name, labels in kept.items():
+        wrong = {positions[sample] for sample, is_kept in labels.items() if not is_kept and sample in positions}
+        left = sorted(wrong - set(without_twin[name]))
+        others = [position for position in range(len(positions)) if position not in wrong]
+        own = tuple(keep_answers(arm, others) for arm in stored.variants[name])
+        answers[name] = skip_samples(plan, own, {*without_twin[name], *left})
+    return answers
 
 
 def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:

@@ -91,7 +91,7 @@ def _plan(
         arms=arms,
         metrics=facts,
         targets=targets,
-        contrasts=contrasts_with_baselines(contrasts_of_task, arms),
+        contrasts=contrasts_with_baselines(contrasts_of_task, arms, dataset.samples),
         fingerprint=Fingerprint(dataset=dataset.sha256, function=_sha(task.name), metrics=metrics, sampling=""),
         open_metrics=False,
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.out_of_reach import out_of_reach, out_of_reach_after
-from pytest_crucible.analyse.stopping import answered_units, keep_samples
+from pytest_crucible.analyse.stopping import answered_by_arm, cut_to_samples
 from pytest_crucible.plan.look_order import complete_length, look_order
 from pytest_crucible.plan.looks import claims
 from pytest_crucible.plan.stages import stage_alpha, stage_length
@@ -60,14 +60,17 @@ def complete_samples(stored: StoredExperiment) -> list[int]:
     """Return the samples in look order, up to the first that some arm has not answered."""
     plan, order = stored.plan, look_order(stored.all_sample_ids(), stored.groups)
     queried = [
-        (Counter(answered_units(answers)), plan.draws(number).size)
-        for number, (arm, answers) in enumerate(zip(plan.arms, stored.arms, strict=True))
-        if arm.stored_run is None
+        (Counter(units), plan.draws(number).size)
+        for number, units in enumerate(answered_by_arm(stored.arms, stored.variants))
+        if plan.arms[number].stored_run is None
     ]
-    end = complete_length(
-        order, stored.groups, lambda position: all(counts[position] >= size for counts, size in queried)
-    )
-    return order[:end]
+    without_twin = list(stored.samples_without_twin().values())
+
+    def is_complete(position: int) -> bool:
+        forms = 1 + sum(position not in samples for samples in without_twin)
+        return all(counts[position] >= size * forms for counts, size in queried)
+
+    return order[: complete_length(order, stored.groups, is_complete)]
 
 
 def cut_at_stage(
@@ -83,13 +86,9 @@ def cut_at_stage(
     if not progress.ended:
         return replace(inputs, stages=progress)
     kept = complete[: progress.samples]
-    answers = tuple(
-        keep_samples(arm, kept, samples=len(inputs.groups), repeats=inputs.plan.draws(number).size)
-        for number, arm in enumerate(inputs.answers)
-    )
-    is_cut_short = any(loss.reason in CUT_SHORT for arm in answers for loss in arm.lost)
-    finished = bool(kept) and not is_cut_short
-    return replace(inputs, answers=answers, finished=finished, looked_at=kept, stages=progress)
+    cut = cut_to_samples(inputs, kept)
+    is_cut_short = any(loss.reason in CUT_SHORT for arm in cut.all_answers for loss in arm.lost)
+    return replace(cut, finished=bool(kept) and not is_cut_short, looked_at=kept, stages=progress)
 
 
 def _progress(

@@ -57,7 +57,7 @@ def set_facts(made: Made, wanted: Wanted) -> dict[str, Any]:
     """Return what the cards of a training file and of its holdout both say."""
     shape, part = wanted.shape, next((part for part in made.parts if part.criterion), None)
     return {
-        "what": shape.task,
+        "what": "adversarial" if wanted.attacked else shape.task,
         "format": shape.format,
         "runs": list(dict.fromkeys(part.run for part in made.parts)),
         "arms": list(dict.fromkeys(part.plan.arms[part.number].name for part in made.parts)),

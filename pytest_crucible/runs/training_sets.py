@@ -14,6 +14,7 @@ from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, Attempt, MetricFacts, Plan
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.robustness import is_attacked
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.attempts import count_replies, load_attempts, sample_inputs, stored_kinds
@@ -24,7 +25,7 @@ from pytest_crucible.training_sets.build import Line, Shape, TrainingSet, build_
 from pytest_crucible.training_sets.criterion import Criterion, make_criterion, parse_on
 from pytest_crucible.training_sets.formats import find_format, with_messages
 from pytest_crucible.training_sets.old_rows import prompts_of, read_old_rows
-from pytest_crucible.training_sets.selection import select_rows
+from pytest_crucible.training_sets.selection import select_adversarial, select_rows
 
 NO_CALL = "no stored call"
 
@@ -42,6 +43,8 @@ class Wanted:
     gap: float = 0.0
     replay_file: Path | None = None
     allow_gate_samples: bool = False
+    attacked: bool = False
+    """Rows of attacked prompts whose replies failed."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,11 @@ def _make(store: RunStore, wanted: Wanted) -> Made:
     left_out: Counter[str] = Counter()
     attempts, replies = _load(store, parts, guard, wanted, left_out)
     criteria = {part.plan.nodeid: part.criterion for part in parts}
-    selected = select_rows(attempts, wanted.shape.task, criteria, wanted.gap)
+    if wanted.attacked:
+        clean, _ = _load(store, parts, guard, replace(wanted, attacked=False), Counter())
+        selected = select_adversarial(attempts, clean, criteria)
+    else:
+        selected = select_rows(attempts, wanted.shape.task, criteria, wanted.gap)
     if not selected.rows:
         raise SpecError(_explain_empty(wanted, selected.left_out + left_out))
     old = _read_replayed(store, wanted, guard)
@@ -130,8 +137,9 @@ def _add_criteria(store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], 
         has_any |= has_metric
         criterion = _criterion(wanted.on, metric, facts.get(metric), kinds.get(metric)) if has_metric else None
         yield Part(run, key, plan, number, criterion)
-    if not metric and wanted.shape.task != "sft":
-        raise SpecError(f"--what={wanted.shape.task} needs --on METRIC, which decides what passed: {', '.join(known)}")
+    if not metric and (wanted.attacked or wanted.shape.task != "sft"):
+        what = "adversarial" if wanted.attacked else wanted.shape.task
+        raise SpecError(f"--what={what} needs --on METRIC, which decides what passed: {', '.join(known)}")
     if metric and not has_any:
         raise SpecError(f"--on={wanted.on}: these experiments have no metric {metric!r}: {suggest(metric, known)}")
 
@@ -153,14 +161,30 @@ def _load(
     metric = parse_on(wanted.on)[0]
     for part in parts:
         is_gate = guard.is_gate if part.plan.purpose == "practice" else _always
-        stored = list(load_attempts(store, part.key, part.plan, part.number, metric, run=part.run, is_gate=is_gate))
-        replies = max(count_replies(store, part.key, part.number), len(stored))
+        twins = _attacked_twins(part.plan) if wanted.attacked else [0]
+        stored = [
+            attempt
+            for twin in twins
+            for attempt in load_attempts(
+                store, part.key, part.plan, part.number, metric, run=part.run, is_gate=is_gate, twin=twin
+            )
+        ]
+        replies = len(stored) if wanted.attacked else max(count_replies(store, part.key, part.number), len(stored))
         left_out[NO_CALL] += replies - len(stored)
         total += replies
         allowed = [attempt for attempt in stored if wanted.allow_gate_samples or not attempt.sample.is_gate]
         left_out["also a sample of a gate (--allow-gate-samples)"] += len(stored) - len(allowed)
         attempts += map(_as_sent, allowed) if _sends_messages(part) else allowed
     return attempts, total
+
+
+def _attacked_twins(plan: Plan) -> list[int]:
+    """Return the numbers of the twins of attacks, without the control's."""
+    return (
+        [number for number, variant in enumerate(plan.variants, start=1) if is_attacked(variant.name)]
+        if plan.robustness
+        else []
+    )
 
 
 def _always(_: Any) -> bool:
@@ -175,10 +199,13 @@ def _sends_messages(part: Part) -> bool:
 def _as_sent(attempt: Attempt) -> Attempt:
     """Return the attempt with a text as the message that its server was sent."""
     is_text = isinstance(attempt.prompt, str)
-    return replace(attempt, prompt=with_messages(attempt.prompt)) if is_text else attempt
+    return attempt._replace(prompt=with_messages(attempt.prompt)) if is_text else attempt
 
 
 def _explain_empty(wanted: Wanted, left_out: Counter[str]) -> str:
+    if wanted.attacked:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
+        return f"no attacked reply failed: {reasons or 'these experiments have no attacks'}"
     if wanted.shape.task == "dpo":
         gap = next((reason for reason in left_out if reason.startswith("closer than")), None)
         if gap is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from pytest_crucible.backends.cache.keys import without_credentials
 from pytest_crucible.backends.protocol import Backend, system_prompt
 from pytest_crucible.records import Arm, ModelCall, Reply, Request
-from pytest_crucible.records.errors import BackendError
+from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.records.serialize import canonical
 
 
@@ -76,6 +76,20 @@ class Sampler:
             raise
         return call.reply
 
+    async def choose(self, prompt: str, choices: Sequence[str], /) -> Reply:
+        """Return the most probable of several choices after a prompt, with the probabilities of all of them as its `value`.
+
+        Nothing is generated: the backend scores the prompt with each choice. Raises BackendError as `generate` does, and Refused
+        for a backend that cannot score prompts.
+        """
+        reply = await self.generate(prompt, choices=list(choices))
+        if not isinstance(reply.value, Mapping):
+            raise Refused(
+                f"adapter {self._arm.name!r} cannot score choices; use a backend with prompt logprobs: local, Tinker or an "
+                "OpenAI-compatible server with echo"
+            )
+        return reply
+
     async def _reply(self, request: Request) -> Reply:
         started = time.perf_counter()
         reply = await self._backend.generate(request)
@@ -132,7 +146,14 @@ class BlockingSampler:
 
     def generate(self, input: Any, /, **parameters: Any) -> Reply:
         """Send a request and wait for the reply."""
-        call = asyncio.run_coroutine_threadsafe(self._sampler.generate(input, **parameters), self._loop)
+        return self._wait(self._sampler.generate(input, **parameters))
+
+    def choose(self, prompt: str, choices: Sequence[str], /) -> Reply:
+        """Return the most probable of several choices after a prompt, with the probabilities of all of them as its `value`."""
+        return self._wait(self._sampler.choose(prompt, choices))
+
+    def _wait(self, request: Coroutine[Any, Any, Reply]) -> Reply:
+        call = asyncio.run_coroutine_threadsafe(request, self._loop)
         self._calls.add(call)
         if self._is_closed:
             call.cancel()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BUILT_IN: Mapping[str, str] = {
     "many_arms": "pytest_crucible.sections.many_arms",
     "losses": "pytest_crucible.sections.losses",
+    "robustness": "pytest_crucible.sections.robustness",
     "sweep": "pytest_crucible.sections.sweep",
     "stopping": "pytest_crucible.sections.stopping",
     "stages": "pytest_crucible.sections.stages",
@@ -39,11 +40,16 @@ BUILT_IN: Mapping[str, str] = {
     "variance": "pytest_crucible.sections.variance",
     "drift": "pytest_crucible.sections.drift",
     "training": "pytest_crucible.sections.training",
+    "data_checks": "pytest_crucible.sections.data_checks",
+    "contamination": "pytest_crucible.sections.contamination",
     "judges": "pytest_crucible.sections.judges",
     "usage": "pytest_crucible.sections.usage",
     "diversity": "pytest_crucible.sections.diversity",
     "detection": "pytest_crucible.sections.detection",
     "slices": "pytest_crucible.sections.slices",
+    "fairness": "pytest_crucible.sections.fairness",
+    "twins": "pytest_crucible.sections.twins",
+    "slice_search": "pytest_crucible.sections.slice_search",
     "worst_samples": "pytest_crucible.sections.worst_samples",
 }
 

@@ -42,7 +42,7 @@ def _notes(answers: OldAnswers, arm: Arm) -> Iterator[Note]:
     reused, cached = answers.reused.get(arm.name), answers.cached.get(arm.name)
     # The name of a stored run's arm already names its run.
     if reused is not None and reused.replies and arm.stored_run is None:
-        total = answers.plan.selected * answers.plan.draws(answers.plan.arms.index(arm)).size
+        total = answers.plan.count_replies(answers.plan.arms.index(arm))
         how = "; --crucible-fresh calls the model again" if arm.role == "baseline" else ""
         yield Note(text=f"{arm.name}: {reused.replies:,} of {total:,} replies reused from run {reused.run}{how}")
     if cached is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
@@ -20,9 +20,14 @@ from pytest_crucible.records import (
     PastComparison,
     Plan,
     ReusedReplies,
+    Sample,
     Target,
 )
+from pytest_crucible.records.slices import By
 from pytest_crucible.records.stages import StageProgress
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 
 class StoredDetails(Protocol):
@@ -57,6 +62,9 @@ class StoredDetails(Protocol):
 
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
+
+    def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
@@ -98,6 +106,9 @@ class NoStoredDetails:
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
 
+    def all_samples(self) -> Sequence[Sample]:
+        return ()
+
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
 
@@ -120,7 +131,7 @@ class SectionInputs:
     facts: Mapping[str, MetricFacts]
     """Each metric's declaration, its kind resolved."""
     scores: Mapping[str, tuple[Scores, ...]]
-    """Metric -> arm -> one score a sample, repeats averaged."""
+    """Metric -> arm -> one score a sample, repeats averaged; on the samples as they are."""
     clusters: Clusters | None
     """A number for the group of each sample; None where samples are independent."""
     stored: StoredDetails
@@ -129,10 +140,17 @@ class SectionInputs:
     target_looks: Mapping[Target, Look] = field(default_factory=dict)
     """The looks at pooled replies by which targets are decided that must be proven."""
 
+    slicings: Mapping[By, Slicing] = field(default_factory=dict)
+    """The slices of each field that a target or a comparison names."""
+    twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
+    """Of each metric that is compared by twin, the scores on the variants: variants x arms."""
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None
     """How far the experiment came; None for a run without stages."""
+
+    variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
+    """Each arm's replies to the twins of the samples, by the name of their variant."""
 
     @property
     def samples(self) -> int:
@@ -142,6 +160,7 @@ class SectionInputs:
 
 def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDetails, *, alpha: float) -> SectionInputs:
     """Return the inputs of the sections of one experiment."""
+    of_variants = {term.facts.name for term in inputs.plan.variant_terms}
     return SectionInputs(
         plan=inputs.plan,
         answers=inputs.answers,
@@ -149,11 +168,14 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         finished=inputs.finished,
         alpha=alpha,
         facts=table.facts,
-        scores=table.scores,
+        scores={name: scores for name, scores in table.scores.items() if name not in of_variants},
         clusters=table.clusters,
         stored=stored,
+        slicings=table.attributes.slicings,
+        twins=table.twins,
         looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,
         stages=inputs.stages,
+        variants=inputs.variants,
     )

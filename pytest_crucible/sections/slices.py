@@ -1,30 +1,42 @@
-"""Slices: the main metric group by group, to see where the candidate gains and where it loses."""
+"""Slices: a metric slice by slice, to see where the candidate gains and where it loses; and each arm's gap beside its quality.
+
+The fields are those that targets and comparisons name, and the samples' groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.scores import Flags, Scores
-from pytest_crucible.analyse.statistics import estimate_values, mean_of, numeric
+from pytest_crucible.analyse.statistics import (
+    Clusters,
+    estimate_values,
+    mean_of,
+    numeric,
+)
 from pytest_crucible.records import Claim, Interval, MetricFacts, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
 
-# A longer table is not readable, and each group costs a comparison.
+# A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
+GROUP = "group"
+"""The name of the field that is each sample's group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One group: the candidate's mean, and its difference to the first baseline if there is one."""
+    """One slice: the candidate's mean, and its difference to the first baseline if there is one."""
 
-    group: str
+    name: str
     n: int
     lost: int
     """Samples that the candidate lost."""
@@ -36,34 +48,30 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slices:
-    """The slices of one metric, ordered by the candidate's loss, largest first."""
+class SlicedMetric:
+    """The slices of one field by one metric: by groups the largest loss first, by other fields the worst mean first."""
 
+    field: str
     metric: str
     arms: tuple[str, ...]
-    groups: tuple[Slice, ...]
+    slices: tuple[Slice, ...]
+    lacking: int = 0
+    """Samples without the field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """The slices of all fields, and the extremes of all arms."""
+
+    fields: tuple[SlicedMetric, ...]
+    gaps: tuple[ArmGap, ...] = ()
 
 
 def compute(inputs: SectionInputs) -> Slices | None:
-    """Return each group's mean and difference.
-
-    None without groups, with one a sample, or with more than MOST_GROUPS. Samples of a group count as independent here:
-    within a group there is nothing to cluster by.
-    """
-    metric = main_metric(inputs.plan, inputs.scores)
-    labels = np.array([group or "" for group in inputs.groups], dtype=object)
-    names = sorted(set(labels) - {""})
-    # With fewer than two samples a group on average, the table would list samples rather than groups.
-    if metric is None or not 2 <= len(names) <= min(MOST_GROUPS, inputs.samples // 2):
-        return None
-    facts, scores = inputs.facts[metric], inputs.scores[metric]
-    groups = [_slice(facts, scores, name, labels == name, inputs.alpha) for name in names]
-    return Slices(
-        metric=metric,
-        arms=tuple(arm.name for arm in inputs.plan.arms[:2]),
-        # The first element keeps None from being compared with a number.
-        groups=tuple(sorted(groups, key=lambda entry: (entry.difference is None, entry.difference, entry.group))),
-    )
+    """Return each field's slices, and each arm's extremes; None where there is neither a field nor a group."""
+    fields = [*_sliced_metrics(inputs), *_groups(inputs)]
+    gaps = tuple(find_gaps(inputs))
+    return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
 def claims(slices: Slices) -> Sequence[Claim]:
@@ -72,31 +80,103 @@ def claims(slices: Slices) -> Sequence[Claim]:
 
 
 def view(slices: Slices, claims: Sequence[Claim]) -> View:
-    """Return a table of the groups."""
-    heads: tuple[str, ...] = ("group", f"{slices.metric} of {slices.arms[0]}", "n", "lost")
-    if len(slices.arms) > 1:
-        heads = (*heads, f"{slices.arms[0]} vs {slices.arms[1]}", "pairs")
-    table = Table(
-        title="By group",
-        heads=heads,
-        rows=tuple(Row(cells=_cells(entry)[: len(heads)]) for entry in slices.groups),
-        numbers=("n", "lost", "pairs"),
-        note="Intervals are not adjusted for looking at many groups.",
-        verbosity=3,
+    """Return a table of the slices of each field, and one of the arms' extremes beside their quality."""
+    return View(
+        title="Slices",
+        tables=(*gap_tables(slices.gaps), *map(_table, slices.fields)),
+        document=[
+            *(_document(sliced, entry) for sliced in slices.fields for entry in sliced.slices),
+            *map(gap_document, slices.gaps),
+        ],
     )
-    return View(title="Groups", tables=(table,), document=[_document(slices.metric, entry) for entry in slices.groups])
 
 
-def _slice(facts: MetricFacts, scores: tuple[Scores, ...], group: str, inside: Flags, alpha: float) -> Slice:
-    values = scores[0].values[inside & scores[0].seen]
-    mean = estimate_values(mean_of(facts), [facts], [values], level=1 - alpha)
-    comparison = next(_comparison(facts, scores, inside, alpha), None)
+def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping[str, Flags]) -> SlicedMetric:
+    """Return one metric by the slices of a field, worst mean first. Samples in clusters are not independent."""
+    facts, scores = inputs.facts[metric], inputs.scores[metric]
+    entries = [_slice(facts, scores, name, inside, inputs.clusters, inputs.alpha) for name, inside in labels.items()]
+    sign = 1.0 if facts.direction == "higher" else -1.0
+    inside = np.any(list(labels.values()), axis=0) if labels else np.zeros(inputs.samples, dtype=bool)
+    return SlicedMetric(
+        field=field,
+        metric=metric,
+        arms=tuple(arm.name for arm in inputs.plan.arms[:2]),
+        # The first element keeps None from being compared with a number.
+        slices=tuple(sorted(entries, key=lambda entry: (entry.value is None, sign * (entry.value or 0.0), entry.name))),
+        lacking=int((~inside).sum()),
+    )
+
+
+def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
+    """Yield the slices of each field and metric that a target or a comparison names together."""
+    named = {
+        (measure.by, metric): None
+        for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
+        if measure.by is not None
+        for metric in measure.metrics
+    }
+    for by, metric in named:
+        slicing = inputs.slicings.get(by)
+        # By twin there are more rows than samples: the section on twins shows these.
+        is_of_samples = slicing is not None and len(slicing.codes) == inputs.samples
+        if slicing is not None and is_of_samples and metric in inputs.scores and slicing.count <= MOST_GROUPS:
+            labels = {name: np.asarray(slicing.codes == code) for code, name in enumerate(slicing.names)}
+            yield slice_metric(inputs, metric, by.title, labels)
+
+
+def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
+    """Yield the main metric by group; nothing without groups, with one a sample, or with more than MOST_GROUPS.
+
+    Samples of a group count as independent here: within a group there is nothing to cluster by.
+    """
+    metric = main_metric(inputs.plan, inputs.scores)
+    labels = np.array([group or "" for group in inputs.groups], dtype=object)
+    names = sorted(set(labels) - {""})
+    # With fewer than two samples a group on average, the table would list samples rather than groups.
+    if metric is None or not 2 <= len(names) <= min(MOST_GROUPS, inputs.samples // 2):
+        return
+    flags = {name: np.asarray(labels == name) for name in names}
+    sliced = slice_metric(replace(inputs, clusters=None), metric, GROUP, flags)
+    by_loss = sorted(sliced.slices, key=lambda entry: (entry.difference is None, entry.difference, entry.name))
+    yield replace(sliced, slices=tuple(by_loss), lacking=0)
+
+
+def _table(sliced: SlicedMetric) -> Table:
+    heads: tuple[str, ...] = (sliced.field, f"{sliced.metric} of {sliced.arms[0]}", "n", "lost")
+    if len(sliced.arms) > 1:
+        heads = (*heads, f"{sliced.arms[0]} vs {sliced.arms[1]}", "pairs")
+    lacking = f" {sliced.lacking:,} samples lack the field." if sliced.lacking else ""
+    return Table(
+        title=f"By {sliced.field}",
+        heads=heads,
+        rows=tuple(Row(cells=_cells(entry)[: len(heads)]) for entry in sliced.slices),
+        numbers=("n", "lost", "pairs"),
+        note=f"Intervals are not adjusted for looking at many slices.{lacking}",
+        verbosity=3 if sliced.field == GROUP else 1,
+    )
+
+
+def _slice(
+    facts: MetricFacts,
+    scores: tuple[Scores, ...],
+    name: str,
+    inside: Flags,
+    clusters: Clusters | None,
+    alpha: float,
+) -> Slice:
+    chosen = inside & scores[0].seen
+    values = scores[0].values[chosen]
+    of_values = None if clusters is None else clusters[chosen]
+    mean = None
+    if len(values) and np.isfinite(values).all():
+        mean = estimate_values(mean_of(facts), [facts], [values], of_values, level=1 - alpha)
+    comparison = next(_comparison(facts, scores, inside, clusters, alpha), None)
     return Slice(
-        group=group,
+        name=name,
         n=len(values),
         lost=int((inside & scores[0].lost).sum()),
-        value=mean.value,
-        interval=mean.interval,
+        value=mean.value if mean else None,
+        interval=mean.interval if mean else None,
         pairs=comparison.n if comparison else None,
         difference=comparison.estimate if comparison else None,
         difference_interval=comparison.interval if comparison else None,
@@ -104,7 +184,7 @@ def _slice(facts: MetricFacts, scores: tuple[Scores, ...], group: str, inside: F
 
 
 def _comparison(
-    facts: MetricFacts, scores: tuple[Scores, ...], inside: Flags, alpha: float
+    facts: MetricFacts, scores: tuple[Scores, ...], inside: Flags, clusters: Clusters | None, alpha: float
 ) -> Iterator[stats.ComparisonResult]:
     """Yield the comparison with the first baseline, where both arms answered at least two samples."""
     if len(scores) < 2:
@@ -114,20 +194,24 @@ def _comparison(
     if both.sum() >= 2 and np.isfinite(candidate).all() and np.isfinite(baseline).all():
         # Exchanged where lower is better, so that a positive difference is a gain here as everywhere.
         pair = (candidate, baseline) if facts.direction == "higher" else (baseline, candidate)
-        yield stats.compare(*pair, kind=numeric(facts.kind), bounds=(facts.low, facts.high), alpha=alpha)
+        of_pairs = None if clusters is None else clusters[both]
+        yield stats.compare(
+            *pair, kind=numeric(facts.kind), bounds=(facts.low, facts.high), clusters=of_pairs, alpha=alpha
+        )
 
 
 def _cells(entry: Slice) -> tuple[str, ...]:
-    """Return all cells of a group; one that too few answered has no difference."""
-    mean = (entry.group, with_interval(entry.value, entry.interval), f"{entry.n:,}", f"{entry.lost:,}")
+    """Return all cells of a slice; one that too few answered has no difference."""
+    mean = (short_name(entry.name), with_interval(entry.value, entry.interval), f"{entry.n:,}", f"{entry.lost:,}")
     difference = with_interval(entry.difference, entry.difference_interval, sign=True)
     return (*mean, difference, "-" if entry.pairs is None else f"{entry.pairs:,}")
 
 
-def _document(metric: str, entry: Slice) -> dict[str, object]:
+def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
     return {
-        "metric": metric,
-        "group": entry.group,
+        "field": sliced.field,
+        "metric": sliced.metric,
+        "slice": entry.name,
         "n": entry.n,
         "lost": entry.lost,
         "value": entry.value,

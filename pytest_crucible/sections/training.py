@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_crucible.records import TRAINING_NUMBERS, Arm, Claim, Note, TrainingResult, View
 from pytest_crucible.records.number_format import quantity
@@ -18,6 +18,8 @@ class Trainings:
     results: Mapping[str, TrainingResult]
     has_target: bool
     """A quality target is about a number of the candidate's training."""
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """Arm -> the step of its training that it is, where the recipe kept it before the end."""
 
 
 def compute(inputs: SectionInputs) -> Trainings | None:
@@ -31,7 +33,12 @@ def compute(inputs: SectionInputs) -> Trainings | None:
     # A metric of the same name goes before the training's number.
     metrics = [target.metric for target in inputs.plan.targets if target.metric not in inputs.facts]
     numbers = [getattr(candidate.training, name, None) for name in metrics if name in TRAINING_NUMBERS]
-    return Trainings(candidate=candidate, results=results, has_target=any(number is not None for number in numbers))
+    return Trainings(
+        candidate=candidate,
+        results=results,
+        has_target=any(number is not None for number in numbers),
+        steps={arm.name: arm.step for arm in arms if arm.step is not None},
+    )
 
 
 def claims(trainings: Trainings) -> Sequence[Claim]:
@@ -40,14 +47,14 @@ def claims(trainings: Trainings) -> Sequence[Claim]:
 
 
 def view(trainings: Trainings, claims: Sequence[Claim]) -> View:
-    """Return a note where a target is about the candidate's training."""
-    return View(
-        title="Training",
-        notes=(_note(trainings.candidate, trainings.candidate.training),)
-        if trainings.has_target and trainings.candidate.training is not None
-        else (),
-        document=trainings.results,
-    )
+    """Return a note on each arm that a recipe kept before its end, and one where a target is about the candidate's training."""
+    notes = [
+        Note(text=f"{arm} has the weights of step {step}, which its recipe kept before its end")
+        for arm, step in trainings.steps.items()
+    ]
+    if trainings.has_target and trainings.candidate.training is not None:
+        notes.append(_note(trainings.candidate, trainings.candidate.training))
+    return View(title="Training", notes=tuple(notes), document=trainings.results)
 
 
 def _note(candidate: Arm, training: TrainingResult) -> Note:

@@ -26,7 +26,7 @@ class _Column:
 
 
 class ArmRows:
-    """One arm's results as they come, in the form in which the store gives them back."""
+    """One arm's results on the samples as they are, or on their twins in one variant, as the store gives them back."""
 
     def __init__(self, stored: ArmOutcomes, draws: Draws) -> None:
         self._draws = draws
@@ -39,7 +39,8 @@ class ArmRows:
         }
 
     def add(self, outcome: Outcome, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
-        position, repeat = outcome.unit.position, self._draws.place(outcome.unit.variant, outcome.unit.repeat)
+        position, variant = outcome.unit.position, outcome.unit.variant % self._draws.prompts
+        repeat = self._draws.place(variant, outcome.unit.repeat)
         # The analysis knows a reply by its place in the table of all of the arm's replies to the sample.
         unit = outcome.unit._replace(repeat=repeat)
         if outcome.lost:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics.models.attribution import set_current_reply
-from pytest_crucible.records import MetricFacts, Outcome, Unit, Value
+from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline, ask_before, cut_off_by
@@ -18,7 +19,7 @@ from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, n
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
-from pytest_crucible.session.experiment import PROMPT, Experiment
+from pytest_crucible.session.experiment import Experiment
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
@@ -94,22 +95,26 @@ class Call:
             on_unit_done=on_unit_done,
         )
 
-    def arguments(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the function's fixtures, with this call's sample, sampler and score."""
+    def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
+        """Return the function's fixtures, with this call's sample (its own, or a `sample` in its place), sampler and score."""
         arguments = dict(self.fixtures)
-        sample = self.experiment.dataset.samples[outcome.unit.position]
-        outcome.sample = sample
+        sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
         if "sample" in self.injected:
             arguments["sample"] = sample
         if "sampler" in self.injected:
-            arguments["sampler"] = self._sampler(self.experiment.opened_arms[outcome.unit.arm], sample.id, outcome)
+            opened_arm = self.experiment.opened_arms[outcome.unit.arm]
+            arguments["sampler"] = self._sampler(opened_arm, sample.id, outcome, draw)
         if PROMPT in self.injected:
             arguments[PROMPT] = self.experiment.prompt(outcome.unit)
         if "score" in self.injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
+        for name in self.experiment.arguments:
+            arguments[name] = self.experiment.arguments[name](self.experiment.twin(outcome.unit), sample)
         return arguments
 
-    def _sampler(self, opened_arm: OpenedArm, sample: str, outcome: Outcome) -> Sampler | BlockingSampler:
+    def _sampler(
+        self, opened_arm: OpenedArm, sample: str, outcome: Outcome, own_draw: str
+    ) -> Sampler | BlockingSampler:
         draws = self.experiment.draws[outcome.unit.arm]
         backend = opened_arm.backend
         if opened_arm.trainings:
@@ -119,6 +124,10 @@ class Call:
             raise RuntimeError(f"arm {opened_arm.arm.name!r} has no backend")
         nodeid, repeat = self.experiment.plan.nodeid, self.experiment.repeat(outcome.unit)
         name = draws.cache_name(outcome.unit.repeat)
+        twin = draws.twin(outcome.unit.variant)
+        if twin:
+            # The reply to a twin is a draw of its own, also where its prompt is that of the sample.
+            name = f"{self.experiment.plan.variant_name(twin)}: {name}{own_draw and f', {own_draw}'}"
         draw = None if name == repeat else name
         sampler = Sampler(backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw)
         return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
@@ -139,7 +148,14 @@ class Call:
             )
 
     async def _ask(self, outcome: Outcome) -> Outcome:
-        arguments = self.arguments(outcome)
+        late = self.experiment.late_variants.get(self.experiment.twin(outcome.unit))
+        if late is not None:
+            return await late.ask(self, outcome)
+        return await self.run(outcome)
+
+    async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
+        """Call the function for a unit; with a `sample` in its own's place, whose requests are a `draw` of their own."""
+        arguments = self.arguments(outcome, sample, draw)
         timeout_s = self.experiment.timeout_s
         if self.experiment.is_async:
             await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify_exception)
@@ -188,11 +204,21 @@ class ScoredUnits:
         return own_scores(outcome, passed=self._passed) if outcome.lost or scores is None else scores
 
     async def _score(self, outcome: Outcome) -> Outcome:
-        sample = outcome.sample or self._experiment.dataset.samples[outcome.unit.position]
+        sample = outcome.sample or self._experiment.sample(outcome.unit)
         experiment = self._experiment
         set_current_reply(experiment.plan.nodeid, sample.id, experiment.repeat(outcome.unit), outcome.calls)
         scores = await score_outcome(
-            outcome, experiment.metrics, sample, passed=self._passed, reasoning=experiment.reasoning
+            outcome, experiment.metrics_of(outcome.unit), sample, passed=self._passed, reasoning=experiment.reasoning
         )
+        if outcome.failure and experiment.twin(outcome.unit):
+            scores[0].extend(await self._score_failed(outcome, sample))
         self._scores[outcome.unit] = scores
         return outcome
+
+    async def _score_failed(self, outcome: Outcome, sample: Sample) -> list[Observation]:
+        """Return what a failed reply to a twin obeyed or leaked until it failed: a failure is not an obeyed injection."""
+        replies = [call.reply for call in outcome.calls if call.reply is not None and not call.judge]
+        reply = outcome.reply or (replies[-1] if replies else Reply(text=""))
+        scored = Outcome(outcome.unit, reply=reply, calls=outcome.calls)
+        observations, _ = await score_outcome(scored, self._experiment.variant_metrics, sample, passed=False)
+        return observations

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.open import open_arms, train_arms
@@ -35,6 +36,7 @@ from pytest_crucible.runs.provenance import build_manifest, environment_facts, u
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.joined_tests import (
     JoinedTest,
@@ -59,7 +61,9 @@ if TYPE_CHECKING:
 class ExperimentCollection:
     """Remembers all items, plans the selected ones, and gathers the errors of all of them."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, resources: Resources) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, resources: Resources, checks: DataChecks | None = None
+    ) -> None:
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
@@ -70,6 +74,7 @@ class ExperimentCollection:
         self._config = config
         self._settings = settings
         self._resources = resources
+        self._checks = checks or DataChecks()
         self._judges: list[Judge] = []
         self._functions: dict[str, Callable[..., Any]] = {}
         self._joined_ids: dict[str, list[str]] = {}
@@ -106,7 +111,10 @@ class ExperimentCollection:
         if not (joined or any(item.nodeid in self._functions for item in items)):
             return
         with self._gather_errors():
-            self._plan_selected(items, joined)
+            if self._settings.checks == "only":
+                self._check_selected(items)
+            else:
+                self._plan_selected(items, joined)
         # Where no test is run, none could fail.
         if self._config.option.collectonly:
             self.problems += self.failures.sentences()
@@ -125,7 +133,7 @@ class ExperimentCollection:
         self.opened_arms = open_arms(opener, self._settings)
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         # One planner for all items, because it reads each dataset once.
-        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms)
+        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._checks)
         for item in items:
             if item.nodeid in self._functions and isinstance(item, pytest.Function):
                 with self._gather_errors(item.nodeid):
@@ -139,8 +147,18 @@ class ExperimentCollection:
             self._plan_looks()
         self._announce()
         # Training takes long, so it starts only when everything else is valid.
-        if untrained_recipes(self.opened_arms) and not self.problems and not self._settings.estimate:
+        if self._trained_names() and not self.problems and not self._settings.estimate:
             self._train(opener)
+        if not self.problems and planner.runs_checks:
+            self._compare_training_files()
+
+    def _check_selected(self, items: Sequence[pytest.Item]) -> None:
+        """Check the datasets of the selected experiments, without opening an adapter."""
+        planner = ExperimentPlanner(self._config, self._settings, (), self._checks)
+        for item in items:
+            if item.nodeid in self._functions and isinstance(item, pytest.Function):
+                with self._gather_errors(item.nodeid):
+                    planner.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
@@ -159,6 +177,10 @@ class ExperimentCollection:
         self._begin_run(run)
         for plan in self.plans():
             store.enter_plan(run, plan)
+        for experiment in self.experiments.values():
+            # Its verdicts are given: they are undecided.
+            if experiment.plan.failed_check is not None:
+                store.enter_unanswered(run, experiment.plan, experiment.dataset.samples)
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
         for joined in self.joined.values():
@@ -239,12 +261,33 @@ class ExperimentCollection:
                 f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
                 "measure the baseline again with --compare=ADAPTER"
             )
-        return replace(arm, stored_run=run, trainings=stored.candidate.trainings)
+        known = stored.candidate
+        return replace(arm, stored_run=run, trainings=known.trainings, trained_on=known.trained_on)
+
+    def _compare_training_files(self) -> None:
+        """Compare the samples of each experiment with what its arms were trained on, which is known when they are trained."""
+        arms = [arm for experiment in self.experiments.values() for arm in experiment.plan.arms]
+        members = [member.arm for opened in self.opened_arms for member in opened.competitors]
+        if not any(arm.trained_on for arm in (*arms, *members)):
+            return
+        # Loads scipy, which a session without training files may not need.
+        from pytest_crucible.session.contamination import Contamination
+
+        root = self._config.rootpath
+        contamination = Contamination(root, files_folder(root, self._settings.store) / "contamination")
+        for nodeid, experiment in self.experiments.items():
+            with self._gather_errors(nodeid):
+                self.experiments[nodeid] = contamination.add_to(experiment)
+
+    def _trained_names(self) -> set[str]:
+        """Return the arms of experiments that will send something; empty if none of the recipes is untrained."""
+        if not untrained_recipes(self.opened_arms):
+            return set()
+        return {arm.name for plan in self.plans() if plan.failed_check is None for arm in plan.arms}
 
     def _train(self, opener: Opener) -> None:
         """Train the adapters that are not trained yet, when everything else is valid, and update the plans."""
-        names = {arm.name for plan in self.plans() for arm in plan.arms}
-        self.opened_arms = train_arms(opener, self.opened_arms, names)
+        self.opened_arms = train_arms(opener, self.opened_arms, self._trained_names())
         self._resources.add_backends(*collect_backends(self.opened_arms))
         opened = {experiment.arm.name: experiment for experiment in self.opened_arms}
         arms = {name: experiment.arm for name, experiment in opened.items()}
@@ -358,6 +401,14 @@ def _check_markers(item: pytest.Item) -> None:
             raise SpecError(
                 "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
             )
+    elif any(mark.name == "data_check" for mark in item.own_markers):
+        raise SpecError(
+            "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
+        )
+    elif any(mark.name == "robustness" for mark in item.own_markers):
+        raise SpecError(
+            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
+        )
     elif is_judged(item) and not uses_crucible(item):
         raise SpecError(
             "has a quality target or a comparison but is not an experiment: mark it with "

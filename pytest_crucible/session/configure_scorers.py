@@ -17,8 +17,9 @@ SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "entailment": {"nli": ("model", "revision", "premise", "precision"), "judge": ("premise",)},
     "similarity": {"minilm": ("precision",), "embeddings": ("model", "revision", "precision")},
     "judge": {"": ("adapter",)},
+    "paraphraser": {"": ("adapter",)},
 }
-"""The keys of each scorer's table, by its kind; a judge has no kind."""
+"""The keys of each scorer's table, by its kind; a judge and a paraphraser have no kind."""
 NEEDED = {"nli": "model", "embeddings": "model", "": "adapter"}
 VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
 
@@ -39,6 +40,7 @@ def configure(root: Path, open_judge: Callable[[str], Judge]) -> Callable[[], No
         entailment=_entailment(table["entailment"], root) if "entailment" in table else None,
         similarity=_similarity(table["similarity"], root) if "similarity" in table else None,
         judge=partial(open_judge, table["judge"]["adapter"]) if "judge" in table else None,
+        paraphraser=partial(open_judge, table["paraphraser"]["adapter"]) if "paraphraser" in table else None,
     )
 
 

@@ -23,5 +23,5 @@ class StopWhenSettled:
         return complete if complete >= max(looked * GROWTH, 1) and complete > looked else None
 
     def arms_that_go_on(self, inputs: AnalysisInputs, looked_at: Sequence[int], live: frozenset[int]) -> frozenset[int]:
-        """Return all arms or none. Raises SpecError for a metric without bounds."""
+        """Return all arms or none. Raises UnsuitableMetric for one without bounds."""
         return live if settled_after(inputs, looked_at, self.alpha) is None else frozenset()

@@ -14,9 +14,10 @@ import pytest
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
-from pytest_crucible.plan.arm_cost import Asked, PlannedRequest, beyond, estimate_arm, estimate_judge, sum_amounts
+from pytest_crucible.plan.arm_cost import Asked, PlannedRequest, beyond, estimate_arm, estimate_as_before, sum_amounts
+from pytest_crucible.plan.open_cost import ends_early, estimate_further, whole_amounts
 from pytest_crucible.plan.stages import stage_number
-from pytest_crucible.records import Outcome, Unit
+from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.forecasts import ArmEstimate
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
@@ -52,34 +53,38 @@ class Estimator:
         request = unsent.request
         self._unsent[request.experiment, request.arm, request.sample, request.repeat].append(unsent)
 
-    def __call__(self, item: pytest.Function, experiment: Experiment) -> None:
-        """Estimate one experiment."""
+    def __call__(self, item: pytest.Function, experiment: Experiment, further: int = 0) -> None:
+        """Estimate one experiment; that of a search has so many `further` trials, which are not proposed yet."""
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
         asked = self._ask(item, experiment, done, positions)
-        for number, arm in enumerate(plan.arms):
-            if arm.stored_run is not None:
-                continue
-            self.estimates.append(
-                estimate_arm(
-                    plan.nodeid,
-                    arm.name,
-                    stored=len(done[number]),
-                    replies=[
-                        self._describe_unit(experiment, unit, calls) for unit, calls in asked if unit.arm == number
-                    ],
-                    past=past_usage(self.store, plan.nodeid, arm.name),
-                    concurrency=self.settings.concurrency,
-                    is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
-                )
+        arms = [
+            estimate_arm(
+                plan.nodeid,
+                arm.name,
+                stored=len(done[number]),
+                replies=[self._describe_unit(experiment, unit, calls) for unit, calls in asked if unit.arm == number],
+                past=past_usage(self.store, plan.nodeid, arm.name),
+                concurrency=self.settings.concurrency,
+                is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
             )
-        new = sum(estimate.to_send for estimate in self.estimates if estimate.nodeid == plan.nodeid)
-        self.estimates += [
-            estimate_judge(
-                plan.nodeid, judge, new, past_usage(self.store, plan.nodeid, judge), self.settings.concurrency
-            )
-            for judge in judges_of(self.store, plan.nodeid)
+            for number, arm in enumerate(plan.arms)
+            if arm.stored_run is None
         ]
+        if further and plan.sweep is not None:
+            unstored = [
+                whole_amounts(arm) or self._as_before(plan.nodeid, arm.arm, arm.stored + arm.cached).amounts
+                for arm in arms
+            ]
+            arms.append(estimate_further(plan.nodeid, plan.sweep.family, arms, unstored, further))
+        new = sum(estimate.to_send for estimate in arms)
+        judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self.store, plan.nodeid)]
+        share = least_share(plan, len(positions or experiment.dataset.samples))
+        self.estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
+
+    def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
+        """Return the estimate of so many replies from the latest earlier run alone."""
+        return estimate_as_before(nodeid, arm, replies, past_usage(self.store, nodeid, arm), self.settings.concurrency)
 
     def lines(self, spending: Spending) -> tuple[list[str], bool]:
         """Return the lines that show the estimates, and whether some budget may be too little."""
@@ -101,7 +106,7 @@ class Estimator:
         done: list[set[tuple[int, int]]] = []
         for number, draws in enumerate(experiment.draws):
             units: set[tuple[int, int]] = set()
-            for variant in range(draws.prompts):
+            for variant in plan.variant_numbers:
                 source = find_stored_replies(self.store, self.settings, plan, number, variant, run="")
                 copied = set() if source is None else units_to_copy(self.store, source[0], draws)
                 units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
@@ -119,7 +124,10 @@ class Estimator:
             experiment.dataset.samples[unit.position].id,
             experiment.repeat(unit),
         )
-        return Asked(calls, tuple(map(_planned_request, self._unsent.pop(place, ()))))
+        late = experiment.late_variants.get(experiment.twin(unit))
+        # The function is run up to its first request, which a search or a certificate repeats with other texts.
+        times = 1 if late is None else late.requests
+        return Asked(calls * times, tuple(map(_planned_request, self._unsent.pop(place, ()))) * times)
 
     def _ask(
         self,
@@ -131,7 +139,7 @@ class Estimator:
         """Run each unit that is not stored up to its first request; return the units, and how many calls each made."""
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
         call = Call.prepare(item, experiment, self.loop, threads)
-        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions)
+        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
         asked: list[tuple[Unit, int]] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 
@@ -167,6 +175,19 @@ async def _call_until_request(call: Call, unit: Unit) -> Outcome:
         else:
             await asyncio.to_thread(call.function, **arguments)
     return outcome
+
+
+def least_share(plan: Plan, samples: int) -> float:
+    """Return the share of an experiment's samples after which the scores may end it: 1 where nothing can."""
+    if plan.chooses and plan.sweep is not None and plan.sweep.looks:
+        return plan.sweep.looks[0] / samples
+    if plan.look_alpha is not None and not plan.chooses:
+        return 1 / samples
+    if plan.stages and plan.first_stage:
+        # The session may end before it begins.
+        return 0.0
+    # A target is out of reach within the first stage only where it could hardly be met from the beginning.
+    return min((plan.stages[0].samples or samples) / samples, 1.0) if plan.stages and samples else 1.0
 
 
 def _planned_request(unsent: UnsentRequest) -> PlannedRequest:

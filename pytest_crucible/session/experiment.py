@@ -6,18 +6,21 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Dataset, Draws, Plan, Reasoning, Unit
+from pytest_crucible.plan.variants import twin_sample
+from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.call import Call
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
-PROMPT = "prompt"
-"""The argument that receives the text of one form of the prompt, if the marker has prompts= or the adapters have `prompt`."""
 HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
 """Marks the item of an experiment whose `prompt` is a variable of its adapters."""
 
@@ -25,6 +28,17 @@ HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
 def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
     """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture where no prompts are declared."""
     return (*INJECTED, PROMPT) if prompts else INJECTED
+
+
+class LateVariant(Protocol):
+    """Makes the twins of a variant while an experiment runs, because their texts depend on replies of a model."""
+
+    @property
+    def requests(self) -> int:
+        """The most requests of the test function for one unit."""
+
+    async def ask(self, call: Call, outcome: Outcome) -> Outcome:
+        """Complete the outcome of a unit: make its text, and run the test function on it. Raises what requests raise."""
 
 
 class CrucibleWarning(pytest.PytestWarning):
@@ -49,6 +63,14 @@ class Experiment:
     """The texts of the prompt's forms."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
     """The text of the variable `prompt` by the name of its arm; empty where the adapters have none."""
+    variants: tuple[Variant, ...] = ()
+    """Named variants of the samples, in the order of the plan."""
+    variant_metrics: tuple[Metric, ...] = ()
+    """Metrics of replies to twins alone."""
+    late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
+    """Variants whose texts are made while the experiment runs, by the number of their twins."""
+    arguments: Mapping[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
+    """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -59,27 +81,48 @@ class Experiment:
         """Return the number of a unit's reply, counted over all factors of its arm and sample."""
         return self.draws[unit.arm].place(unit.variant, unit.repeat)
 
+    def twin(self, unit: Unit) -> int:
+        """Return the number of a unit's twin; 0 is the sample as it is."""
+        return self.draws[unit.arm].twin(unit.variant)
+
+    def sample(self, unit: Unit) -> Sample:
+        """Return the sample as a unit sends it: as it is, or its twin."""
+        sample, number = self.dataset.samples[unit.position], self.twin(unit)
+        twin = self.variants[number - 1].twin(sample.id) if number else None
+        return twin_sample(sample, twin) if isinstance(twin, Twin) else sample
+
+    @cached_property
+    def twins(self) -> tuple[frozenset[int], ...]:
+        """The positions of the samples that each variant applies to."""
+        samples = self.dataset.samples
+        return tuple(
+            frozenset(position for position, sample in enumerate(samples) if isinstance(variant.twin(sample.id), Twin))
+            for variant in self.variants
+        )
+
     def prompt(self, unit: Unit) -> str:
         """Return the text that the argument `prompt` receives."""
-        return self.prompts[unit.variant] if self.prompts else self.arm_prompts[self.opened_arms[unit.arm].arm.name]
+        if self.prompts:
+            return self.prompts[unit.variant % len(self.prompts)]
+        return self.arm_prompts[self.opened_arms[unit.arm].arm.name]
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
         ids = [sample.id for sample in self.dataset.samples]
         return ids.index(sample_id) if sample_id in ids else None
 
+    def metrics_of(self, unit: Unit) -> tuple[Metric, ...]:
+        """Return the metrics that score the reply of a unit."""
+        return (*self.metrics, *self.variant_metrics) if self.twin(unit) else self.metrics
+
     @property
     def injected(self) -> frozenset[str]:
-        return frozenset(injected_names(self.prompts or self.arm_prompts)) & frozenset(
-            inspect.signature(self.function).parameters
-        )
+        names = (*injected_names(self.prompts or self.arm_prompts), *self.arguments)
+        return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
 
     def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
         """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters, injected = (
-            inspect.signature(self.function).parameters,
-            injected_names(self.prompts or self.arm_prompts),
-        )
+        parameters, injected = inspect.signature(self.function).parameters, self.injected
         return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
-from pytest_crucible.analyse.stopping import answered_units
+from pytest_crucible.analyse.stopping import answered_by_arm, skip_samples
 from pytest_crucible.plan.look_order import complete_length, look_order
 from pytest_crucible.records import ArmOutcomes, Lost, Observation, Outcome, Plan, Sample, Unit
 from pytest_crucible.session.arm_rows import ArmRows
@@ -40,16 +41,25 @@ class Looks:
         samples: Sequence[Sample],
         stored: Sequence[ArmOutcomes],
         known_kinds: Mapping[str, str],
+        variants: Mapping[str, Sequence[ArmOutcomes]] = MappingProxyType({}),
+        twins: Sequence[frozenset[int]] = (),
     ) -> None:
-        self._rule, self._plan, self._known_kinds = rule, plan, known_kinds
+        """`stored` are the arms' replies so far, and `variants` those to the twins of each variant.
+
+        `twins` are the positions of the samples that each variant applies to.
+        """
+        self._rule, self._plan, self._known_kinds, self._twins = rule, plan, known_kinds, twins
         self._groups = [sample.group for sample in samples]
         self.order = look_order([sample.id for sample in samples], self._groups)
-        self._arms = [ArmRows(outcomes, plan.draws(number)) for number, outcomes in enumerate(stored)]
+        self._arms = [
+            [ArmRows(outcomes, plan.draws(number)) for number, outcomes in enumerate(of_arms)]
+            for of_arms in (stored, *variants.values())
+        ]
         # An arm of a stored run gets no further replies to wait for.
         self._awaited = {
-            number: (Counter(answered_units(stored[number])), plan.draws(number).size)
-            for number, arm in enumerate(plan.arms)
-            if arm.stored_run is None
+            number: Counter(units)
+            for number, units in enumerate(answered_by_arm(stored, variants))
+            if plan.arms[number].stored_run is None
         }
         self.live = frozenset(range(len(plan.arms)))
         self._complete = self._looked = 0
@@ -68,8 +78,8 @@ class Looks:
     def add(self, outcome: Outcome, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
         """Add the results of a unit, and look if enough samples are complete. Raises what the rule raises."""
         unit = outcome.unit
-        self._arms[unit.arm].add(outcome, observations, lost)
-        self._awaited[unit.arm][0][unit.position] += 1
+        self._arms[self._plan.draws(unit.arm).twin(unit.variant)][unit.arm].add(outcome, observations, lost)
+        self._awaited[unit.arm][unit.position] += 1
         self._look()
 
     def _look(self) -> None:
@@ -83,13 +93,24 @@ class Looks:
             self.live = self._rule.arms_that_go_on(self._inputs(), self.order[:length], self.live)
 
     def _inputs(self) -> AnalysisInputs:
+        originals, *of_twins = (tuple(arm.outcomes() for arm in of_arms) for of_arms in self._arms)
+        names = [variant.name for variant in self._plan.variants]
         return AnalysisInputs(
             plan=self._plan,
-            answers=tuple(arm.outcomes() for arm in self._arms),
+            answers=originals,
             groups=self._groups,
             finished=True,
             known_kinds=self._known_kinds,
+            variants={
+                name: skip_samples(self._plan, answers, set(range(len(self._groups))) - twins)
+                for name, answers, twins in zip(names, of_twins, self._twins, strict=True)
+            },
         )
 
     def _is_complete(self, position: int) -> bool:
-        return all(counts[position] >= size for arm, (counts, size) in self._awaited.items() if arm in self.live)
+        forms = 1 + sum(position in twins for twins in self._twins)
+        return all(
+            counts[position] >= self._plan.draws(arm).size * forms
+            for arm, counts in self._awaited.items()
+            if arm in self.live
+        )

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from pytest_crucible.datasets.checks.check import Check
 from pytest_crucible.markers import JUDGING, is_judged
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
@@ -116,7 +117,7 @@ def targets(item: pytest.Item) -> tuple[Target, ...]:
     """Return all quality targets on the module, the class and the function, in the order of the source. Raises SpecError."""
     by_text: dict[str, Target] = {}
     for mark in _verdict_marks(item, "quality_target"):
-        decide = _keywords(mark, ("decide",)).get("decide", "point")
+        decide = _keywords(mark, ("decide",)).get("decide")
         if not mark.args:
             raise SpecError("@pytest.mark.quality_target names no target: write for example 'accuracy >= 0.80'")
         for text in mark.args:
@@ -156,6 +157,24 @@ def scored_facts(item: pytest.Item) -> tuple[MetricFacts, ...]:
         for name, bounds in mark.kwargs.items():
             facts[name] = declared_facts(name, bounds=_bounds(name, bounds))
     return tuple(facts.values())
+
+
+def data_checks(item: pytest.Item) -> tuple[Check, ...]:
+    """Return all data checks on the module, the class and the function, in the order of the source. Raises SpecError."""
+    checks: list[Check] = []
+    for mark in _marks(item, "data_check"):
+        if mark.kwargs or not mark.args:
+            raise SpecError(
+                "@pytest.mark.data_check takes checks by position: write for example data_check(expect_no_missing_values('label'))"
+            )
+        for check in mark.args:
+            if not isinstance(check, Check):
+                raise SpecError(
+                    f"@pytest.mark.data_check has {check!r:.100}, which is not a check: call one of "
+                    "pytest_crucible.datasets.checks, such as expect_no_missing_values('label')"
+                )
+            checks.append(check)
+    return tuple(checks)
 
 
 def _bounds(name: str, bounds: Any) -> tuple[float, float]:
@@ -199,6 +218,6 @@ def check_spelling(item: pytest.Item) -> None:
     """Raise SpecError for a marker such as `quality_targets`. pytest only warns of it, and the target would be gone."""
     registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
     for mark in item.own_markers:
-        near = closest_name(mark.name, JUDGING, cutoff=0.8)
+        near = closest_name(mark.name, (*JUDGING, "data_check", "robustness"), cutoff=0.8)
         if near is not None and mark.name not in registered:
             raise SpecError(f"@pytest.mark.{mark.name} is not a marker: did you mean @pytest.mark.{near}?")

@@ -19,25 +19,29 @@ class OpenUnits:
     seed: int
     order: Sequence[int] | None = None
     """The samples to send, in their order; None for all of them in that of the dataset."""
+    twins: Sequence[frozenset[int]] = ()
+    """The positions of the samples that each variant applies to."""
 
     def of_round(self, number: int) -> Iterator[Unit]:
         """Yield the units of a round; rounds begin one after the other."""
         draws = [self.plan.draws(arm) for arm in range(len(self.plan.arms))]
         of_sample = [
-            (prompt, arm, repeat)
-            for prompt in range(draws[0].prompts)
+            (variant, arm, repeat)
+            for variant in range(draws[0].prompts * (1 + len(self.twins)))
             for arm in self._open_arms()
             for repeat in draws[arm].repeats_of_round(number)
         ]
         first = number * draws[0].repeats
         for unit in interleave_units(self._positions(), of_sample, seed=self.seed, first=first):
-            place = draws[unit.arm].place(unit.variant, unit.repeat)
-            if (unit.position, place) not in self.done[unit.arm]:
+            place, twin = draws[unit.arm].place(unit.variant, unit.repeat), draws[unit.arm].twin(unit.variant)
+            applies = not twin or unit.position in self.twins[twin - 1]
+            if applies and (unit.position, place) not in self.done[unit.arm]:
                 yield unit
 
     def count_open(self, number: int) -> list[int]:
         """Return how many units of a round are left, by arm."""
         planned, positions = [0] * len(self.plan.arms), set(self._positions())
+        sent = len(positions) + sum(len(positions & of_variant) for of_variant in self.twins)
         for arm in self._open_arms():
             draws = self.plan.draws(arm)
             of_round = draws.size // draws.rounds
@@ -45,7 +49,7 @@ class OpenUnits:
                 position in positions and repeat // draws.repeats % draws.rounds == number
                 for position, repeat in self.done[arm]
             )
-            planned[arm] = len(positions) * of_round - stored
+            planned[arm] = sent * of_round - stored
         return planned
 
     def _positions(self) -> Sequence[int]:

@@ -9,23 +9,57 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.checks.check import CheckContext
+from pytest_crucible.datasets.checks.run import drop_failing
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.contrasts import with_declared_relevance
-from pytest_crucible.plan.design import check_expected, contrasts_with_baselines, group_count, plan_metrics
+from pytest_crucible.plan.design import (
+    NO_VARIANTS,
+    check_expected,
+    contrasts_with_baselines,
+    group_count,
+    plan_metrics,
+    plan_terms,
+)
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.records import Dataset, Exclusion, Fingerprint, Measure, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
+from pytest_crucible.records import (
+    Dataset,
+    Exclusion,
+    Fingerprint,
+    Measure,
+    MetricFacts,
+    Plan,
+    Reasoning,
+    Sample,
+    Variant,
+)
+from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
+from pytest_crucible.session.attack_plans import AttackPlanner
+from pytest_crucible.session.attack_runs import Subject
+from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.declared_data import DeclaredDatasets, Selected, declared_metrics
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.marks import (
+    ExperimentMark,
+    comparisons,
+    data_checks,
+    experiment_mark,
+    scored_facts,
+    targets,
+)
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
 
@@ -33,10 +67,18 @@ from pytest_crucible.session.prompt_variables import check_joined_prompts, read_
 class ExperimentPlanner:
     """Plans the experiments and joined tests of a session."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, opened_arms: tuple[OpenedArm, ...]) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        opened_arms: tuple[OpenedArm, ...],
+        checks: DataChecks | None = None,
+    ) -> None:
+        self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
         self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
+        self._checks = checks or DataChecks()
         self._datasets = DeclaredDatasets(config, settings.seed)
         self._stages = () if settings.stages is None else parse_stages(settings.stages)
 
@@ -50,8 +92,7 @@ class ExperimentPlanner:
         arm_prompts = read_arm_prompts(item, function, mark.prompts, arms)
         _check_fixtures(item, mark.prompts or arm_prompts)
         item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
-        selected = self._datasets.select(item, mark)
-        dataset = identify(_dataset_name(item, mark.dataset), selected.samples)
+        selected, dataset, checked = self.check_data(item, mark)
         # A test that scores itself may return nothing that these could score.
         of_kinds = _metrics_of_kinds(arms, dataset.samples) if "sampler" in takes else ()
         declared = declared_metrics(self._config, mark.metrics)
@@ -59,9 +100,15 @@ class ExperimentPlanner:
             *declared,
             *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
         )
+        _check_samples(metrics, dataset.samples)
         if of_kinds:
             _check_guard_classes(item, dataset.samples)
         facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
+        own = sample_variants(dataset.samples)
+        attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
+        check_members([variant.name for variant in own], [arm.arm for arm in arms])
+        check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
+        variants = (*own, *attacks.variants)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
@@ -69,6 +116,9 @@ class ExperimentPlanner:
             dataset,
             declared=facts,
             further=ensemble_facts(facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
+            variants=plan_variants(variants, dataset.samples),
+            names=attacks.names,
+            robustness=attacks.robustness,
             selected=len(dataset.samples),
             repeats=mark.epochs * self._settings.rounds,
             rounds=self._settings.rounds,
@@ -82,15 +132,59 @@ class ExperimentPlanner:
             selection=selected.selection if selection_text(selected.selection) else None,
             stages=self._stages,
             first_stage=self._find_first_stage(mark),
-            exclusions=_threshold_exclusions(arms, dataset.samples),
+            exclusions=(*_threshold_exclusions(arms, dataset.samples), *_exclude_fitted(metrics)),
+            checks=checked,
         )
         self._check_memory(plan)
+        if variants and "sampler" in takes:
+            _check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
         warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
+        warnings += tuple(result.sentence for result in checked if result.state == "warned")
         is_async = inspect.iscoroutinefunction(function)
         reasoning = self._settings.reasoning
         return Experiment(
-            function, plan, dataset, metrics, arms, timeout_s, is_async, warnings, reasoning, texts, arm_prompts
+            function,
+            plan,
+            dataset,
+            metrics,
+            arms,
+            timeout_s,
+            is_async,
+            warnings,
+            reasoning,
+            texts,
+            arm_prompts,
+            variants,
+            attacks.metrics,
+            attacks.late_variants,
+            attacks.arguments,
         )
+
+    def check_data(
+        self, item: pytest.Function, mark: ExperimentMark
+    ) -> tuple[Selected, Dataset, tuple[CheckResult, ...]]:
+        """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
+        checks, selected = data_checks(item), self._datasets.select(item, mark)
+        name = _dataset_name(item, mark.dataset)
+        if not checks or not self.runs_checks:
+            return selected, identify(name, selected.samples), ()
+        context = self._check_context(item)
+        kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
+        dataset = identify(name, kept)
+        others = [check for check in checks if not check.drops]
+        return selected, dataset, self._checks.run(item.nodeid, others, dataset, context, before=dropped)
+
+    def _check_context(self, item: pytest.Function) -> CheckContext:
+        """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
+        cache = files_folder(self._config.rootpath, self._settings.store) / "contamination"
+        return CheckContext(folder=item.path.parent, cache=cache)
+
+    @property
+    def runs_checks(self) -> bool:
+        """Whether the session runs data checks: not where it sends nothing, nor for the one sample that somebody looks at."""
+        settings = self._settings
+        is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
+        return settings.checks != "off" and not is_dry
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -142,6 +236,11 @@ class ExperimentPlanner:
             raise SpecError(
                 'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
             )
+        if plan.variant_terms:
+            raise SpecError(
+                'crucible_memory = "pool" combines replies to the samples as they are, and '
+                f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
+            )
         if any(arm.trainings for arm in plan.arms):
             raise SpecError('crucible_memory = "pool" takes the replies of one model together: leave it out, or seeds')
         if plan.random_factors:
@@ -176,11 +275,15 @@ def _plan(
     open_metrics: bool,
     declared: Sequence[MetricFacts] = (),
     further: Sequence[MetricFacts] = (),
+    names: VariantNames = NO_VARIANTS,
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
     quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
-    metrics = plan_metrics(declared, quality_targets, contrasts, open_metrics=open_metrics, further=further)
+    metrics = plan_metrics(
+        declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
+    )
+    judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)
     return Plan(
@@ -192,8 +295,11 @@ def _plan(
         arms=arm_records,
         metrics=metrics,
         targets=quality_targets,
-        contrasts=contrasts_with_baselines(contrasts, arm_records),
+        contrasts=contrasts_with_baselines(contrasts, arm_records, dataset.samples),
         open_metrics=open_metrics,
+        variant_metrics=tuple(names.metrics.values()),
+        not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
+        variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
 
 
@@ -225,6 +331,19 @@ def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> No
     check_classes(measures, samples)
 
 
+def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
+    """Raise SpecError for a metric that cannot score these samples."""
+    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
+    if problem:
+        raise SpecError(problem)
+
+
+def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
+    """Return the samples that a metric was fitted on as those without which each verdict is decided again."""
+    sample_ids = tuple(dict.fromkeys(name for metric in metrics for name in metric.fitted_on))
+    return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
+
+
 def _fingerprint(
     item: pytest.Function,
     function: Callable[..., Any],
@@ -251,6 +370,29 @@ def _location(item: pytest.Function) -> dict[str, Any]:
 
 def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
+
+
+def _attack_subject(
+    item: pytest.Item,
+    takes: Collection[str],
+    samples: Sequence[Sample],
+    metrics: Sequence[Metric],
+    own: Sequence[Variant],
+) -> Subject:
+    return Subject(
+        item=item,
+        takes=frozenset(takes),
+        samples=samples,
+        metrics=metrics,
+        judged=[name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics],
+        own=[variant.name for variant in own],
+    )
+
+
+def _check_models(arms: Sequence[OpenedArm], what: str) -> None:
+    """Raise SpecError for recorded replies, which are those to the samples as they are."""
+    if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
+        raise SpecError(f"recorded answers have no {what}: use a model")
 
 
 def _check_return(function: Callable[..., Any]) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.records import PromptForm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import closest_name
-from pytest_crucible.session.experiment import PROMPT
 
 
 def read_prompts(
@@ -43,9 +43,9 @@ def hash_prompt(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def find_prompt(item: pytest.Item, name: str) -> Path | None:
-    """Return the file of that name in the test's folder or in pytest's root directory; None without one."""
-    return next((place for place in _places(item, name) if place.is_file()), None)
+def find_prompts(item: pytest.Item, name: str) -> list[Path]:
+    """Return the files of that name: the one in the test's folder, then the one in pytest's root directory."""
+    return [place for place in _places(item, name) if place.is_file()]
 
 
 def _places(item: pytest.Item, name: str) -> list[Path]:
@@ -54,10 +54,11 @@ def _places(item: pytest.Item, name: str) -> list[Path]:
 
 def read_prompt(item: pytest.Item, name: str) -> str:
     """Return the text of a prompt's file. Raises SpecError for one that is missing, is not text, or is empty."""
-    path, places = find_prompt(item, name), _places(item, name)
-    if path is None:
+    paths, places = find_prompts(item, name), _places(item, name)
+    if not paths:
         folders = " and ".join(dict.fromkeys(str(place.parent) for place in places))
         raise SpecError(f"there is no prompt {name!r} in {folders}: write the name of a file there{_near(places[0])}")
+    path = paths[0]
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.prompt_text import PROMPT, could_name_file, names_file
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.experiment import PROMPT
-from pytest_crucible.session.prompt_files import find_prompt, read_prompt
-
-_FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
-"""A text without spaces that ends in a suffix: a misspelt file must not become a prompt of one word."""
-_LONGEST_NAME = 255
-"""Longer texts are no names of files on common file systems, and asking for them is an error there."""
+from pytest_crucible.session.prompt_files import find_prompts, read_prompt
 
 
 def read_arm_prompts(
@@ -72,10 +66,14 @@ def _answering_arms(arms: Sequence[OpenedArm]) -> Iterator[OpenedArm]:
 
 def _read_text(item: pytest.Item, name: str) -> str:
     """Return the text of the file of that name, else the text itself."""
-    could_be_file = len(name) <= _LONGEST_NAME and "\n" not in name
-    if could_be_file and (_FILE_NAME.fullmatch(name) or find_prompt(item, name)):
-        return read_prompt(item, name)
-    return name
+    if not could_name_file(name):
+        return name
+    places = find_prompts(item, name)
+    if len({path.read_bytes() for path in places}) > 1:
+        raise SpecError(
+            f"the prompt {name!r} has one text in {places[0].parent} and another in {places[1].parent}: remove one of the files"
+        )
+    return read_prompt(item, name) if places or names_file(name) else name
 
 
 def _check_members(arms: Sequence[OpenedArm], names: dict[str, str], texts: dict[str, str]) -> None:

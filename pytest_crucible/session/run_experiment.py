@@ -27,7 +27,7 @@ from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment
 from pytest_crucible.session.open_units import OpenUnits
-from pytest_crucible.store.experiments import load_experiment
+from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.past_sweeps import find_member
 from pytest_crucible.store.runs import RunStore
@@ -104,10 +104,10 @@ class ExperimentRunner:
         if stage is not None and not stage.is_first:
             return self._continue_in_store(experiment)
         plan = experiment.plan
-        key = self.store.add_experiment(self.run, plan, experiment.dataset.samples)
+        key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
         arms, done = [], []
         for number, draws in enumerate(experiment.draws):
-            keys = [self._add_arm(key, plan, number, variant) for variant in range(draws.prompts)]
+            keys = [self._add_arm(key, plan, number, variant) for variant in plan.variant_numbers]
             done.append(
                 {
                     (position, draws.place(variant, repeat))
@@ -117,17 +117,18 @@ class ExperimentRunner:
             )
             arms.append(keys)
         if answered:
-            done[:answered] = [done_units(answers) for answers in load_experiment(self.store, key).arms[:answered]]
+            done[:answered] = stored_units(load_experiment(self.store, key))[:answered]
         return key, arms, done
 
     def _continue_in_store(self, experiment: Experiment) -> tuple[int, list[list[int]], list[set[tuple[int, int]]]]:
         """Return the same for an experiment that has begun: its earlier stages have answered units, or lost them."""
-        key = self.store.add_experiment(self.run, experiment.plan, experiment.dataset.samples)
+        plan = experiment.plan
+        key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
         arms = [
-            [self._add_arm(key, experiment.plan, number, variant) for variant in range(draws.prompts)]
-            for number, draws in enumerate(experiment.draws)
+            [self._add_arm(key, plan, number, variant) for variant in plan.variant_numbers]
+            for number in range(len(plan.arms))
         ]
-        return key, arms, [done_units(answers) for answers in load_experiment(self.store, key).arms]
+        return key, arms, stored_units(load_experiment(self.store, key))
 
     def _add_arm(self, experiment: int, plan: Plan, number: int, variant: int) -> int:
         fingerprint = arm_fingerprint(plan, number, variant)
@@ -162,7 +163,8 @@ class ExperimentRunner:
             lambda sample, repeat: [
                 name
                 for number, name in asking
-                if repeat < experiment.draws[number].size and (sample, repeat) not in settled[number]
+                if repeat < experiment.draws[number].size * (1 + len(experiment.variants))
+                and (sample, repeat) not in settled[number]
             ],
         )
         return partial(self.spending.release, nodeid)
@@ -189,7 +191,7 @@ class ExperimentRunner:
         looks = self._begin_looks(experiment, key, rule)
         if looks is not None and positions is None:
             positions = looks.order
-        open_units = OpenUnits(plan, done, self.settings.seed, order=positions)
+        open_units = OpenUnits(plan, done, self.settings.seed, order=positions, twins=experiment.twins)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
         samples = experiment.dataset.samples
         spanned = with_sample_spans(self.emit, call, plan, lambda position: samples[position].id)
@@ -239,7 +241,8 @@ class ExperimentRunner:
 
         stored = load_experiment(self.store, key)
         rule = rule or StopWhenSettled(plan.look_alpha or self.settings.alpha)
-        return Looks(rule, plan, experiment.dataset.samples, stored.arms, stored.known_kinds)
+        samples, twins = experiment.dataset.samples, experiment.twins
+        return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
 
     def _outcome_writer(
         self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: Looks | None
@@ -265,6 +268,20 @@ class ExperimentRunner:
         return keep
 
 
+def stored_units(stored: StoredExperiment) -> list[set[tuple[int, int]]]:
+    """Return, by arm, the (position, place) of the units that are answered or lost, those of variants included."""
+    plan = stored.plan
+    return [
+        done_units(answers)
+        | {
+            (position, plan.draws(number).size * twin + repeat)
+            for twin, of_arms in enumerate(stored.variants.values(), start=1)
+            for position, repeat in done_units(of_arms[number])
+        }
+        for number, answers in enumerate(stored.arms)
+    ]
+
+
 def done_units(answers: ArmOutcomes) -> set[tuple[int, int]]:
     """Return (position, repeat) of the units that an arm has answered or lost."""
     lost = {(loss.unit.position, loss.unit.repeat) for loss in answers.lost if loss.metric is None}
@@ -281,11 +298,15 @@ def find_stored_replies(
     """
     arm, fingerprint = plan.arms[number], arm_fingerprint(plan, number, variant)
     source = None
-    if run and not number and plan.chosen_among > 1 and plan.sweep is not None and plan.sweep.test == plan.nodeid:
+    twin = plan.draws(number).twin(variant)
+    chose = plan.chosen_among > 1 and plan.sweep is not None and plan.sweep.test == plan.nodeid
+    if run and not number and chose and plan.sweep is not None and not twin:
         # The candidate has answered these samples when it was chosen.
         source = find_member(store, run, plan.sweep.nodeid, arm.name, variant)
     if source is not None:
         return source
+    if arm.stored_run is not None and twin:
+        return store.stored_twins(arm.stored_run, plan.nodeid, variant, plan.variants[twin - 1].sha256)
     if arm.stored_run is not None:
         source = store.stored_candidate(arm.stored_run, plan.nodeid, variant)[:2]
     elif settings.resume:
@@ -302,8 +323,13 @@ def arm_fingerprint(plan: Plan, number: int, variant: int = 0) -> str:
     arm, parts = plan.arms[number], plan.fingerprint
     parts_of_key = [parts.dataset, parts.function, parts.metrics, parts.sampling, arm.identity, dict(arm.parameters)]
     parts_of_key += [parts.reasoning] if parts.reasoning else []
+    twin = plan.draws(number).twin(variant)
     if plan.prompts:
-        parts_of_key += [{"prompts": [prompt.sha256 for prompt in plan.prompts], "variant": variant}]
+        form = variant % len(plan.prompts)
+        parts_of_key += [{"prompts": [prompt.sha256 for prompt in plan.prompts], "variant": form}]
+    if twin:
+        # Not a part of the samples' own key: a new variant leaves the replies to them in use.
+        parts_of_key += [{"twins": plan.variants[twin - 1].sha256}]
     if arm.name in plan.arm_prompts:
         # The arm's identity has the name of a file only, whose text may change.
         parts_of_key += [{"prompt": plan.arm_prompts[arm.name]}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -16,14 +16,16 @@ from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.options import read_settings
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import CrucibleError, StoreError, UnscoredMetric
+from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.budget import emit_budgets, open_spending
+from pytest_crucible.session.check_items import CheckItems
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
+from pytest_crucible.session.data_checks import open_data_checks
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment import Experiment
@@ -37,8 +39,7 @@ from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.single_sample import run_single_sample
-from pytest_crucible.session.stage_items import collected_nodeid, order_by_stage, stage_of
-from pytest_crucible.session.verdict_reports import rerun_report
+from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.guards import Guards
     from pytest_crucible.backends.budget.budget import Budget
     from pytest_crucible.backends.not_sent import UnsentRequest
-    from pytest_crucible.session.estimating import Estimator
+    from pytest_crucible.session.estimate_plugin import EstimatePlugin
+    from pytest_crucible.session.stage_plugin import StagePlugin
     from pytest_crucible.session.stage_run import StageRun
     from pytest_crucible.session.stages import SessionStages
     from pytest_crucible.session.sweep_items import SweepItems
-    from pytest_crucible.session.worker_stages import WorkerStages
 
 Show = Callable[[Progress | None], None]
 Result = TypeVar("Result")
@@ -66,7 +67,7 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
         config.pluginmanager.register(session.conclusion, "crucible-conclusion")
-        session.register_notifier()
+        session.register_plugins()
     return session
 
 
@@ -105,14 +106,20 @@ class CrucibleSession:
         )
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
-        self._collection = ExperimentCollection(config, self.settings, self._resources)
+        checks = open_data_checks(config, self.run)
+        self._collection = ExperimentCollection(config, self.settings, self._resources, checks)
         self._expected: set[str] = set()
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
         self._tests_and_verdicts = -1
         self._sweep_items: SweepItems | None = None
-        self._stages = self._open_stages()
-        self._worker_stages: WorkerStages | None = None
+        stages = self._open_stages()
+        self._stages = None if stages is None else self._open_stage_plugin(stages)
+        self._estimate = self._open_estimate()
+        only = self.settings.checks == "only"
+        self._check_items = CheckItems(
+            config, self.run, checks.results, self._collection.experiment_of, only, self._messages.lines
+        )
         self.workers = WorkerReports(config, self._messages)
         self.conclusion = Conclusion(
             config,
@@ -123,7 +130,7 @@ class CrucibleSession:
             messages=self._messages,
             interruptions=self.interruptions,
             workers=self.workers,
-            stages=self._stages,
+            stages=stages,
         )
 
     def _open_stages(self) -> SessionStages | None:
@@ -136,38 +143,48 @@ class CrucibleSession:
             self.settings, self.run, lambda: self._resources.store, self.is_worker, lambda: self._expected
         )
 
-    def _open_worker_stages(self, stages: SessionStages) -> WorkerStages:
-        from pytest_crucible.session.stage_barrier import StageBarrier
-        from pytest_crucible.session.worker_stages import WorkerStages
+    def _open_stage_plugin(self, stages: SessionStages) -> StagePlugin:
+        from pytest_crucible.session.stage_plugin import StagePlugin
 
-        barrier = StageBarrier(self._resources.store, self.run)
-        return WorkerStages(self.config, stages, barrier, self.interruptions.check)
+        return StagePlugin(self.config, stages, self.interruptions.check)
+
+    def _open_estimate(self) -> EstimatePlugin | None:
+        if not self.settings.estimate:
+            return None
+        from pytest_crucible.session.estimate_plugin import EstimatePlugin
+
+        return EstimatePlugin(self.settings, self._collection, self._resources, self._messages)
 
     def run_later_stages(self, session: pytest.Session) -> None:
         """Run the later stages of a worker's experiments, when its items have run."""
-        if self._worker_stages is not None:
-            self._worker_stages.run(session, {plan.nodeid: plan for plan in self.plans()})
+        if self._stages is not None:
+            self._stages.run_later_stages(session, self._plans_by_nodeid())
 
     def end_worker(self, node: Any, session: pytest.Session, *, died: bool) -> None:
         """Report a worker's later stages in the controller, and let the other workers stop waiting for it."""
         if self._stages is None or not self._messages.begun:
             return
-        from pytest_crucible.session.stage_barrier import StageBarrier
-        from pytest_crucible.session.worker_stages import crash_reports, stage_reports
-
-        worker = node.gateway.id
-        StageBarrier(self._resources.store, self.run).leave(worker)
-        reports = stage_reports(node)
-        if died:
-            begun = [report for place, report in self.workers.places.values() if place == worker]
-            reports += crash_reports(worker, begun)
+        reports = self._stages.end_worker(node, self.workers, died=died)
         self.expect_verdicts(session)
         session.testscollected += len({report.nodeid for report in reports})
         self._tests_and_verdicts = session.testscollected
         for report in reports:
             self.config.hook.pytest_runtest_logreport(report=report)
 
-    def register_notifier(self) -> None:
+    def _note_unsent(self, unsent: UnsentRequest) -> None:
+        # The plugin needs the resources, which have this method.
+        if self._estimate is not None:
+            self._estimate.add_request(unsent)
+
+    def register_plugins(self) -> None:
+        """Register the plugins that this session has: its data checks, stages, estimate and messages."""
+        self.config.pluginmanager.register(self._check_items, "crucible-checks")
+        for name, plugin in (("crucible-stages", self._stages), ("crucible-estimate", self._estimate)):
+            if plugin is not None:
+                self.config.pluginmanager.register(plugin, name)
+        self._register_notifier()
+
+    def _register_notifier(self) -> None:
         """Register the plugin that sends messages, if the project has a table `[notify]`."""
         try:
             notifier = open_notifier(self.config, self.run, self._messages, self._open_budget)
@@ -214,11 +231,8 @@ class CrucibleSession:
         self._sweep_items = self._open_sweep()
         self._messages.expected_verdicts = self._count_verdicts()
         self._expected = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
-        if self._messages.begun and self._stages is not None and not self.is_worker:
-            plans = {plan.nodeid: plan for plan in self.plans()}
-            session.items[:] = order_by_stage(session.items, plans, self._stages.stages, self._stages.last)
-        if self._messages.begun and self._stages is not None and self.is_worker:
-            self._worker_stages = self._open_worker_stages(self._stages)
+        if self._messages.begun and self._stages is not None:
+            self._stages.order_items(session.items, self._plans_by_nodeid())
         problems = self._messages.problems
         if self._messages.begun and not problems:
             self._publisher.recorder.open(self._resources.writer)
@@ -244,6 +258,9 @@ class CrucibleSession:
         """Return the plans of this session."""
         return self._collection.plans()
 
+    def _plans_by_nodeid(self) -> dict[str, Plan]:
+        return {plan.nodeid: plan for plan in self.plans()}
+
     def pytest_report_collectionfinish(self) -> list[str]:
         return [] if self.config.get_verbosity() < 0 else list(self._collection.lines.values())
 
@@ -259,18 +276,15 @@ class CrucibleSession:
         self._collection.failures.raise_for(nodeid)
         if experiment is None or self._messages.errors:
             pytest.skip(self._skip_reason())
-        if self.settings.estimate:
-            sweep = self._collection.sweep
-            if sweep is not None and pyfuncitem.nodeid == sweep.record.test:
-                self._estimator(pyfuncitem, sweep.choosing)
-            self._estimator(pyfuncitem, experiment)
+        if self._estimate is not None:
+            self._estimate.estimate(pyfuncitem, experiment)
             return True
         if self.settings.sample is not None:
             self._run_single_sample(pyfuncitem, experiment, self.settings.sample)
             return True
-        if self._worker_stages is not None and self._worker_stages.postpone(pyfuncitem, experiment.plan):
+        if self._stages is not None and self._stages.postpone(pyfuncitem, experiment.plan):
             return True
-        stage = self._begin_stage(pyfuncitem, experiment)
+        stage = None if self._stages is None else self._stages.begin_stage(pyfuncitem, experiment)
         try:
             shared = self._resources.shared
             show = progress_display(self.config, pyfuncitem.nodeid, lambda: shared.waits_for(time.monotonic()))
@@ -280,7 +294,7 @@ class CrucibleSession:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
             # Known only from the first scores, but an error of the suite like those before the first request.
-            if isinstance(error, UnscoredMetric):
+            if isinstance(error, UnsuitableMetric):
                 self._messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
@@ -302,7 +316,7 @@ class CrucibleSession:
             )
         runner(item, experiment, show, stage=stage)
         if self._stages is not None and stage is not None:
-            self._stages.complete(experiment.plan, stage.number)
+            self._stages.complete(experiment.plan, stage)
 
     def _open_sweep(self) -> SweepItems | None:
         """Return the tests of the session's sweep, if it has one and will run it."""
@@ -322,18 +336,6 @@ class CrucibleSession:
 
         for family in self.workers.families:
             report_lost_worker(self._resources.store, self.run, family, worker)
-
-    def _begin_stage(self, item: pytest.Item, experiment: Experiment) -> StageRun | None:
-        """Return the stage that an item runs; None without stages. Skips the item where the session does not reach it."""
-        if self._stages is None:
-            return None
-        plan = experiment.plan
-        number = stage_of(item, plan)
-        reason = self._stages.reason_to_skip(plan, number)
-        if reason:
-            self._stages.enter(experiment)
-            pytest.skip(reason)
-        return self._stages.stage_run(plan, number)
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """The `crucible` fixture of one item of a joined test."""
@@ -362,35 +364,6 @@ class CrucibleSession:
             emit=self._publisher.sample_emit,
             check_interrupt=self.interruptions.check,
         )
-
-    @cached_property
-    def _estimator(self) -> Estimator:
-        from pytest_crucible.session.estimating import Estimator
-
-        return Estimator(self.settings, self._resources.store, self._resources.loop)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Show the estimate, if one was asked for; the session fails where a budget may be too little."""
-        if not self.settings.estimate or self._messages.errors or not self.plans():
-            return
-        lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
-        self._messages.lines += lines
-        sweep = self._collection.sweep
-        if sweep is not None and sweep.record.drop != "none":
-            self._messages.lines.append(
-                f"  {sweep.record.family}: at most so much, since members that are dropped answer less"
-            )
-        if sweep is not None and sweep.record.trials:
-            self._messages.lines.append(
-                f"  {sweep.record.family}: only the first {len(sweep.record.members)} of {sweep.record.trials} trials are known, "
-                "and the others are not in these numbers"
-            )
-        if may_be_too_little:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def _note_unsent(self, unsent: UnsentRequest) -> None:
-        self._estimator.add_request(unsent)
 
     def _observation_hook(self) -> Callable[..., None] | None:
         """Return the hook to call with each observation; None if no plugin implements it."""
@@ -428,17 +401,6 @@ class CrucibleSession:
             report.crucible = self._worker_message(owner, collected_nodeid(item))  # type: ignore[attr-defined]  # xdist sends it along
         return report
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Let --lf run an experiment again of which a later stage failed: pytest can run no item of that name."""
-        collected, last_failed = (
-            getattr(report, "crucible_collected", None),
-            self.config.pluginmanager.get_plugin("lfplugin"),
-        )
-        if collected is not None and report.failed and last_failed is not None:
-            last_failed.pytest_runtest_logreport(report=rerun_report(report.nodeid, "skipped"))
-            last_failed.pytest_runtest_logreport(report=rerun_report(collected))
-
     def _expect_failure(
         self, owner: str, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
     ) -> None:
@@ -471,4 +433,5 @@ class CrucibleSession:
 
     def _count_verdicts(self) -> int:
         plans = self._collection.plans() if self._messages.begun else []
-        return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
+        verdicts = sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
+        return verdicts + sum(map(len, self._check_items.results.values()))

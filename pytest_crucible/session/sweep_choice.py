@@ -12,7 +12,7 @@ from typing import Any
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.records import Sweep
-from pytest_crucible.records.errors import CrucibleError, SpecError, UnscoredMetric
+from pytest_crucible.records.errors import CrucibleError, SpecError, UnsuitableMetric
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.sweep_looks import SweepLooks, unscored_text
 from pytest_crucible.session.sweep_plans import PlannedSweep, with_sweep, with_winner
@@ -96,7 +96,7 @@ class SweepChoice:
             stored_inputs(stored), self.record.by, map(names.index, live), range(len(stored.groups))
         )
         if compared is None:
-            raise UnscoredMetric(unscored_text(self.record, stored.arms))
+            raise UnsuitableMetric(unscored_text(self.record, stored.arms))
         chosen = choose_winner(compared.scores)
         if chosen is None:
             raise CrucibleError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.records import ArmOutcomes, Sweep
-from pytest_crucible.records.errors import UnscoredMetric
+from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.sweeps.drops import members_that_go_on
 
@@ -29,7 +29,7 @@ class SweepLooks:
         return next((length for length in self.sweep.looks if looked < length <= complete), None)
 
     def arms_that_go_on(self, inputs: AnalysisInputs, looked_at: Sequence[int], live: frozenset[int]) -> frozenset[int]:
-        """Return the members that go on. Raises StoreError where the decision cannot be stored, and UnscoredMetric."""
+        """Return the members that go on. Raises StoreError where the decision cannot be stored, and UnsuitableMetric."""
         if len(looked_at) == 1:
             self._check_scored(inputs.answers)
             return live
@@ -51,7 +51,7 @@ class SweepLooks:
     def _check_scored(self, answers: Sequence[ArmOutcomes]) -> None:
         scored = {name for arm in answers for name in (*arm.scores, *arm.labels)}
         if scored and self.sweep.by not in {name for arm in answers for name in arm.scores}:
-            raise UnscoredMetric(unscored_text(self.sweep, answers))
+            raise UnsuitableMetric(unscored_text(self.sweep, answers))
 
 
 def unscored_text(sweep: Sweep, answers: Sequence[ArmOutcomes]) -> str:

@@ -11,6 +11,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
 from pytest_crucible.plan.design import group_count
 from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.plan.variants import plan_variants
 from pytest_crucible.records import Plan, Sample, Sweep, SweepMember
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
@@ -212,6 +213,7 @@ def _restrict(experiment: Experiment, samples: Iterable[Sample]) -> Experiment:
             selected=len(dataset.samples),
             groups=group_count(dataset),
             fingerprint=replace(plan.fingerprint, dataset=dataset.sha256),
+            variants=plan_variants(experiment.variants, dataset.samples),
         ),
     )
 
@@ -222,12 +224,18 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
         choosing,
         opened_arms=tuple(competitors),
         warnings=(),
+        # Members compete on the samples as they are.
+        variants=(),
         plan=replace(
             choosing.plan,
             nodeid=choosing_nodeid(record.test, record.family),
             arms=tuple(opened.arm for opened in competitors),
             targets=(),
             contrasts=(),
+            variants=(),
+            variant_terms=(),
+            robustness=None,
+            not_run={},
             look_alpha=None,
             # Members compete on all of these samples, before any stage begins.
             stages=(),

@@ -47,9 +47,18 @@ class TrainingProgress:
         """Show what would be trained, where nothing is run."""
         self._write_line(f"would train {self._description}")
 
+    def share(self, name: str) -> None:
+        """Show that the adapter uses the training of another; a worker leaves it to the one that trains."""
+        if not self._is_worker:
+            self._write_line(f"{self._name} uses the training of {name}")
+
     def begin(self) -> None:
         self._began = self._shown_at = time.perf_counter()
         self._write_line(f"training {self._description}")
+
+    def resume(self, step: int) -> None:
+        """Show that an interrupted training continues."""
+        self._write_line(f"{self._name} continues after step {step} of a training that was interrupted")
 
     def wait(self) -> None:
         if not self._is_worker:

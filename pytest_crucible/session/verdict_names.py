@@ -26,7 +26,8 @@ def resolve_argument(argument: str) -> str:
 def _without_verdict(argument: str) -> str:
     experiment, _, name = argument.rpartition("::")
     # The name of a test, even of one with parameters, begins without spaces.
-    is_verdict = " " in name.partition("[")[0] and _EXPERIMENT.fullmatch(experiment)
+    head = name.partition("[")[0]
+    is_verdict = (" " in head or "(" in head) and _EXPERIMENT.fullmatch(experiment)
     return experiment if is_verdict else argument
 
 

@@ -6,7 +6,7 @@ experiments that it has begun, and its reports travel to the controller when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -40,7 +40,7 @@ class WorkerStages:
         self._items.append(item)
         return 0 < plan.first_stage <= self._stages.last
 
-    def run(self, session: pytest.Session, plans: dict[str, Plan]) -> None:
+    def run(self, session: pytest.Session, plans: Mapping[str, Plan]) -> None:
         """Run all later stages, each after all workers have run the one before."""
         reports: list[Any] = self._config.workeroutput.setdefault(REPORTS, [])  # type: ignore[attr-defined]  # xdist's
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
@@ -30,47 +32,38 @@ def load_attempts(
     *,
     run: str,
     is_gate: Callable[[Any], bool],
+    twin: int = 0,
 ) -> Iterator[Attempt]:
-    """Yield an arm's replies to each sample in the dataset's order, variant by variant.
+    """Yield an arm's replies to each sample in the dataset's order, variant by variant; or to the samples' twins of a number.
 
     `is_gate` returns whether a verdict depends on a sample with this input. A reply without a stored call has no prompt.
     """
     source = AttemptSource(run, plan.nodeid, plan.arms[number].name)
     with explain_errors(store.location), store.engine.connect() as connection:
-        samples = _Samples(connection, plan.dataset_sha256, is_gate)
-        for key, variant in variant_keys(connection, experiment, number):
+        samples = _Samples(connection, plan.dataset_sha256, is_gate, plan.variants[twin - 1].sha256 if twin else "")
+        first = twin * plan.draws(number).prompts
+        for key, prompt_form in variant_keys(connection, experiment, number, twin):
             prompts = _Prompts(_load_forms(connection, key), samples)
             rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
-            for of_unit in _by_unit(rows):
+            for _, of_unit in itertools.groupby(rows, key=itemgetter(0, 1)):
+                calls = list(of_unit)
                 # Unpacked, because a named column of a row costs as much as all the rest of it.
-                position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = of_unit[0]
-                is_single = len(of_unit) == 1
+                position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = calls[0]
+                is_single = len(calls) == 1
                 prompt = prompts.read(form, position)
                 yield Attempt(
                     source,
                     samples.facts(position),
-                    variant,
+                    first + prompt_form,
                     repeat,
                     prompt.messages if is_single else None,
                     prompt.template,
                     prompt.own,
                     scored if is_scored else text,
-                    len(of_unit),
+                    len(calls),
                     _state(failure, skipped, lost),
                     value,
                 )
-
-
-def _by_unit(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield the calls of each unit, which follow each other."""
-    calls: list[Any] = []
-    for row in rows:
-        if calls and (row[0] != calls[0][0] or row[1] != calls[0][1]):
-            yield calls
-            calls = []
-        calls.append(row)
-    if calls:
-        yield calls
 
 
 def count_replies(store: RunStore, experiment: int, number: int) -> int:
@@ -198,29 +191,38 @@ def _load_forms(connection: Connection, arm: int) -> Mapping[int, str]:
 
 
 class _Samples:
-    """The samples of one dataset by position."""
+    """The samples of one dataset by position, as they are or as a variant sends them."""
 
-    def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool]) -> None:
-        table = schema.samples
-        self._rows = {row.position: row for row in connection.execute(select(table).where(table.c.dataset == dataset))}
+    def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool], variant: str = "") -> None:
+        """`variant` is the hash of a variant's twins, if any."""
+        table, twins = schema.samples, schema.twins
+        columns = (table.c[name] for name in ("position", "sample_id", "sample_group", "input", "expected", "metadata"))
+        rows = connection.execute(select(*columns).where(table.c.dataset == dataset))
+        # As plain tuples: a named column of a row costs as much as all the rest of it.
+        self._rows = {position: facts for position, *facts in rows}
+        self._sent = {position: (input, expected) for position, (_, _, input, expected, _) in self._rows.items()}
+        if variant:
+            sent = select(twins.c.position, twins.c.input, twins.c.expected).where(twins.c.variant == variant)
+            self._sent = {position: (input, expected) for position, input, expected in connection.execute(sent)}
+        self._dataset = dataset
         self._is_gate = is_gate
-        self._facts: dict[int, SampleFacts] = {}
+        self._facts: SampleFacts | None = None
         self._texts: tuple[int, dict[str, str]] = (-1, {})
 
     def input(self, position: int) -> Any:
-        return self._rows[position].input
+        return self._sent[position][0]
 
     def facts(self, position: int) -> SampleFacts:
-        if position not in self._facts:
-            row = self._rows[position]
-            self._facts[position] = SampleFacts(
-                row.dataset, position, row.sample_id, row.sample_group, row.expected, self._is_gate(row.input)
-            )
-        return self._facts[position]
+        """Return the facts of a sample. Rows come in the order of positions, so only the last ones are kept."""
+        if self._facts is None or self._facts.position != position:
+            key, group, input, _, _ = self._rows[position]
+            expected = self._sent[position][1]
+            self._facts = SampleFacts(self._dataset, position, key, group, expected, self._is_gate(input))
+        return self._facts
 
     def texts(self, position: int) -> dict[str, str]:
-        """Return the texts that a form refers to. Rows come in the order of positions, so only the last ones are kept."""
+        """Return the texts that a form refers to, those of the last sample kept."""
         if self._texts[0] != position:
-            row = self._rows[position]
-            self._texts = (position, sample_texts(row.input, row.metadata or {}))
+            *_, metadata = self._rows[position]
+            self._texts = (position, sample_texts(self.input(position), metadata or {}))
         return self._texts[1]

@@ -17,22 +17,34 @@ from pytest_crucible.store.prompt_forms import SHORTEST, messages_of, sample_tex
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import load_exchanges
 from pytest_crucible.store.texts import REFERENCES, referred_text, stored_text
+from pytest_crucible.store.twins import load_twins
 from pytest_crucible.store.variants import of_arm, place_of
 
 
 def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
-    """Return the conversations about the sample at a position: by arm, and then by repeat."""
-    [exchange] = load_exchanges(store, experiment, plan, [position])
-    conversations = []
+    """Return the conversations about the sample at a position: by variant, then by arm, and then by repeat."""
+    return [
+        conversation
+        for twin in range(1 + len(plan.variants))
+        for conversation in _of_twin(store, experiment, plan, position, twin)
+    ]
+
+
+def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: int) -> Iterator[Conversation]:
+    """Yield the conversations about a sample as it is, or about its twin in a variant."""
+    [exchange] = load_exchanges(store, experiment, plan, [position], twin)
+    sample = load_sample(store, plan.dataset_sha256, position)
+    if twin:
+        sent = load_twins(store, plan.variants[twin - 1].sha256, position).get(position)
+        sample = sample if sent is None else {**sample, "input": sent["input"]}
     for number, (arm, replies) in enumerate(zip(plan.arms, exchange.replies, strict=True)):
         draws = plan.draws(number)
-        calls = _calls(store, experiment, number, plan.dataset_sha256, position, draws)
-        scores = _scores(store, experiment, number, position, draws)
+        calls = _calls(store, experiment, number, sample, draws, twin)
+        scores = _scores(store, experiment, number, position, draws, twin)
         for reply in replies:
-            unit = Unit(position, 0, number, reply.repeat)
-            draw = plan.draw_text(number, reply.repeat)
-            conversations.append(_conversation(unit, arm.name, reply, calls, scores, draw))
-    return conversations
+            unit = Unit(position, twin * draws.prompts, number, reply.repeat)
+            draw = plan.draw_text(number, twin * draws.size + reply.repeat)
+            yield _conversation(unit, arm.name, reply, calls, scores, draw, sample["input"] if twin else None)
 
 
 def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, Any]:
@@ -59,6 +71,7 @@ def _conversation(
     calls: Mapping[int, Sequence[StoredCall]],
     scores: Mapping[int, Mapping[str, Any]],
     draw: str,
+    input: Any,
 ) -> Conversation:
     return Conversation(
         unit=unit,
@@ -68,14 +81,15 @@ def _conversation(
         reply=reply.text,
         calls=tuple(calls.get(unit.repeat, ())),
         scores=scores.get(unit.repeat, {}),
+        input=input,
         draw=draw,
     )
 
 
 def _calls(
-    store: RunStore, experiment: int, number: int, dataset: str, position: int, draws: Draws
+    store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int
 ) -> Mapping[int, Sequence[StoredCall]]:
-    """Return the calls of an arm about one sample, by repeat over all prompts."""
+    """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
     table, forms, replies = schema.calls, schema.messages, schema.replies
     scored = (
         (replies.c.arm == table.c.arm) & (replies.c.position == table.c.position) & (replies.c.epoch == table.c.epoch)
@@ -84,12 +98,12 @@ def _calls(
         select(
             *(column for column in table.c if column.name not in ("text", *REFERENCES)),
             *(stored_text(table), referred_text(table.c.reasoning_id).label("thoughts")),
-            *(forms.c.body, stored_text(replies).label("scored"), place_of(table, draws).label("place")),
+            *(forms.c.body, stored_text(replies).label("scored"), place_of(table, draws, twin).label("place")),
         )
         .join(schema.arms, schema.arms.c.id == table.c.arm)
         .outerjoin(forms, forms.c.id == table.c.messages)
         .outerjoin(replies, scored)
-        .where(of_arm(experiment, number), table.c.position == position)
+        .where(of_arm(experiment, number, twin), table.c.position == sample["position"])
         .order_by(table.c.arm, table.c.epoch, table.c.call, table.c.member)
     )
     with explain_errors(store.location), store.engine.connect() as connection:
@@ -97,7 +111,6 @@ def _calls(
     by_repeat: dict[int, list[Any]] = defaultdict(list)
     for row in rows:
         by_repeat[row.place].append(row)
-    sample = load_sample(store, dataset, position)
     return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
 
 
@@ -131,14 +144,14 @@ def _reasoning(row: Any, text: str | None) -> str:
 
 
 def _scores(
-    store: RunStore, experiment: int, number: int, position: int, draws: Draws
+    store: RunStore, experiment: int, number: int, position: int, draws: Draws, twin: int
 ) -> Mapping[int, Mapping[str, Any]]:
     """Return metric -> value for each repeat of a sample in an arm."""
     table: Table = schema.observations
     query = (
-        select(place_of(table, draws), table.c.metric, table.c.value, table.c.is_bool, table.c.label)
+        select(place_of(table, draws, twin), table.c.metric, table.c.value, table.c.is_bool, table.c.label)
         .join(schema.arms, schema.arms.c.id == table.c.arm)
-        .where(of_arm(experiment, number), table.c.position == position)
+        .where(of_arm(experiment, number, twin), table.c.position == position)
         .order_by(table.c.arm, table.c.epoch, table.c.metric)
     )
     scores: dict[int, dict[str, Any]] = defaultdict(dict)

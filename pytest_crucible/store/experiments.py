@@ -18,6 +18,7 @@ from pytest_crucible.records import (
     PastComparison,
     Plan,
     ReusedReplies,
+    Sample,
     SweepLook,
 )
 from pytest_crucible.records.serialize import from_plain
@@ -32,6 +33,7 @@ from pytest_crucible.store.past_comparisons import (
     sessions_with_same_replies,
 )
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.twins import samples_without_twin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,15 @@ class StoredExperiment:
     """The kinds of its metrics in its latest earlier run, where the metrics are still the same."""
     run_events: Callable[[], Mapping[Place, ArmEvents]]
     """Returns the counted events of all experiments of the run."""
+    variants: Mapping[str, tuple[ArmOutcomes, ...]]
+    """The arms' outcomes on the twins of the samples, by the name of their variant."""
+
+    def samples_without_twin(self) -> Mapping[str, Mapping[int, str]]:
+        """Return, by the name of a variant, the positions of the samples that it does not apply to, with the reasons."""
+        return {
+            variant.name: samples_without_twin(self.store, variant.sha256) if variant.reasons else {}
+            for variant in self.plan.variants
+        }
 
     def events(self) -> Mapping[str, ArmEvents]:
         """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
@@ -100,6 +111,10 @@ class StoredExperiment:
         """Return each sample's `expected`, in the dataset's order."""
         return outcomes.expected_values(self.store, self.plan.dataset_sha256)
 
+    def metadata_values(self) -> Sequence[Mapping[str, Any]]:
+        """Return each sample's metadata, in the dataset's order."""
+        return outcomes.metadata_values(self.store, self.plan.dataset_sha256)
+
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
         return outcomes.sample_ids(self.store, self.plan.dataset_sha256, positions)
@@ -107,6 +122,10 @@ class StoredExperiment:
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
         return outcomes.all_sample_ids(self.store, self.plan.dataset_sha256)
+
+    def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
+        return outcomes.all_samples(self.store, self.plan.dataset_sha256)
 
     def choosing_half(self) -> ChoosingHalf | None:
         """Return the choosing half of the sweep that this experiment belongs to; None without one that has begun."""
@@ -125,6 +144,10 @@ class StoredExperiment:
             looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
             winner=winner[0]["winner"] if winner else "",
         )
+
+    def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
+        """Return the texts of an arm's replies by (position, place): to the samples as they are (0), or to their twins."""
+        return outcomes.all_reply_texts(self.store, self.key, arm, self.plan.draws(arm), twin)
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
@@ -165,14 +188,19 @@ def _load(
     finished: bool,
     run_events: Callable[[], Mapping[Place, ArmEvents]],
 ) -> StoredExperiment:
+    def load_arms(twin: int) -> tuple[ArmOutcomes, ...]:
+        numbers = range(len(plan.arms))
+        return tuple(outcomes.load_outcomes(store, key, number, plan.draws(number), twin) for number in numbers)
+
     return StoredExperiment(
         store=store,
         key=key,
         run=run,
         plan=plan,
         finished=finished,
-        arms=tuple(outcomes.load_outcomes(store, key, number, plan.draws(number)) for number in range(len(plan.arms))),
+        arms=load_arms(0),
         groups=outcomes.group_names(store, plan.dataset_sha256),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,
+        variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1)},
     )

@@ -16,6 +16,7 @@ from pytest_crucible.records import (
     Draws,
     Lost,
     ReusedReplies,
+    Sample,
     ScoreColumns,
     Unit,
 )
@@ -30,10 +31,15 @@ _PART = 500
 """Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
 
 
-def load_outcomes(store: RunStore, experiment: int, number: int, draws: Draws | None = None) -> ArmOutcomes:
-    """Return everything that is stored of one arm. `draws` are its replies to a sample, needed where it has several prompts."""
+def load_outcomes(
+    store: RunStore, experiment: int, number: int, draws: Draws | None = None, twin: int = 0
+) -> ArmOutcomes:
+    """Return everything that is stored of one arm, on the samples as they are or on their twins in a named variant.
+
+    `draws` are its replies to a sample, needed where it has several prompts.
+    """
     with explain_errors(store.location), store.engine.connect() as connection:
-        keys = variant_keys(connection, experiment, number)
+        keys = variant_keys(connection, experiment, number, twin)
     if draws is None or len(keys) < 2:
         return load_arm(store, keys[0][0] if keys else None, number)
     return join_variants([(variant, load_arm(store, key, number)) for key, variant in keys], draws)
@@ -82,6 +88,20 @@ def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequen
         return {position: text or detail or "" for position, text, detail in connection.execute(query)}
 
 
+def all_reply_texts(
+    store: RunStore, experiment: int, number: int, draws: Draws, twin: int = 0
+) -> dict[tuple[int, int], str]:
+    """Return the texts of an arm's replies to all samples, or to their twins, by position and place; failed ones have none."""
+    table = schema.replies
+    query = (
+        select(table.c.position, place_of(table, draws, twin), stored_text(table))
+        .select_from(table.join(schema.arms, table.c.arm == schema.arms.c.id))
+        .where(of_arm(experiment, number, twin), table.c.failure.is_(None), table.c.skipped.is_(False))
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {(position, place): text or "" for position, place, text in connection.execute(query)}
+
+
 def group_names(store: RunStore, dataset: str) -> list[str | None]:
     """Return each sample's group, in the dataset's order."""
     table = schema.samples
@@ -96,6 +116,36 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
     query = select(table.c.expected).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
         return list(connection.execute(query).scalars())
+
+
+def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
+    """Return each sample's metadata, in the dataset's order; empty where it has none."""
+    table = schema.samples
+    query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [metadata or {} for metadata in connection.execute(query).scalars()]
+
+
+def has_metadata(store: RunStore, dataset: str) -> bool:
+    """Return whether some sample of the dataset was stored with metadata."""
+    return any(metadata_values(store, dataset))
+
+
+def all_samples(store: RunStore, dataset: str) -> list[Sample]:
+    """Return all samples of a dataset, in its order."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [
+            Sample(
+                id=row.sample_id,
+                input=row.input,
+                expected=row.expected,
+                group=row.sample_group,
+                metadata=row.metadata or {},
+            )
+            for row in connection.execute(query)
+        ]
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:

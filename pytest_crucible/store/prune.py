@@ -97,11 +97,13 @@ def _remove(connection: Connection, run: str) -> None:
 
 
 def _remove_datasets(connection: Connection) -> None:
-    """Delete datasets that no plan names any more."""
+    """Delete datasets that no plan names any more, and the twins of variants that no experiment has."""
     used = {plan["dataset_sha256"] for plan in connection.execute(select(schema.experiments.c.plan)).scalars()}
     stored = connection.execute(select(schema.samples.c.dataset).distinct()).scalars()
     for dataset in set(stored) - used:
         connection.execute(delete(schema.samples).where(schema.samples.c.dataset == dataset))
+    named = select(schema.variants.c.sha256).where(schema.variants.c.sha256.is_not(None))
+    connection.execute(delete(schema.twins).where(schema.twins.c.variant.not_in(named)))
 
 
 def _remove_messages(connection: Connection) -> None:

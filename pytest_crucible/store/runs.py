@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Engine, Table, case, delete, func, select, update
 
-from pytest_crucible.records import Draws, Plan, Sample, Verdict
+from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import from_plain, plain_or_repr, to_plain
@@ -18,6 +18,7 @@ from pytest_crucible.store.find_run import find_run
 from pytest_crucible.store.redact_once import RedactOnce
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
+from pytest_crucible.store.twins import twin_row, variant_rows
 from pytest_crucible.store.writer import Writer
 
 _PART = 5_000
@@ -99,14 +100,15 @@ class RunStore:
         for number, arm in enumerate(plan.arms):
             self.add_arm(key, number, arm.name, "")
 
-    def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample]) -> int:
-        """Enter an experiment and its samples, and return its key. Safe to call again, from any process."""
+    def add_experiment(self, run: str, plan: Plan, samples: Sequence[Sample], variants: Sequence[Variant] = ()) -> int:
+        """Enter an experiment, its samples and their variants, and return its key. Safe to call again, from any process."""
         self.enter_plan(run, plan)
         self._add_samples(plan.dataset_sha256, samples)
         table = schema.experiments
         key = int(self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
-        prompts = range(max(len(plan.prompts), 1))
-        self._insert_once(schema.variants, [{"experiment": key, "number": k, "prompt": k, "twin": 0} for k in prompts])
+        self._insert_once(schema.variants, variant_rows(key, plan))
+        for planned, variant in zip(plan.variants, variants, strict=False):
+            self._add_twins(planned, variant, samples)
         # Arms with fewer trainings have the first of these repeats.
         tables = [plan.draws(number) for number in range(len(plan.arms))]
         largest = max(tables, key=lambda draws: draws.trainings, default=Draws(repeats=plan.repeats))
@@ -207,6 +209,19 @@ class RunStore:
             rows = connection.execute(query.where(table.c.experiment == experiment)).mappings()
             return {row["subject"]: {name: row[name] for name in ("kind", "state", "proven", "reason")} for row in rows}
 
+    def stored_twins(self, run: str, nodeid: str, variant: int, sha256: str) -> tuple[int, str] | None:
+        """Return arm key and full run id of the replies of a run's candidate to twins with this hash; None without any.
+
+        `variant` is their number in another plan, which has the same prompts.
+        """
+        arms, named = schema.arms, schema.variants
+        original, full, plan = self.stored_candidate(run, nodeid)
+        prompt = variant % max(len(plan.prompts), 1)
+        same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
+        query = select(arms.c.id).select_from(arms.join(named, same))
+        key = self._scalar(query.where(arms.c.original == original, named.c.sha256 == sha256, named.c.prompt == prompt))
+        return None if key is None else (key, full)
+
     def stored_candidate(self, run: str, nodeid: str, variant: int = 0) -> tuple[int, str, Plan]:
         """Return arm key, full run id and plan of a run's candidate; `run` is a name for `find_run`. Raises SpecError.
 
@@ -247,6 +262,16 @@ class RunStore:
                 part = enumerate(samples[start : start + _PART], start=start)
                 rows = [_sample_row(dataset, position, sample, self.hide) for position, sample in part]
                 insert_many(connection, table, rows, over=lacking)
+
+    def _add_twins(self, planned: PlannedVariant, variant: Variant, samples: Sequence[Sample]) -> None:
+        table = schema.twins
+        stored = select(func.count()).where(table.c.variant == planned.sha256)
+        if self._scalar(stored) == len(samples):
+            return
+        for start in range(0, len(samples), _PART):
+            part = enumerate(samples[start : start + _PART], start=start)
+            rows = [twin_row(planned.sha256, place, sample, variant, self.hide) for place, sample in part]
+            self._insert_once(table, rows)
 
     def _insert_once(self, table: Table, rows: Any) -> None:
         """Insert rows, except those that are there already."""

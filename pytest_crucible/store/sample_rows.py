@@ -56,14 +56,20 @@ def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
         return list(connection.execute(query).scalars())
 
 
-def load_exchanges(store: RunStore, experiment: int, plan: Plan, positions: Sequence[int]) -> list[Exchange]:
-    """Return input and replies of the samples at some positions, in that order. Pass a few hundred at a time."""
+def load_exchanges(
+    store: RunStore, experiment: int, plan: Plan, positions: Sequence[int], twin: int = 0
+) -> list[Exchange]:
+    """Return input and replies of the samples at some positions, in that order. Pass a few hundred at a time.
+
+    With a `twin` they are the replies to the samples' twins of that number.
+    """
     table = schema.samples
     query = select(table.c.position, table.c.input, table.c.expected)
     samples = query.where(table.c.dataset == plan.dataset_sha256, table.c.position.in_(positions))
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = {row.position: row for row in connection.execute(samples)}
-    arms = [_arm_replies(store, experiment, number, positions, plan.draws(number)) for number in range(len(plan.arms))]
+    numbers = range(len(plan.arms))
+    arms = [_arm_replies(store, experiment, number, positions, plan.draws(number), twin) for number in numbers]
     return [
         Exchange(
             position=row.position,
@@ -76,7 +82,7 @@ def load_exchanges(store: RunStore, experiment: int, plan: Plan, positions: Sequ
 
 
 def _arm_replies(
-    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws
+    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
 ) -> Mapping[int, list[ArmReply]]:
     """Return an arm's replies by position, in the order of the repeats over all prompts."""
     replies, lost = schema.replies, schema.lost
@@ -88,11 +94,12 @@ def _arm_replies(
         experiment,
         number,
         (
-            *(replies.c.position, place_of(replies, draws)),
+            *(replies.c.position, place_of(replies, draws, twin)),
             *(replies.c[name] for name in columns),
             stored_text(replies),
         ),
         (replies.c.position.in_(positions),),
+        twin,
     ):
         state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
         reason_and_detail = "; ".join(part for part in (failure, detail) if part)
@@ -107,7 +114,13 @@ def _arm_replies(
         replies_by_position.setdefault(position, []).append(reply)
     whole = (lost.c.position.in_(positions), lost.c.metric == "")
     for position, repeat, reason, detail in _of_arm(
-        store, lost, experiment, number, (lost.c.position, place_of(lost, draws), lost.c.reason, lost.c.detail), whole
+        store,
+        lost,
+        experiment,
+        number,
+        (lost.c.position, place_of(lost, draws, twin), lost.c.reason, lost.c.detail),
+        whole,
+        twin,
     ):
         reason_and_detail = "; ".join(part for part in (reason, detail) if part)
         gone = ArmReply(
@@ -121,10 +134,16 @@ def _arm_replies(
 
 
 def _of_arm(
-    store: RunStore, table: Table, experiment: int, number: int, columns: tuple[Any, ...], where: tuple[Any, ...] = ()
+    store: RunStore,
+    table: Table,
+    experiment: int,
+    number: int,
+    columns: tuple[Any, ...],
+    where: tuple[Any, ...] = (),
+    twin: int = 0,
 ) -> Iterator[Any]:
     arms = schema.arms
     query = select(*columns).join(arms, arms.c.id == table.c.arm)
-    query = query.where(of_arm(experiment, number), *where)
+    query = query.where(of_arm(experiment, number, twin), *where)
     with explain_errors(store.location), store.engine.connect() as connection:
         yield from connection.execution_options(yield_per=1000).execute(query)

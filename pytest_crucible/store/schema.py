@@ -123,7 +123,24 @@ variants = Table(
     Column("prompt", Integer, nullable=False),
     # Which twin of the sample; 0 is the sample itself.
     Column("twin", Integer, nullable=False),
+    # Of a twin: the name of its variant, and the hash under which `twins` has it.
+    Column("name", Text),
+    Column("sha256", String(64)),
     sqlite_with_rowid=False,
+)
+
+twins = Table(
+    "twins",
+    metadata,
+    # The hash of the variant's twins: equal variants of equal samples are stored once.
+    Column("variant", String(64), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("input", JSON),
+    Column("expected", JSON),
+    # Why the variant does not apply to the sample; null where it has a twin.
+    Column("reason", Text),
+    # Facts about the change, such as the edits; null without any.
+    Column("facts", JSON(none_as_null=True)),
 )
 
 repeats = Table(
@@ -373,6 +390,7 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     ),
     (repeats.c.training,),
     (decisions, training_sets, model_versions, registry_log, registry_head),
+    (variants.c.name, variants.c.sha256, twins),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Float, String, and_, null, select
+from sqlalchemy import Float, String, and_, literal, null, select
 from sqlalchemy import Table as Stored
 
 from pytest_crucible.records import ColumnKind, ExportTable
@@ -19,7 +19,14 @@ _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
 # The store's tables keep the column name of the first format.
 _STORED_AS = {"repeat": "epoch"}
-UNIT: Mapping[str, ColumnKind] = {**_PLACE, "sample": "text", "group": "text", "repeat": "integer"}
+UNIT: Mapping[str, ColumnKind] = {
+    **_PLACE,
+    "sample": "text",
+    "group": "text",
+    "repeat": "integer",
+    # Empty for the samples as they are.
+    "variant": "text",
+}
 
 OBSERVATIONS: Mapping[str, ColumnKind] = {
     **UNIT,
@@ -55,6 +62,19 @@ REPEATS: Mapping[str, ColumnKind] = {
     # Within the round.
     "epoch": "integer",
 }
+VARIANTS: Mapping[str, ColumnKind] = {
+    **UNIT,
+    # As the variant sends it.
+    "text": "json",
+    # Start, end and new text of each edit.
+    "edits": "json",
+    "reply": "text",
+    "failure": "text",
+    # Why the variant does not apply to the sample.
+    "reason": "text",
+    # Empty: whether a person says that the expected answer is still right.
+    "kept": "text",
+}
 EVENTS: Mapping[str, ColumnKind] = {
     **_PLACE,
     "sample": "text",
@@ -87,13 +107,13 @@ def observations(store: RunStore, run: str) -> ExportTable:
         for place, arm in _arms(store, run):
             for table, columns in ((stored_values, values), (lost, missing)):
                 for row in _units(store, table, arm, columns):
-                    yield (*place, *row[:3], row[3] or None, *row[4:])
+                    yield (*place, *row[:4], row[4] or None, *row[5:])
 
     return ExportTable(columns=OBSERVATIONS, rows=rows())
 
 
 def replies(store: RunStore, run: str) -> ExportTable:
-    """Every reply, failure and skipped sample. What is lost has none."""
+    """Every reply, failure and skipped sample. What is lost has none. `input` and `expected` are those of the sample itself."""
     stored, samples = schema.replies.c, schema.samples.c
     others = (stored[name] for name in list(REPLIES)[len(UNIT) + 3 :])
     columns = (samples.input, samples.expected, stored_text(schema.replies), *others)
@@ -137,11 +157,41 @@ def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
                 yield (*place, *unit, text)
 
 
+def variants(store: RunStore, run: str) -> ExportTable:
+    """Return the samples as variants send them, with each arm's replies; the column `kept` is for people's labels.
+
+    A variant that does not apply to a sample has one row, without a reply and with the reason.
+    """
+    twins, stored, samples = schema.twins.c, schema.replies, schema.samples
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for place, arm in _arms(store, run):
+            if not arm.sha256:
+                continue
+            of_unit = and_(stored.c.arm == arm.key, stored.c.position == twins.position)
+            of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == twins.position)
+            query = (
+                select(
+                    *(samples.c.sample_id, samples.c.sample_group, stored.c.epoch + arm.first),
+                    *(literal(arm.variant, String), twins.input, twins.facts, stored_text(stored)),
+                    *(stored.c.failure, twins.reason, null().cast(String)),
+                )
+                .select_from(schema.twins.join(samples, of_sample).outerjoin(stored, of_unit))
+                .where(twins.variant == arm.sha256)
+                .order_by(twins.position, stored.c.epoch)
+            )
+            for row in _read(store, query):
+                yield (*place, *row[:5], (row[5] or {}).get("edits"), *row[6:])
+
+    return ExportTable(columns=VARIANTS, rows=rows())
+
+
 TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {
     "observations": observations,
     "replies": replies,
     "repeats": repeats,
     "events": events,
+    "variants": variants,
 }
 
 
@@ -153,17 +203,23 @@ class _Arm(NamedTuple):
     """The SHA-256 of its samples."""
     first: int
     """The number of its first repeat, where repeats are counted over all prompts."""
+    variant: str | None
+    """The name of the variant; None for the samples as they are."""
+    sha256: str
+    """The hash of its twins; empty for the samples as they are."""
 
 
 def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Arm]]:
     """Yield (run, experiment, arm) and the arm. An experiment that never began has no arms."""
     for key, plan, _ in store.all_experiments(run):
         for number, arm in enumerate(plan.arms):
-            with explain_errors(store.location), store.engine.connect() as connection:
-                keys = variant_keys(connection, key, number)
-            for arm_key, variant in keys:
-                first = plan.draws(number).place(variant, 0)
-                yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first)
+            for twin in range(1 + len(plan.variants)):
+                with explain_errors(store.location), store.engine.connect() as connection:
+                    keys = variant_keys(connection, key, number, twin)
+                for arm_key, prompt in keys:
+                    first, variant = plan.draws(number).place(prompt, 0), plan.variant_name(twin) or None
+                    sha256 = plan.variants[twin - 1].sha256 if twin else ""
+                    yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first, variant, sha256)
 
 
 def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
@@ -171,7 +227,7 @@ def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) 
     of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == table.c.position)
     repeat = table.c.epoch + arm.first if arm.first else table.c.epoch
     query = (
-        select(samples.c.sample_id, samples.c.sample_group, repeat, *columns)
+        select(samples.c.sample_id, samples.c.sample_group, repeat, literal(arm.variant, String), *columns)
         .select_from(table.join(samples, of_sample))
         .where(table.c.arm == arm.key)
         .order_by(*(column for column in table.primary_key if column.name != "arm"))

@@ -1,4 +1,7 @@
-"""Variants of an arm: they have rows of their own in `arms`, which readers join to their arm."""
+"""Variants of an arm: they have rows of their own in `arms`, which readers join to their arm.
+
+A variant is a form of the prompt, of the samples as they are (twin 0) or of their twins in a named variant (twin 1, 2 ...).
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from pytest_crucible.records import ArmOutcomes, Draws, Lost, ScoreColumns
 from pytest_crucible.store import schema
 
 
-def of_arm(experiment: int, number: int) -> ColumnElement[bool]:
-    """Return the condition for the rows of `arms` that are an arm of an experiment, on the samples as they are or a variant."""
-    arms, first = schema.arms, schema.arms.alias()
+def of_arm(experiment: int, number: int, twin: int = 0) -> ColumnElement[bool]:
+    """Return the condition for the rows of `arms` that are an arm of an experiment, on the samples as they are or on twins."""
+    arms, first, named = schema.arms, schema.arms.alias(), schema.variants
     original = select(first.c.id).where(first.c.experiment == experiment, first.c.number == number).scalar_subquery()
+    of_twin = select(named.c.number).where(named.c.experiment == experiment, named.c.twin == twin)
+    rows = and_(arms.c.original == original, arms.c.variant.in_(of_twin))
     # Only the experiment has an index.
-    return (arms.c.experiment == experiment) & or_(arms.c.id == original, arms.c.original == original)
+    return (arms.c.experiment == experiment) & (rows if twin else or_(arms.c.id == original, rows))
 
 
-def place_of(table: Any, draws: Draws) -> ColumnElement[int]:
-    """Return the place of a row's reply in the arm's table of replies, for a query that joins `arms`."""
+def place_of(table: Any, draws: Draws, twin: int = 0) -> ColumnElement[int]:
+    """Return the place of a row's reply in the table of replies to a sample or a twin, for a query that joins `arms`."""
     repeat: ColumnElement[int] = table.c.epoch
     if draws.prompts == 1:
         return repeat
-    variant: ColumnElement[int] = func.coalesce(schema.arms.c.variant, 0)
+    variant: ColumnElement[int] = func.coalesce(schema.arms.c.variant, 0) - twin * draws.prompts
     return variant * (draws.size // draws.prompts) + repeat
 
 
-def variant_keys(connection: Connection, experiment: int, number: int) -> list[tuple[int, int]]:
-    """Return (key, variant) of each row of an arm, the samples as they are first; empty for an arm that never began."""
-    arms = schema.arms
-    query = select(arms.c.id, func.coalesce(arms.c.variant, 0)).where(of_arm(experiment, number))
-    return [(key, variant) for key, variant in connection.execute(query.order_by(arms.c.number))]
+def variant_keys(connection: Connection, experiment: int, number: int, twin: int = 0) -> list[tuple[int, int]]:
+    """Return (key, variant) of each row of an arm, in the order of the prompts; empty for an arm that never began.
+
+    Variants of a twin are counted from 0, as those of the samples as they are.
+    """
+    arms, named = schema.arms, schema.variants
+    same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
+    query = select(arms.c.id, func.coalesce(named.c.prompt, 0)).select_from(arms.outerjoin(named, same))
+    query = query.where(of_arm(experiment, number, twin)).order_by(arms.c.number)
+    return [(key, prompt) for key, prompt in connection.execute(query)]
 
 
 def join_variants(parts: Sequence[tuple[int, ArmOutcomes]], draws: Draws) -> ArmOutcomes:

@@ -6,6 +6,7 @@ The proposal of a trial depends on the seed, its number and the trials before it
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,17 @@ def first_points(family: Family, seed: int) -> list[dict[str, Any]]:
         if point is not None:
             points.append(point)
     return points
+
+
+def most_trials(family: Family) -> int:
+    """Return the number of trials that a search can have: no settings are tried twice."""
+    return int(min(family.trials, math.prod(map(_count_values, family.settings.values()))))
+
+
+def _count_values(values: Sequence[Any]) -> float:
+    if not isinstance(values[0], Range):
+        return len(values)
+    return values[0].high - values[0].low + 1 if values[0].is_whole else math.inf
 
 
 def propose(

@@ -1,7 +1,9 @@
 """Adapters that recipes have trained: a directory each, with weights and lineage, which appears whole or not at all.
 
     KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
+    KEY-DATA/step-30/   the same of a step that the recipe kept before its end
     KEY-stopped/    the last good weights of a training that could not go on
+    .unfinished-KEY/    the state of a training that was interrupted, or is running
     KEY.lock        held by the process that trains
     KEY.failed      why a training failed, for the other workers of its session
 
@@ -16,7 +18,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -26,10 +27,12 @@ from typing import Any
 from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.training.kept_steps import read_step, step_folder, write_steps
 from pytest_crucible.training.locks import file_lock
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.recipe import Recipe
 from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.saved_training import SavedTraining, SavedTrainings
 from pytest_crucible.training.tracked_reads import hash_file, track_reads
 from pytest_crucible.training.trainer import RecipeTrainer
 
@@ -48,24 +51,43 @@ def find_trained(recipe: Recipe, folder: Path) -> TrainedAdapter | None:
     """Return the adapter that the recipe has made; None where base, recipe, settings or data have changed since."""
     for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
         lineage = read_lineage(folder_of_adapter)
-        if lineage is not None and _is_valid(lineage, recipe.folder) and recipe.base.holds(lineage):
-            return TrainedAdapter(folder_of_adapter, lineage)
+        if lineage is None or not _is_valid(lineage, recipe.folder):
+            continue
+        trained = TrainedAdapter(folder_of_adapter, lineage)
+        if _has_weights(recipe, trained):
+            return trained
     return None
 
 
 def find_damaged(recipe: Recipe, folder: Path) -> Path | None:
     """Return a directory of the recipe's adapter whose weights are not those that its lineage describes; None without one."""
     for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
-        if not folder_of_adapter.name.endswith(_STOPPED) and read_lineage(folder_of_adapter) is None:
+        if folder_of_adapter.name.endswith(_STOPPED):
+            continue
+        lineage = read_lineage(folder_of_adapter)
+        if lineage is None:
             return folder_of_adapter
+        at = recipe.at
+        if at is not None and at in lineage.kept and read_step(folder_of_adapter, at) is None:
+            return step_folder(folder_of_adapter, at)
     return None
 
 
+def _has_weights(recipe: Recipe, trained: TrainedAdapter) -> bool:
+    """Return whether the weights at the end of a training, and those of the recipe's step, are where they were."""
+    lineages: list[Lineage | None] = [trained.lineage]
+    if recipe.at is not None and recipe.at in trained.lineage.kept:
+        lineages.append(read_step(trained.path, recipe.at))
+    return all(lineage is not None and recipe.base.holds(lineage) for lineage in lineages)
+
+
 def trained_adapters(folder: Path) -> list[TrainedAdapter]:
-    """Return all adapters that were trained here, the newest first, although their recipes may have changed since."""
-    adapters = [
-        TrainedAdapter(path, lineage) for path in folder.glob("*") if (lineage := read_lineage(path)) is not None
-    ]
+    """Return all adapters that were trained here, the newest first, although their recipes may have changed since.
+
+    Steps that their recipes kept are among them.
+    """
+    places = [*folder.glob("*"), *folder.glob("*/step-*")]
+    adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
     return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
 
 
@@ -77,6 +99,7 @@ def train_or_load(
     begin: Callable[[], None],
     wait: Callable[[], None],
     watch: Callable[[TrainingLog], None],
+    resume: Callable[[int], None] = lambda step: None,
     session: str | None = None,
     hide: Callable[[str], str] = str,
 ) -> tuple[TrainedAdapter, bool]:
@@ -98,7 +121,11 @@ def train_or_load(
             for draft in folder.glob(f"{_DRAFT}{recipe.key}-*"):
                 shutil.rmtree(draft, ignore_errors=True)
             begin()
-            return _train(recipe, folder, git, watch, hide), True
+            states = SavedTrainings(folder, recipe.key)
+            saved = states.find()
+            if saved is not None:
+                resume(saved.step)
+            return _train(recipe, folder, git, watch, hide, states, saved), True
 
 
 @contextlib.contextmanager
@@ -130,25 +157,37 @@ def _train(
     git: Mapping[str, Any] | None,
     watch: Callable[[TrainingLog], None],
     hide: Callable[[str], str],
+    states: SavedTrainings,
+    saved: SavedTraining | None,
 ) -> TrainedAdapter:
     trainer = recipe.base.trainer(recipe.adapter, recipe.spec, folder=recipe.folder, watch=watch)
-    started = time.perf_counter()
-    read_files, stopped = _run_recipe(recipe, trainer)
+    trainer.find_version = recipe.find_version
+    read_files, stopped = _run_recipe(
+        recipe, trainer, lambda read: trainer.survive(states, recipe.save_every, saved, read)
+    )
     _check_steps(recipe, trainer, stopped)
-    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, time.perf_counter() - started)
+    lineage = _lineage(recipe, trainer, read_files | trainer.files, git, trainer.elapsed_s)
     lineage = replace(lineage, inherited=_files_of_parent(trainer, folder))
     if stopped is None:
-        return _store(recipe, trainer, folder, lineage)
+        trained = _store(recipe, trainer, folder, lineage)
+        states.remove()
+        return trained
     partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
     raise SpecError(
         f"training of {recipe.adapter!r} stopped at step {len(trainer.log.losses) + 1}: {stopped}; {_describe_remainder(partial)}"
     )
 
 
-def _run_recipe(recipe: Recipe, trainer: RecipeTrainer) -> tuple[set[Path], TrainingStopped | None]:
-    """Return the files that the recipe read, and why its training stopped early, if it did. Raises SpecError."""
+def _run_recipe(
+    recipe: Recipe, trainer: RecipeTrainer, begin: Callable[[set[Path]], None]
+) -> tuple[set[Path], TrainingStopped | None]:
+    """Return the files that the recipe read, and why its training stopped early, if it did. Raises SpecError.
+
+    `begin` is called with the set to which files are added as they are read.
+    """
     stopped: TrainingStopped | None = None
     with track_reads() as read_files:
+        begin(read_files)
         try:
             recipe.function(trainer, **recipe.hyperparameters)
         except TrainingStopped as error:
@@ -180,7 +219,8 @@ def _store(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineag
     place = folder / f"{recipe.key}-{end}"
     draft = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{recipe.key}-", dir=folder))
     try:
-        saved = replace(lineage, **asdict(trainer.save(draft)))
+        saved = replace(lineage, **asdict(trainer.save(draft)), kept=tuple(sorted(trainer.kept)))
+        write_steps(draft, trainer.kept, trainer.log, lineage)
         write_lineage(draft, saved)
         # mkdtemp makes directories that other users, and a web server, cannot read.
         draft.chmod(0o755)
@@ -220,6 +260,7 @@ def _lineage(
         adapter_sha256="",
         base=recipe.base.name,
         base_sha256=recipe.base.sha256,
+        simulated=recipe.base.simulated,
         adapter=recipe.adapter,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256,

@@ -39,6 +39,11 @@ class Base(Protocol):
         """The SHA-256 of the weights; empty where the service does not report one."""
         ...
 
+    @property
+    def simulated(self) -> bool:
+        """True where another model is trained under this one's name, on a local server."""
+        ...
+
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
         """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
         ...

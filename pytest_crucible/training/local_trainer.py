@@ -10,15 +10,17 @@ import numpy as np
 
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler
+from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler, save_sampler
 from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
 from pytest_crucible.local_model.lora import Adapter, LoraSpec
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records import Lineage
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import EmbeddedEncoder
+from pytest_crucible.training.saved_training import SavedTraining
+from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
 from pytest_crucible.training.tracked_reads import hash_file
-from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
+from pytest_crucible.training.trainer import RecipeTrainer
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class EmbeddedBase:
 
     engine: Engine
     name: str
+
+    @property
+    def simulated(self) -> bool:
+        return False
 
     @property
     def words(self) -> str:
@@ -64,7 +70,7 @@ class EmbeddedTrainer(RecipeTrainer):
         """The current adapter; after a step that failed, the last one with a finite loss."""
         return self._trainer.adapter
 
-    def sampler(self) -> Sampler:
+    def _sampler(self) -> Sampler:
         return self._trainer.sampler()
 
     def save_sampler(self, path: Path) -> None:
@@ -72,7 +78,27 @@ class EmbeddedTrainer(RecipeTrainer):
         self._trainer.save_sampler(path)
 
     def save(self, folder: Path) -> SavedWeights:
-        self.save_sampler(folder / SAMPLER_FILE)
+        return self._save(self.adapter, folder)
+
+    def _keep(self, step: int) -> SaveWeights:
+        adapter = _copy(self.adapter)
+        return lambda folder: self._save(adapter, folder)
+
+    def _save_state(self, folder: Path) -> str:
+        self._trainer.save_state(folder)
+        return ""
+
+    def _load_state(self, saved: SavedTraining) -> None:
+        self._trainer.load_state(saved.place)
+        self._remember()
+
+    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
+        # Read now: the next state takes the place of this one.
+        adapter = load_sampler(saved.place / f"kept-{step}", self.engine.shape, self.engine.base_sha256)
+        return lambda folder: self._save(adapter, folder)
+
+    def _save(self, adapter: Adapter, folder: Path) -> SavedWeights:
+        save_sampler(folder / SAMPLER_FILE, adapter, self.engine.base_sha256)
         return SavedWeights(adapter_sha256=hash_file(folder / SAMPLER_FILE))
 
     def _pass(

@@ -23,6 +23,8 @@ class TrainingLog:
     seconds: list[float] = field(default_factory=list)
     """Seconds from the first batch of each step to its end."""
     settings: dict[str, set[Any]] = field(default_factory=dict)
+    passes: list[list[tuple[str, float]]] = field(default_factory=list)
+    """For each step, a digest of each batch and its loss."""
     finite: bool = True
     """False after a loss, a gradient or a weight that was not finite."""
 

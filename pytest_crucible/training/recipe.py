@@ -16,6 +16,7 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.training.base import Base
+from pytest_crucible.training.saved_training import SAVE_EVERY
 from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 KEY_LENGTH = 16
@@ -39,6 +40,13 @@ class Recipe:
 
     declared: Mapping[str, str] = field(default_factory=dict)
     """Name -> SHA-256 of the files that the adapter's `trained_on` declares."""
+    save_every: int = SAVE_EVERY
+    """Steps between two saved states, from which an interrupted training continues; 0 for none."""
+    at: int | None = None
+    """The step whose weights the adapter has, among those that the recipe keeps; None for its end."""
+
+    find_version: Callable[[str], str] = field(default=str, compare=False)
+    """Returns where a registered version's weights are, such as those of `claims@1`; other texts unchanged. Raises SpecError."""
 
     @cached_property
     def sha256(self) -> str:
@@ -47,11 +55,16 @@ class Recipe:
 
     @cached_property
     def key(self) -> str:
-        """The key under which trained adapters are stored."""
+        """The key under which a training is stored: adapters that differ in `at` alone share one."""
         parts = [FORMAT, self.base.identity, self.sha256, asdict(self.spec)]
         # Adapters that were trained without them keep their keys.
         parts += [sorted(self.hyperparameters.items())] if self.hyperparameters else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:KEY_LENGTH]
+
+    @property
+    def identity(self) -> str:
+        """A text that differs between the adapters of one training, too."""
+        return self.key if self.at is None else f"{self.key} at {self.at}"
 
     @property
     def folder(self) -> Path:
@@ -65,16 +78,29 @@ def hash_function(function: Callable[..., object]) -> str:
 
 
 def find_recipe(
-    adapter: str, name: Any, base: Base, *, lora: Any = None, seed: Any = 0, hyperparameters: Any = None
+    adapter: str,
+    name: Any,
+    base: Base,
+    *,
+    lora: Any = None,
+    seed: Any = 0,
+    hyperparameters: Any = None,
+    at: Any = None,
+    save_every: Any = SAVE_EVERY,
 ) -> Recipe:
     """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
 
-    `hyperparameters` are the function's keywords. Raises SpecError for a function that cannot be imported, and for invalid
-    settings.
+    `hyperparameters` are the function's keywords, and `at` is a step that it keeps. Raises SpecError for a function that cannot
+    be imported, and for invalid settings.
     """
     function, keywords = find_function(adapter, name), {} if hyperparameters is None else hyperparameters
     _check_keywords(adapter, name, function, keywords)
-    return Recipe(adapter, str(name), function, base, _spec(adapter, lora or {}, seed), keywords)
+    if at is not None and (isinstance(at, bool) or not isinstance(at, int) or at < 1):
+        raise SpecError(f"adapter {adapter!r} has at = {at!r}: write the number of a step, such as at = 30")
+    if isinstance(save_every, bool) or not isinstance(save_every, int) or save_every < 0:
+        raise SpecError(f"adapter {adapter!r} has save_every = {save_every!r}: write a number of steps, 0 for never")
+    spec = _spec(adapter, lora or {}, seed)
+    return Recipe(adapter, str(name), function, base, spec, keywords, at=at, save_every=save_every)
 
 
 def _check_keywords(adapter: str, name: Any, function: Callable[..., object], keywords: Any) -> None:

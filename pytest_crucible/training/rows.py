@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,23 @@ def encode_rows(rows: Path | Iterable[Mapping[str, Any]], encoder: Encoder, cont
 
     Raises DatasetError, with the row, for a row without text and for one longer than the context.
     """
-    encoded = [make_datum(where, *_encode(where, row, encoder), context) for where, row in number_rows(rows)]
+    encoded = [
+        _weigh(where, row, make_datum(where, *_encode(where, row, encoder), context))
+        for where, row in number_rows(rows)
+    ]
     if not encoded:
         raise DatasetError(f"the rows to train on are empty: {_EXPECTED}")
     return encoded
+
+
+def _weigh(where: str, row: Mapping[str, Any], datum: Datum) -> Datum:
+    """Return the datum with the loss of its completion multiplied by the row's `weight`. Raises DatasetError."""
+    weight = row.get("weight", 1.0)
+    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight < math.inf:
+        raise DatasetError(f"{where} has weight = {weight!r}: write a number of at least 0, or leave it out")
+    if weight == 1:
+        return datum
+    return Datum(datum.tokens, {**datum.inputs, "weights": datum.inputs["weights"] * np.float32(weight)})
 
 
 def number_rows(rows: Path | Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:

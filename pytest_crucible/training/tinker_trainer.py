@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,12 +20,14 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import Encoder
+from pytest_crucible.training.log import TrainingStopped
 from pytest_crucible.training.preferences import DPO, LOSS, Preference, read_beta, sides
-from pytest_crucible.training.trainer import RecipeTrainer, SavedWeights
+from pytest_crucible.training.saved_training import SavedTraining
+from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
+from pytest_crucible.training.trainer import RecipeTrainer
 
-SAVE_S = 120.0
-"""Time between two saved states of a good adapter, so that a training that breaks off loses at most two minutes."""
 PATH = "tinker://"
+Resumed = Callable[..., Any]
 Within = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -42,22 +43,22 @@ class TinkerTrainer(RecipeTrainer):
         *,
         name: str,
         within: Within,
-        resumed: Callable[[str], Any],
+        resumed: Resumed,
         folder: Path,
         context: int | None = None,
         watch: Watch = lambda log: None,
     ) -> None:
         """`within(doing, call)` returns the result of a call of the SDK, and raises SpecError when it fails or is late.
 
-        `resumed(path)` returns a client that resumes from a state.
+        `resumed(path)` returns a client that resumes from a state, with a new optimiser or the state's own.
         """
         super().__init__(spec, encoder, folder=folder, context=context, watch=watch)
         self.client = client
         self._sdk, self._name, self._within, self._resumed = sdk, name, within, resumed
-        self._good, self._saved_at = "", time.monotonic()
+        self._good = ""
         self._has_failed = False
 
-    def sampler(self) -> Any:
+    def _sampler(self) -> Any:
         """Return the SDK's SamplingClient of the current adapter; later steps do not change it."""
         return self._within("save weights to sample from", self.client.save_weights_and_get_sampling_client)
 
@@ -65,10 +66,14 @@ class TinkerTrainer(RecipeTrainer):
         # A service cannot undo a step: after a failure only the last saved state is good.
         if self._has_failed:
             return SavedWeights(state=self._good)
-        checkpoint = self._within(
-            "save weights to sample from", lambda: self.client.save_weights_for_sampler(self._name)
-        )
-        return SavedWeights(checkpoint=checkpoint.path, state=self._save_state(self._name))
+        return SavedWeights(checkpoint=self._save_weights(self._name), state=self._save_as_state(self._name))
+
+    def _keep(self, step: int) -> SaveWeights:
+        if self._has_failed:
+            raise TrainingStopped("training has failed, and a service cannot undo a step: keep the steps before it")
+        # Saved now: a service cannot go back to a step.
+        saved = SavedWeights(checkpoint=self._save_weights(f"{self._name}-step-{step}"))
+        return lambda folder: saved
 
     def _pass(
         self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
@@ -111,9 +116,21 @@ class TinkerTrainer(RecipeTrainer):
         return dict(output.metrics or {})
 
     def _remember(self) -> None:
-        if self.log.losses and time.monotonic() - self._saved_at >= SAVE_S:
-            self._good = self._save_state(f"{self._name}-unfinished")
-            self._saved_at = time.monotonic()
+        """Do nothing: a service cannot go back, and its states are saved every few steps."""
+
+    def _save_state(self, folder: Path) -> str:
+        # Two names in turn: while one is written, the record on disk names the other.
+        turn = len(self.log.losses) // max(1, self._save_every) % 2
+        self._good = self._save_as_state(f"{self._name}-unfinished-{turn}")
+        return self._good
+
+    def _load_state(self, saved: SavedTraining) -> None:
+        self.client = self._resumed(saved.state, optimizer=True)
+        self._good = saved.state
+
+    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
+        kept = saved.kept[step]
+        return lambda folder: kept
 
     def _load(self, checkpoint: str | Path) -> str:
         path = str(checkpoint)
@@ -135,7 +152,11 @@ class TinkerTrainer(RecipeTrainer):
             self._has_failed = True
             raise ValueError(str(error)) from None
 
-    def _save_state(self, name: str) -> str:
+    def _save_weights(self, name: str) -> str:
+        saved = self._within("save weights to sample from", lambda: self.client.save_weights_for_sampler(name))
+        return str(saved.path)
+
+    def _save_as_state(self, name: str) -> str:
         saved = self._within("save its state", lambda: self.client.save_state(name, overwrite=True))
         return str(saved.path)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
@@ -27,19 +28,15 @@ from pytest_crucible.training.preferences import (
     weigh_replies,
     with_reference,
 )
+from pytest_crucible.training.replay import Replay, pass_digest
 from pytest_crucible.training.rows import encode_rows
+from pytest_crucible.training.saved_training import SAVE_EVERY, SavedTraining, SavedTrainings
+from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
+
+Row = TypeVar("Row")
 
 GRADIENT_NORM = "grad_norm:mean"
 """Tinker's name of this metric."""
-
-
-@dataclass(frozen=True)
-class SavedWeights:
-    """The place of an adapter's weights: a file with this hash, or a checkpoint and a state on a service."""
-
-    adapter_sha256: str = ""
-    checkpoint: str = ""
-    state: str = ""
 
 
 class RecipeTrainer(ABC):
@@ -65,6 +62,11 @@ class RecipeTrainer(ABC):
         self.parent_place: Path | None = None
         """Where this checkpoint lies, if that is on this machine."""
         self.files: set[Path] = set()
+        self.kept: dict[int, SaveWeights] = {}
+        """Step -> how its weights, which `checkpoint` has kept, are saved."""
+        self._to_keep: set[int] = set()
+        self.find_version: Callable[[str], str] = str
+        """Returns where a registered version's weights are; other texts unchanged. Raises SpecError."""
         self._encoder, self._context = encoder, context
         self._has_reference = False
         self._folder = folder
@@ -72,6 +74,27 @@ class RecipeTrainer(ABC):
         self._sums = [0.0, 0.0]
         self._tokens = 0
         self._began: float | None = None
+        self._passes: list[tuple[str, float]] = []
+        self._started = time.perf_counter()
+        self._states: SavedTrainings | None = None
+        self._save_every, self._saved_step = SAVE_EVERY, 0
+        self._read: set[Path] = self.files
+        self._replay: Replay | None = None
+        self._checked: Replay | None = None
+        self._seconds_before = 0.0
+
+    def survive(self, states: SavedTrainings, save_every: int, resumed: SavedTraining | None, read: set[Path]) -> None:
+        """Save a state every `save_every` steps from now on (0: never), and continue an interrupted training.
+
+        `read` are the files that the recipe has read so far.
+        """
+        self._states, self._save_every, self._read = states, save_every, read
+        self._replay = None if resumed is None else Replay(resumed)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of training, with those before an interruption."""
+        return self._seconds_before + time.perf_counter() - self._started
 
     @property
     def tokenizer(self) -> Any:
@@ -81,7 +104,8 @@ class RecipeTrainer(ABC):
     def datums(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Datum]:
         """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
 
-        A row has `prompt` and `completion`, or `messages`, the last of which is the completion. Raises DatasetError.
+        A row has `prompt` and `completion`, or `messages`, the last of which is the completion; its `weight`, if it has one,
+        multiplies its loss. Raises DatasetError.
         """
         return encode_rows(self._locate(rows), self._encoder, self._context)
 
@@ -111,12 +135,57 @@ class RecipeTrainer(ABC):
         return path
 
     def start_from(self, checkpoint: str | Path) -> None:
-        """Start from an adapter that was trained before, which becomes the parent. Raises ValueError after the first step."""
+        """Start from an adapter that was trained before, which becomes the parent.
+
+        A path, or a registered version by its number, such as `claims@1`. Raises ValueError after the first step, and SpecError
+        for a version that is not registered.
+        """
         if self.log.losses or any(self._sums):
             raise ValueError("training has begun: call start_from before the first step")
         if self._has_reference:
             raise ValueError("the reference is the model before start_from: call start_from before preferences")
-        self.parent = self._load(checkpoint)
+        is_path = isinstance(checkpoint, Path) or (self._folder / checkpoint).exists()
+        self.parent = self._load(checkpoint if is_path else self.find_version(str(checkpoint)))
+
+    def steps(self, total: int) -> Iterator[int]:
+        """Yield the numbers of the steps to make, 1 to `total`: after an interruption, from the first that is not made yet."""
+        if self._replay is not None:
+            while len(self.log.losses) < self._replay.saved.step:
+                self._replay.skip_step(self.log)
+            self._keep_again(self._replay.saved)
+            self._continue()
+        yield from range(len(self.log.losses) + 1, total + 1)
+
+    def batch(self, step: int, data: Sequence[Row], size: int) -> list[Row]:
+        """Return the rows of a step, which depend on nothing but the step and the seed: shuffled anew in each pass of the data.
+
+        Raises ValueError without data.
+        """
+        if not data or size < 1 or step < 1:
+            raise ValueError(
+                f"batch({step}, {len(data)} rows, {size}): expected a step from 1, data, and a size from 1"
+            )
+        first = (step - 1) * size
+        return [self._row_at(place, data) for place in range(first, first + size)]
+
+    def _row_at(self, place: int, data: Sequence[Row]) -> Row:
+        epoch, index = divmod(place, len(data))
+        order = list(range(len(data)))
+        random.Random(f"{self.seed}/{epoch}").shuffle(order)
+        return data[order[index]]
+
+    def checkpoint(self, step: int) -> None:
+        """Keep the weights of this step, counted from 1, for adapters with `at = step`. Called before it, or right after it.
+
+        Raises ValueError for a step that is over, and for anything but a whole number above 0.
+        """
+        made = len(self.log.losses)
+        if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+            raise ValueError(f"checkpoint({step!r}) is not a step: write a whole number from 1")
+        if step < made and step not in self.kept:
+            raise ValueError(f"checkpoint({step}) comes after step {made}: call it before step {step + 1}")
+        self._to_keep.add(step)
+        self._keep_weights()
 
     def step(
         self,
@@ -150,6 +219,14 @@ class RecipeTrainer(ABC):
         if not forward_only:
             # Several batches may add up to one step, which began with the first of them.
             self._began = self._began or time.perf_counter()
+        digest = pass_digest(data, loss, config)
+        if self._replay is not None:
+            if forward_only:
+                raise self._replay.refuse("the recipe reads log-probabilities of a step that is not computed again")
+            return self._replay.repeat_pass(digest, self.log)
+        if self._checked is not None and not forward_only:
+            self._checked.check_next(digest)
+            self._checked = None
         try:
             pairs = _preferences_of(data, loss)
             rows = sides(pairs) if pairs else _datums_of(data)
@@ -162,6 +239,8 @@ class RecipeTrainer(ABC):
             raise self._training_error(error) from None
         if not forward_only:
             self._remember()
+            self._save_state_if_due(digest)
+            self._passes.append((digest, float(output.loss)))
             self._sums[0] += float(output.loss)
             self._sums[1] += len(pairs) or _count_weights(rows)
             self._tokens += sum(len(datum.tokens) for datum in rows)
@@ -172,13 +251,70 @@ class RecipeTrainer(ABC):
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
         """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
         used = params or AdamParams()
+        if self._replay is not None:
+            return self._repeat_step(self._replay)
         try:
             metrics = self._move(used)
         except ValueError as error:
             raise self._training_error(error) from None
         self._write_down(metrics.get(GRADIENT_NORM), used)
+        self._keep_weights()
         self._watch(self.log)
         return metrics
+
+    def _keep_weights(self) -> None:
+        """Keep the weights as they are now, where they are those of a step to keep."""
+        step = len(self.log.losses)
+        if step not in self._to_keep or step in self.kept:
+            return
+        if self._replay is None:
+            self.kept[step] = self._keep(step)
+        elif step in self._replay.saved.kept:
+            self.kept[step] = self._restore_kept(self._replay.saved, step)
+        elif step < self._replay.saved.step:
+            raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")
+
+    # -- interruptions ------------------------------------------------------------------------------------------------
+
+    def _save_state_if_due(self, digest: str) -> None:
+        """Save a state before the next step, whose first batch has given a finite loss."""
+        step = len(self.log.losses)
+        if not self._is_due(step) or self._states is None:
+            return
+        self._saved_step = step
+        self._states.write(
+            self.log,
+            digest,
+            self.kept,
+            self.files | self._read,
+            self.elapsed_s,
+            lambda folder: self._save_state(folder),
+        )
+
+    def _is_due(self, step: int) -> bool:
+        return step > self._saved_step and self._save_every > 0 and step % self._save_every == 0
+
+    def _repeat_step(self, replay: Replay) -> dict[str, float]:
+        norm = replay.repeat_step(self.log)
+        self._sums, self._tokens, self._began = [0.0, 0.0], 0, None
+        self._keep_weights()
+        if len(self.log.losses) == replay.saved.step:
+            self._continue()
+        return {} if norm is None else {GRADIENT_NORM: norm}
+
+    def _keep_again(self, saved: SavedTraining) -> None:
+        for step in saved.kept:
+            self.kept[step] = self._restore_kept(saved, step)
+
+    def _continue(self) -> None:
+        """Load the saved state: from here on steps are computed."""
+        if self._replay is None:
+            return
+        saved = self._replay.saved
+        self._load_state(saved)
+        self.log.settings = {name: set(values) for name, values in saved.log.settings.items()}
+        self._checked, self._replay = self._replay, None
+        self._saved_step, self._seconds_before, self._started = saved.step, saved.seconds, time.perf_counter()
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
@@ -199,13 +335,35 @@ class RecipeTrainer(ABC):
 
     # -- differs between bases ----------------------------------------------------------------------------------------
 
-    @abstractmethod
     def sampler(self) -> Any:
         """Return a sampler of the current adapter."""
+        if self._replay is not None:
+            raise self._replay.refuse("the recipe samples from the weights of a step that is not computed again")
+        return self._sampler()
+
+    @abstractmethod
+    def _sampler(self) -> Any:
+        """Return a sampler of the current adapter."""
+
+    @abstractmethod
+    def _save_state(self, folder: Path) -> str:
+        """Save adapter and optimiser: in the folder, or on a service, whose path is returned."""
+
+    @abstractmethod
+    def _load_state(self, saved: SavedTraining) -> None:
+        """Load adapter and optimiser."""
+
+    @abstractmethod
+    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
+        """Return the function that saves the weights of a step that was kept before an interruption."""
 
     @abstractmethod
     def save(self, folder: Path) -> SavedWeights:
         """Save the adapter; after a failed step, the last good one. Files are written to the folder."""
+
+    @abstractmethod
+    def _keep(self, step: int) -> SaveWeights:
+        """Keep the current weights, whatever later steps do; returns the function that saves them."""
 
     @abstractmethod
     def _pass(
@@ -240,6 +398,8 @@ class RecipeTrainer(ABC):
         # NaN cannot be compared with a target: it counts as not reported.
         self.log.gradient_norms.append(None if norm is None or math.isnan(norm) else float(norm))
         self.log.tokens.append(self._tokens)
+        self.log.passes.append(self._passes)
+        self._passes = []
         now = time.perf_counter()
         self.log.seconds.append(now - (self._began or now))
         self._tokens, self._began = 0, None

@@ -68,12 +68,7 @@ def _alike(rows: list[TrainingRow]) -> list[TrainingRow]:
 
 def as_messages(row: TrainingRow) -> TrainingRow:
     """Return the row with its prompt as messages."""
-    if not isinstance(row.prompt, str):
-        return row
-    return TrainingRow(
-        with_messages(row.prompt),
-        *(row.template, row.own, row.completion, row.rejected, row.label, row.group, row.origin),
-    )
+    return row._replace(prompt=with_messages(row.prompt)) if isinstance(row.prompt, str) else row
 
 
 def _replay(new: Sequence[Line], old: Sequence[Line], count: int, shape: Shape, left_out: Counter[str]) -> list[Line]:

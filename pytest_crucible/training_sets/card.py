@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_crucible.records.serialize import to_plain
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 CARD, ORIGINS, HOLDOUT = ".card.json", ".origins.jsonl", ".holdout"
 
 
@@ -19,7 +20,7 @@ def origin_lines(origins: Sequence[Mapping[str, Any]]) -> str:
 
 def json_line(row: Mapping[str, Any]) -> str:
     """Return a row as one line of JSON, with lone surrogates escaped, which UTF-8 cannot encode."""
-    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    text = _ENCODE(row)
     return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
 
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_crucible.records import Attempt, TrainingRow, TrainingTask
 from pytest_crucible.records.serialize import canonical
@@ -24,8 +24,7 @@ class Selected:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     attempt: Attempt
     value: float
     passed: bool
@@ -51,6 +50,36 @@ def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Crite
                 _preferences(judged, criteria, gap, selected.left_out) if task == "dpo" else map(_label_row, judged)
             )
             selected.rows.extend(choose)
+    return selected
+
+
+def select_adversarial(attacked: Iterable[Attempt], clean: Iterable[Attempt], criteria: Criteria) -> Selected:
+    """Return a row for each attacked prompt whose reply failed: with the gold answer, else with a reply to the sample that passed.
+
+    `clean` are the replies of the same arms to the samples as they are.
+    """
+    selected = Selected()
+    passed: dict[tuple[str, int], Attempt] = {}
+    for attempt in clean:
+        judged = _judge(attempt, criteria, Counter())
+        if judged is not None and judged.passed:
+            passed.setdefault((attempt.sample.dataset, attempt.sample.position), attempt)
+    for of_prompt in _by_prompt(attacked, selected.left_out).values():
+        for attempt in of_prompt:
+            judged = _judge(attempt, criteria, selected.left_out)
+            if judged is None:
+                continue
+            if judged.passed:
+                selected.left_out["the attacked reply passed"] += 1
+                continue
+            gold, other = gold_answer(attempt), passed.get((attempt.sample.dataset, attempt.sample.position))
+            if gold is None and other is None:
+                selected.left_out["failed, and the sample has no answer that passed"] += 1
+                continue
+            completion = gold or (other.reply if other else "") or ""
+            selected.rows.append(
+                _row(attempt, completion, {**_origin(attempt), "completion": "gold" if gold else "clean"})
+            )
     return selected
 
 
@@ -170,8 +199,14 @@ def _number(value: float) -> float | None:
 
 def _origin(attempt: Attempt) -> dict[str, Any]:
     source, sample = attempt.source, attempt.sample
-    place = {"run": source.run, "experiment": source.experiment, "arm": source.arm, "sample": sample.id}
-    origin = {**place, "variant": attempt.variant, "repeat": attempt.repeat}
+    origin = {
+        "run": source.run,
+        "experiment": source.experiment,
+        "arm": source.arm,
+        "sample": sample.id,
+        "variant": attempt.variant,
+        "repeat": attempt.repeat,
+    }
     return {**origin, "gate": True} if sample.is_gate else origin
 
 

@@ -40,6 +40,7 @@ PAIRS = {
     "phoenix": (("phoenix-v2.json", "phoenix-v1.json"), "exact_match"),
     "braintrust": (("braintrust-v2.json", "braintrust-v1.json"), "exact_match"),
     "opencompass": (("opencompass/results/v2/sums.json", "opencompass/results/v1/sums.json"), "correct"),
+    "garak": (("garak-v2.report.jsonl", "garak-v1.report.jsonl"), "always.Random"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]

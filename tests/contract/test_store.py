@@ -429,12 +429,12 @@ def test_what_is_exported_is_what_was_stored(store):
     observations, replies = tables.observations(store, "run1"), tables.replies(store, "run1")
     place = ("run1", PLAN.nodeid, "v2")
     assert list(observations.rows) == [
-        (*place, "q0", "a", 0, "exact", 1.0, None, None, None),
-        (*place, "q0", "a", 1, "exact", 1.0, None, None, None),
-        (*place, "q1", "b", 0, None, None, None, "503", "error"),
+        (*place, "q0", "a", 0, None, "exact", 1.0, None, None, None),
+        (*place, "q0", "a", 1, None, "exact", 1.0, None, None, None),
+        (*place, "q1", "b", 0, None, None, None, None, "503", "error"),
     ]
     assert list(replies.rows) == [
-        (*place, "q0", "a", repeat, {"question": 0}, 0, text, 3, None, 0.25, "stop", None, False, None, 1.5)
+        (*place, "q0", "a", repeat, None, {"question": 0}, 0, text, 3, None, 0.25, "stop", None, False, None, 1.5)
         for repeat, text in ((0, "4"), (1, "5"))
     ]
 

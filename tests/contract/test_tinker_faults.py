@@ -167,6 +167,7 @@ def test_a_service_that_comes_back_is_asked_again(hosted, backend):
     assert asyncio.run(asyncio.wait_for(until_answered(), 10)).output_tokens == 4
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
     """Longer than a service may be silent; but it is asked after its health, and well."""
     service = opened()

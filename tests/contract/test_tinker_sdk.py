@@ -5,6 +5,7 @@ Skipped where the SDK is not installed.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import pickle
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 from faulty_tinker import Faulty
 from tinker_http import WAIT_S
+
+from pytest_crucible.backends.tinker.backend import TinkerBackend
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +238,7 @@ def test_a_model_keeps_the_name_that_it_was_created_with(tinker, service, server
     assert got(rest.get_training_run_by_tinker_path(weights)).base_model == name
 
 
+@pytest.mark.slow
 def test_many_clients_at_once(tinker, server, service, tokenizer):
     """Several services, models and samplers, all in one server and none in the way of another."""
     tokens = tokenizer.encode("claim 7 of document 49")
@@ -259,6 +263,7 @@ def test_many_clients_at_once(tinker, server, service, tokenizer):
     assert together == alone
 
 
+@pytest.mark.slow
 def test_a_script_under_strict_warnings_leaves_nothing_open(tinker, server):
     script = """
         import gc, tinker
@@ -305,3 +310,11 @@ def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):
         assert relay.seen["/api/v1/retrieve_futures"] > 0
     if "sample_join_sampling_session" in tinker.types.ClientConfigResponse.model_fields:
         assert relay.seen["/api/v1/join_sampling_session"] == 1
+
+
+def test_the_backend_scores_prompts(tinker, service, tokenizer):
+    backend = TinkerBackend(got(service.create_sampling_client(base_model="crucible/tiny")), tokenizer, identity="t")
+    scored = asyncio.run(backend.score_prompt("claim 7 of document 49"))
+
+    assert len(scored) == len(tokenizer.encode("claim 7 of document 49")) - 1
+    assert all(logprob < 0 for logprob in scored)

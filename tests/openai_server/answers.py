@@ -34,6 +34,8 @@ def whole(behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
     choices = []
     for index in range(int(body.get("n") or 1)):
         choice: Json = {"index": index, "finish_reason": finish, "logprobs": _logprobs(chat, body, tokens)}
+        if body.get("echo") and behaviour.text != "no echo":
+            choice["logprobs"] = _echoed(tokens_of(prompt_of(body)), tokens)
         if chat:
             choice["message"] = _message("".join(tokens), finish, body)
         else:
@@ -114,6 +116,12 @@ def _logprobs(chat: bool, body: Mapping[str, Any], tokens: list[str]) -> Json | 
             for token, value in zip(tokens, values, strict=True)
         ]
     }
+
+
+def _echoed(prompt: list[str], answer: list[str]) -> Json:
+    """The prompt's tokens before those of the answer; the first has no log-probability."""
+    tokens = [*prompt, *answer]
+    return {"tokens": tokens, "token_logprobs": [None, *(-float(len(token)) for token in tokens[1:])]}
 
 
 def _usage(body: Mapping[str, Any], tokens: list[str], choices: int) -> Json:

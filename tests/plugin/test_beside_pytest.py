@@ -77,6 +77,7 @@ def test_warnings_as_errors_find_none_of_ours(suite):
     assert result.stderr.str().strip() == ""
 
 
+@pytest.mark.slow
 def test_maxfail_counts_verdicts_after_all_are_given(suite):
     """A verdict is no reason to stop: they are given together."""
     result = suite.run("--maxfail=1", *POOR)

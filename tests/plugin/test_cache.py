@@ -131,6 +131,7 @@ def test_lost_samples_are_asked_again_and_only_they(drawn, monkeypatch):
     result.stdout.fnmatch_lines(["test_draws: v2: 18 of 20 replies from the reply cache*"])
 
 
+@pytest.mark.slow
 def test_a_run_on_workers_is_remembered_by_a_plain_one(drawn):
     drawn.run_n2(*BOTH)
     first = asked(drawn)
@@ -200,6 +201,7 @@ TWO = (
 )
 
 
+@pytest.mark.slow
 def test_two_experiments_that_ask_the_same_pay_once_in_one_process_and_agree_on_two(drawn):
     drawn.test(TWO)
     drawn.run(V2)

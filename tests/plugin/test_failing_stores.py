@@ -140,6 +140,7 @@ def goes_on(suite, *arguments) -> None:
     assert not list(suite.path.rglob("*.unsaved/*"))
 
 
+@pytest.mark.slow
 @WORKERS
 def test_a_lock_for_long_ends_the_run_and_the_next_one_has_its_answers(impatient, workers):
     status, _, error = broken(impatient, lock(impatient.path / ".crucible/crucible.db"), *workers)
@@ -149,6 +150,7 @@ def test_a_lock_for_long_ends_the_run_and_the_next_one_has_its_answers(impatient
     goes_on(impatient)
 
 
+@pytest.mark.slow
 @WORKERS
 def test_nothing_more_is_asked_of_any_test(impatient, workers):
     impatient.test(TWO)

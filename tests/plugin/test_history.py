@@ -287,6 +287,7 @@ def test_a_tag_that_nobody_could_name_is_refused(suite, crucible, name):
     assert (status, err) == (4, f"crucible promote: {said}\n")
 
 
+@pytest.mark.slow
 def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
     for _ in range(4):
         suite.run("--crucible-adapter=v2")
@@ -301,6 +302,7 @@ def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
     assert len(read) == 2
 
 
+@pytest.mark.slow
 def test_a_trend_marks_where_a_metric_changed(suite, crucible):
     rows = [{"id": f"s{k}", "input": str(k), "expected": "1"} for k in range(40)]
     suite.write_rows("questions.jsonl", rows)
@@ -325,6 +327,7 @@ def test_a_trend_marks_where_a_metric_changed(suite, crucible):
     assert [one["change"] for one in read(crucible, "trend", "exact_match", "--adapter=old")] == ["", ""]
 
 
+@pytest.mark.slow
 def test_a_doctor_says_whether_a_run_can_be_repeated_here(suite, crucible):
     suite.run("--crucible-adapter=v2", "--compare=v1")
     found = {one["subject"]: one for one in read(crucible, "doctor", "latest")}

@@ -69,6 +69,7 @@ def hostile(suite):
     return suite
 
 
+@pytest.mark.slow
 def test_no_reply_breaks_terminal_report_or_database(hostile):
     arguments = ("--crucible-adapter=v2", "--compare=v1", "--crucible-json=run.json", "--junitxml=junit.xml", "-vv")
 
@@ -84,6 +85,7 @@ def test_no_reply_breaks_terminal_report_or_database(hostile):
     ElementTree.parse(hostile.path / "junit.xml")
 
 
+@pytest.mark.slow
 def test_the_database_keeps_what_was_said_but_for_what_is_no_text(hostile):
     hostile.run("--crucible-adapter=v2", "--compare=v1")
 

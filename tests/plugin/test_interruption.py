@@ -94,6 +94,7 @@ def test_a_killed_run_is_resumed_with_only_what_is_missing(slow, workers):
     assert without_times(resumed) == without_times(anew)
 
 
+@pytest.mark.slow
 @WORKERS
 def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers):
     status, out = cut_short(slow, signal.SIGINT, *workers)
@@ -114,6 +115,7 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     assert re.fullmatch(rf"test_sums: scripted: {kept} of {MANY} replies reused from run [0-9a-f]{{12}}", told)
 
 
+@pytest.mark.slow
 def test_without_resume_a_cut_run_is_asked_anew(slow):
     cut_short(slow, signal.SIGKILL)
     slow.forget_calls()

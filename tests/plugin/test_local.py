@@ -73,6 +73,7 @@ def test_a_checkpoint_is_compared_with_its_base(local, run):
     assert len(said(local, "v2")) == len(said(local, "bare")) == 40
 
 
+@pytest.mark.slow
 def test_same_seed_same_replies(local):
     local.run("--crucible-adapter=v2", "--crucible-concurrency=1", "--crucible-cache=off")
     alone = said(local, "v2")

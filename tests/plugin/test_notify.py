@@ -62,6 +62,7 @@ def test_one_message_when_a_run_misses_and_has_spent_its_budget(suite, inbox):
     assert files_with_the_token(suite) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_breaks_and_a_message_that_cannot_be_sent(suite, inbox, monkeypatch):
     configure(suite, 'missed = "$ROOM"\nbroken = "$ROOM"\nended = "$NOWHERE"')
     result = suite.run("--crucible-adapter=v9")

@@ -60,6 +60,7 @@ def debugged(suite, commands, *arguments):
     return out.decode()
 
 
+@pytest.mark.slow
 @KINDS
 def test_pdb_stands_in_the_test(suite, kind):
     suite.test(ASSERTING.format(kind=kind[0], ask=kind[1]))
@@ -70,6 +71,7 @@ def test_pdb_stands_in_the_test(suite, kind):
     assert "test_sums.py(6)test_sums()" in said
 
 
+@pytest.mark.slow
 def test_a_breakpoint_stops_in_the_test(suite):
     suite.test(ASSERTING.format(kind="def", ask="").replace("assert reply", "breakpoint()\n        assert reply"))
 

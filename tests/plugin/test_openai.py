@@ -55,6 +55,7 @@ def test_a_stored_baseline_is_not_asked_again(served, server):
     assert server.counts()["models"] == {"good": 40, "lazy": 20}
 
 
+@pytest.mark.slow
 def test_a_server_can_be_named_on_the_command_line(suite, server, run):
     result = run(f"--crucible-adapter=openai+{server.url}#good", f"--compare=openai+{server.url}#lazy")
 
@@ -86,6 +87,7 @@ def test_cut_and_filtered_answers_are_failures_of_their_own(served, server, run)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_reply_that_is_too_long_is_cut_and_stored_once(suite, server, run, stream):
     server.behave("long", text="12345678 " * 1_000)
@@ -104,6 +106,7 @@ def test_a_reply_that_is_too_long_is_cut_and_stored_once(suite, server, run, str
         assert store.execute(query).fetchone() < (21, 200)
 
 
+@pytest.mark.slow
 def test_a_reply_that_was_cut_is_requested_again_with_another_limit(suite, server):
     server.behave("long", text="12345678 " * 1_000)
     common = {"backend": "openai", "base_url": server.url, "model": "long"}

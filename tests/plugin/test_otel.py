@@ -99,6 +99,7 @@ def test_without_a_provider_nothing_is_asked(traced):
     )
 
 
+@pytest.mark.slow
 def test_where_it_is_not_installed_the_extra_is_named(traced):
     traced.pytester.makeconftest("import sys\nsys.modules['opentelemetry'] = None")
     result = traced.run_new("--crucible-adapter=scripted", "--crucible-otel")
@@ -109,6 +110,7 @@ def test_where_it_is_not_installed_the_extra_is_named(traced):
     )
 
 
+@pytest.mark.slow
 def test_a_processor_that_raises_breaks_nothing(traced):
     traced.pytester.makeconftest(
         """

@@ -113,6 +113,7 @@ def test_a_session_with_experiments_leaves_the_process_as_it_was(changes):
     assert changes(*EXPERIMENT) == {}
 
 
+@pytest.mark.slow
 def test_so_does_one_that_allows_code_and_configures_a_judge_and_rules(suite, changes):
     configuration = suite.path / "crucible.toml"
     configuration.write_text(configuration.read_text() + textwrap.dedent(TABLES))
@@ -136,13 +137,16 @@ def test_so_does_one_that_allows_code_and_configures_a_judge_and_rules(suite, ch
     assert changes(*EXPERIMENT, "--crucible-run-code") == {}
 
 
+@pytest.mark.slow
 def test_so_does_one_that_is_refused(changes):
     assert changes("--crucible-adapter=v9", "test_sums.py", status=pytest.ExitCode.USAGE_ERROR) == {}
 
 
+@pytest.mark.slow
 def test_so_does_one_whose_target_is_missed(changes):
     assert changes("--crucible-adapter=poor", "test_sums.py", status=pytest.ExitCode.TESTS_FAILED) == {}
 
 
+@pytest.mark.slow
 def test_so_does_one_without_experiments(changes):
     assert changes("test_bystander.py") == {}

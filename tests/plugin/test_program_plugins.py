@@ -93,6 +93,7 @@ def test_a_command_of_a_plugin_is_listed_and_runs(acme, crucible):
     assert crucible("leaderbord")[2] == "crucible: no command 'leaderbord': did you mean 'leaderboard'?\n"
 
 
+@pytest.mark.slow
 def test_a_format_of_a_plugin_is_recognised_and_imported(acme, crucible, tmp_path):
     log(tmp_path, "v2")
 
@@ -104,6 +105,7 @@ def test_a_format_of_a_plugin_is_recognised_and_imported(acme, crucible, tmp_pat
     assert (run["arms"], run["verdicts"]) == (["v2"], {"met": 1})
 
 
+@pytest.mark.slow
 def test_files_of_a_plugin_are_compared(acme, crucible, tmp_path):
     log(tmp_path, "v1")
     log(tmp_path, "v2")
@@ -114,6 +116,7 @@ def test_files_of_a_plugin_are_compared(acme, crucible, tmp_path):
     assert "accuracy: v2 vs v1" in out
 
 
+@pytest.mark.slow
 def test_the_harness_of_a_plugin_can_be_named(acme, crucible, tmp_path):
     log(tmp_path, "v2")
 

@@ -19,6 +19,7 @@ from run_documents import of_arms
 from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
+from pytest_crucible.cli import main
 
 RECIPES = """
     import random
@@ -476,6 +477,7 @@ SLOW = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
 def test_a_training_that_is_cut_short_leaves_nothing_that_is_used(recipes, how):
     recipes.test(SLOW.format(pause=60), name="recipes")
@@ -503,6 +505,7 @@ HELD = """
 """
 
 
+@pytest.mark.slow
 def test_two_sessions_that_train_the_same_adapter(recipes):
     recipes.test(HELD, name="recipes")
     arguments = ("--crucible-adapter=v2", "--crucible-train")
@@ -542,3 +545,88 @@ def test_each_step_and_each_checkpoint_is_told_and_stored(recipes, run):
     assert of_v2[-1][1]["loss"] < of_v2[0][1]["loss"]
     assert all(seconds > 0 and facts["tokens"] > 4 and facts["learning_rate"] == 0.01 for seconds, facts in of_v2)
     assert of_v2[0][1]["tokens_per_s"] == pytest.approx(of_v2[0][1]["tokens"] / of_v2[0][0])
+
+
+def write_kept_steps(suite, *, steps: str) -> None:
+    suite.test(
+        """
+        import random
+
+        def train(trainer):
+            with open("trainings.txt", "a") as file:
+                file.write("trained\\n")
+            for step in (2, 80):
+                trainer.checkpoint(step)
+            data, draw = trainer.datums("train.jsonl"), random.Random(trainer.seed)
+            for _ in range(90):
+                trainer.step(draw.sample(data, 4), learning_rate=1e-2)
+        """,
+        name="recipes",
+    )
+    table = f"backend = 'local'\nbase = '{suite.base}'\nrecipe = 'recipes:train'\nlora = {{ rank = 4 }}\n"
+    table += "parameters = { max_tokens = 12 }\n"
+    (suite.path / "crucible.toml").write_text(
+        f"[adapters.v1]\n{table}at = 2\n[adapters.tuned]\n{table}[adapters.tuned.sweep]\nat = {steps}\nby = 'exact_match'\n"
+    )
+    suite.write_rows("words.jsonl", [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range(50)])
+
+
+def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
+    write_kept_steps(recipes, steps="[2, 80]")
+    result = recipes.run("--crucible-adapter=tuned", "--crucible-train", "--crucible-estimate")
+    # What is not trained yet has no replies in the cache.
+    result.stdout.fnmatch_lines(
+        [
+            "tuned[[]at=80[]] * 25 * 0 * 0 * 25 *",
+            "all      requests 75 *",
+            "training 1 run of recipes:train: unknown *",
+        ]
+    )
+    assert not trainings(recipes)
+    result = recipes.run("--crucible-adapter=tuned", "--crucible-train", "--crucible-json=r.json")
+
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: training tuned[[]at=2[]] with recipes:train: *",
+            "crucible: trained tuned[[]at=2[]]: 90 steps *",
+            "crucible: tuned[[]at=80[]] uses the training of tuned[[]at=2[]]",
+            "test_words: tuned[[]at=80[]] has won the sweep of tuned by exact_match on 25 samples; verdicts rest on 25 others",
+            "test_words: tuned[[]at=80[]] has the weights of step 80, which its recipe kept before its end",
+        ]
+    )
+    assert len(trainings(recipes)) == 1
+    (experiment,) = json.loads((recipes.path / "r.json").read_text())["experiments"]
+    assert experiment["sections"]["training"]["tuned[at=80]"]["training_steps"] == 80
+    assert len({member["identity"] for member in experiment["sections"]["sweep"]["members"]}) == 2
+    recipes.refuses(
+        recipes.run("--crucible-adapter=tuned", "--compare=v1"),
+        "adapters 'tuned[[]at=2[]]' and 'v1' are the same checkpoint (*): compare two that differ",
+    )
+    result = recipes.run("--crucible-adapter=tuned[at=80]", "--compare=v1")
+    result.stdout.fnmatch_lines(["exact_match: tuned[[]at=80[]] vs v1 * met, proven"])
+    write_kept_steps(recipes, steps="[2, 70]")
+    recipes.refuses(
+        recipes.run("--crucible-adapter=tuned"),
+        "adapter 'tuned[[]at=70[]]' has at = 70, but recipe 'recipes:train' kept steps 2, 80 and its last, 90: use one of them, "
+        "or call trainer.checkpoint(70) in it",
+    )
+    monkeypatch.chdir(recipes.path)
+    capsys.readouterr()
+    assert main(["register", "v1", "--model", "words"]) == 0
+    assert main(["models", "words"]) == 0
+    assert "step 2 of recipes:train" in capsys.readouterr().out
+    shutil.rmtree(recipes.path / ".crucible" / "adapters")
+    assert recipes.run("--crucible-adapter=words@1").ret == 1
+
+
+@pytest.mark.slow
+def test_on_two_workers_members_share_a_training(recipes):
+    write_kept_steps(recipes, steps="[2, 80]")
+    recipes.test(
+        TEST_WORDS.replace("test_words", "test_others").replace("exact_match", "contains_expected"), name="test_others"
+    )
+
+    result = recipes.run_n2("--crucible-adapter=tuned", "--crucible-train")
+
+    result.stdout.fnmatch_lines(["test_words: tuned[[]at=80[]] has won the sweep of tuned by exact_match *"])
+    assert len(trainings(recipes)) == 1

@@ -168,3 +168,37 @@ def test_versions_are_ranked_forced_kept_and_audited(registry, crucible):
     broken = "row 1 of the registry log does not match its hash: restore the store from a backup"
     assert broken in crucible("promote", "latest", "--to", "staged")[1]
     assert broken in crucible("doctor")[1]
+
+
+PROMPT_TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    async def test_sums(sample, sampler, prompt, score):
+        with open("prompts.txt", "a") as file:
+            file.write(f"{sampler.arm.name} {prompt}\\n")
+        score(short=len((await sampler.generate(prompt)).text) < 20)
+"""
+
+
+def test_a_version_keeps_the_text_of_its_prompt(suite, crucible):
+    suite.script("def answer(request):\n    return request.input\n")
+    suite.test(PROMPT_TEST)
+    (suite.path / "prompts").mkdir()
+    prompt = suite.path / "prompts" / "terse.txt"
+    prompt.write_text("Be terse.")
+    table = 'backend = "scripted"\nscript = "scripts:answer"\nvariables = { prompt = "prompts/terse.txt" }\n'
+    (suite.path / "crucible.toml").write_text(f"[adapters.terse]\n{table}")
+    assert crucible("register", "terse", "--model", "claims") == (0, "terse is claims@1, a draft\n")
+    prompt.write_text("Be very terse.")
+
+    # As it was registered, and a changed prompt is another version.
+    suite.run("--crucible-adapter=claims@1").assert_outcomes(passed=1)
+    assert set((suite.path / "prompts.txt").read_text().splitlines()) == {"claims@1 Be terse."}
+    assert crucible("register", "terse", "--model", "claims") == (0, "terse is claims@2, a draft\n")
+    prompt.write_text("Be terse.")
+    assert crucible("register", "terse", "--model", "claims") == (0, "terse is claims@1, as before\n")
+    prompt.unlink()
+    status, said = crucible("register", "terse", "--model", "claims")
+    assert status == 4
+    assert "variables.prompt = 'prompts/terse.txt', and there is no such file below" in said

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+from collections import Counter
 
 import pytest
 from tiny_base import write_tiny_base
@@ -11,9 +13,15 @@ from tiny_base import write_tiny_base
 pytest.importorskip("optuna")
 
 SCRIPTS = """
+    import os
     import random
+    import time
 
     def right(request, share):
+        if os.path.exists("die") and sum(1 for _ in open("calls.txt")) > int(open("die").read()):
+            # The rows until now are committed meanwhile.
+            time.sleep(0.7)
+            os.kill(os.getpid(), 9)
         with open("calls.txt", "a") as file:
             file.write(f"{request.arm} {request.sample}" + chr(10))
         return "right" if random.Random(f"{request.sample}").random() < share else "wrong"
@@ -118,6 +126,42 @@ def test_the_best_trial_is_the_candidate_and_a_resumed_search_repeats_it(searchi
     )
 
 
+def kill_after(suite, calls, *options):
+    """Run a session until a test has sent so many requests, and kill it with SIGKILL."""
+    suite.forget_calls()
+    (suite.path / "die").write_text(str(calls))
+    (suite.path / "calls.txt").touch()
+    suite.run_apart(*BOTH, "--crucible-concurrency=2", *options)
+    (suite.path / "die").unlink()
+    return Counter(suite.calls())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calls", [(30,), (100,), (190,), (225,), (30, 100)], ids=str)
+def test_a_killed_search_is_resumed_with_the_same_trials_and_winner(searching, calls):
+    searching.run(*BOTH)
+    (whole,) = decisions(searching)
+    shutil.rmtree(searching.path / ".crucible")
+    sent = Counter()
+    for number, count in enumerate(calls):
+        sent += kill_after(searching, count, *(["--crucible-resume"] if number else []))
+    killed = decisions(searching)[-1]
+    assert killed
+    assert sum(sent.values()) <= sum(calls) + 3 * len(calls)
+    searching.forget_calls()
+    result = searching.run(*BOTH, "--crucible-resume")
+
+    assert result.ret == 0
+    resumed = Counter(searching.calls())
+    # Nothing that was decided before is decided otherwise, nor what would have been decided without the interruption.
+    assert {key: whole[key] for key in killed} == killed
+    assert decisions(searching)[-1] == whole
+    # Apart from those in flight when it was killed.
+    repeated = {call: count - 1 for call, count in (sent + resumed).items() if count > 1}
+    assert sum(repeated.values()) <= 2 * len(calls)
+    assert len(sent | resumed) == 5 * 40 + 2 * 40 + 20
+
+
 @pytest.mark.slow
 def test_workers_wait_for_the_best_trial(searching):
     result = searching.run_n2(*BOTH, "--crucible-json=r.json")
@@ -172,3 +216,22 @@ def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
 
     assert result.ret == 1
     assert decisions(suite)[-1] == made
+
+
+def requests(result):
+    (line,) = [line for line in result.outlines if line.startswith("all ")]
+    return line.partition("requests ")[2].split(", tokens")[0]
+
+
+def test_an_estimate_counts_the_trials_that_are_not_proposed_yet(searching):
+    result = searching.run(*BOTH, "--crucible-estimate")
+
+    result.stdout.fnmatch_lines(["tuned: 3 further trials * 120 * 0 * 0 * 120 *"])
+    assert requests(result) == "300"
+    assert searching.calls() == []
+    searching.run(*BOTH)
+    assert len(searching.calls()) == 300
+    file = searching.path / "crucible.toml"
+    file.write_text(file.read_text().replace("{ low = 0.1, high = 0.9 }", "[0.2, 0.5]"))
+    # Four combinations are all that there are to try.
+    searching.run(*BOTH, "--crucible-estimate").stdout.fnmatch_lines(["tuned: 2 further trials *"])

@@ -148,6 +148,7 @@ def test_amid_replies_a_signal_ends_like_ctrl_c(suite, cancel, number):
     assert "exact_match" in (suite.path / "run.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_before_the_first_reply_too(suite, cancel, number):
     status, shown, _ = cancel(BEFORE, number)
@@ -157,6 +158,7 @@ def test_before_the_first_reply_too(suite, cancel, number):
     assert run_status(suite) == ("interrupted", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_a_signal_in_a_finalizer_is_neither_lost_nor_printed(suite, cancel, number, arguments):
@@ -167,6 +169,7 @@ def test_a_signal_in_a_finalizer_is_neither_lost_nor_printed(suite, cancel, numb
     assert run_status(suite) == ("interrupted", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("moment", [VERDICT, REPORTS], ids=["verdicts", "reports"])
 @pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
@@ -180,6 +183,7 @@ def test_after_the_last_reply_verdicts_and_reports_are_completed(suite, cancel, 
     assert "exact_match" in (suite.path / "run.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [VERDICT, REPORTS], ids=["verdicts", "reports"])
 def test_a_second_ctrl_c_ends_at_once(cancel, moment):
     status, shown, seconds = cancel({**moment, "SLOW_S": "60"}, signal.SIGINT, signal.SIGINT, pause_s=1.3)
@@ -196,6 +200,7 @@ def test_a_test_that_blocks_the_event_loop_is_left_behind(suite, cancel):
     assert run_status(suite) == ("interrupted", 2)
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_sent_twice_at_once_is_one(suite, cancel):
     status, shown, _ = cancel(AMID, signal.SIGTERM, signal.SIGTERM, pause_s=0.05)
 
@@ -240,6 +245,7 @@ def test_a_worker_that_does_not_end_is_not_waited_for_after_a_second_ctrl_c(suit
     assert run_status(suite) == ("interrupted", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_a_closed_terminal_ends_like_ctrl_c(suite, cancel, arguments):
     status, _, _ = cancel(AMID, None, arguments=arguments)
@@ -259,6 +265,7 @@ def test_workers_that_share_scopes_print_nothing_of_a_ctrl_c(suite, cancel):
     in_order(status, shown)
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_ignored_stays_ignored(suite):
     suite.pytester.makepyfile(
         run="""

@@ -158,9 +158,11 @@ def test_numbers_without_bounds_are_refused_after_the_first_sample(suite):
     write_suite(suite, value='0.5 + (reply.text == "right")', marks='@pytest.mark.ab_compare("ok")')
     result = suite.run(*BOTH, "--crucible-concurrency=1")
 
-    assert result.ret != 0
     assert calls(suite) <= 4
-    result.stdout.fnmatch_lines(["*--crucible-stop needs bounded metrics and 'ok' has no bounds: declare @metric(*"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: --crucible-stop needs bounded metrics and 'ok' has no bounds: declare @metric(bounds=(0, 500))"]
+    )
 
 
 def test_prompts_that_claims_are_about_are_repeats_of_a_look(suite):

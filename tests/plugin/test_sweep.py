@@ -195,6 +195,16 @@ def test_when_the_worker_that_chooses_dies_nothing_hangs_and_all_is_undecided(su
     result.stdout.fnmatch_lines(["*not run: the sweep of 'tuned' has no winner: worker gw?, which chose it, has ended"])
 
 
+def test_an_estimate_reaches_from_the_first_drop_to_all_members(suite):
+    result = write_suite(suite, n=80).run("--crucible-adapter=tuned", "--crucible-estimate")
+
+    (line,) = [line for line in result.outlines if line.startswith("all ")]
+    value, low, high = (int(text.strip(" ,[]")) for text in line.partition("requests ")[2].split(", tokens")[0].split())
+    suite.run("--crucible-adapter=tuned")
+    assert low <= len(suite.calls()) <= value == high
+    result.stdout.fnmatch_lines(["  tuned: at most so much, since members that are dropped answer less"])
+
+
 @pytest.mark.parametrize("drop", ["half", "none"])
 def test_other_rules_for_drops(suite, drop):
     write_suite(suite, n=80, sweep=SWEEP + f'drop = "{drop}"\n').run(*BOTH, "--crucible-json=r.json")

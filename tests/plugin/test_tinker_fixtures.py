@@ -375,6 +375,7 @@ def ask(suite: Any, *arguments: str) -> tuple[pytest.RunResult, list[str]]:
     return result, sorted(suite.calls())
 
 
+@pytest.mark.slow
 def test_an_adapter_answers_the_same_in_whatever_order_it_is_asked(tinker, suite):
     (one, answers), (many, again) = (ask(suite, f"--crucible-concurrency={number}") for number in (1, 16))
 

@@ -265,6 +265,7 @@ def pytest_crucible_observed(sample):
 # Checkpoints that cannot be meant
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_sentence(
     suite, hosted, directory, checkpoint, tmp_path
 ):
@@ -304,6 +305,7 @@ def test_a_checkpoint_of_the_base_that_is_named_is_used(suite, hosted, model, ch
 # Several services in one session
 
 
+@pytest.mark.slow
 def test_adapters_may_name_services_of_their_own(suite, hosted, behind, model, monkeypatch):
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(Path(os.environ["CRUCIBLE_TINKER_BASE"])))
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")

@@ -73,6 +73,7 @@ def said(suite: Any, role: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_one_checkpoint_is_reached_by_path_and_by_name_and_answers_the_same(trained):
     path = (trained.path / "path.txt").read_text()
     settings = f"parameters = {{ temperature = {GREEDY['temperature']}, max_tokens = {GREEDY['max_tokens']} }}\n"

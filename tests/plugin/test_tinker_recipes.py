@@ -14,8 +14,10 @@ from tiny_base import write_tiny_base
 from pytest_crucible.local_model.server.process import LocalServer
 
 RECIPES = """
+    import os
     import pathlib
     import random
+    import signal
 
     def train_v2(trainer):
         with open("trainings.txt", "a") as file:
@@ -23,6 +25,10 @@ RECIPES = """
         data, draw = trainer.datums("train.jsonl"), random.Random(trainer.seed)
         for _ in range(60):
             trainer.step(draw.sample(data, 4), learning_rate=1e-2)
+
+    def train_kept(trainer):
+        trainer.checkpoint(2)
+        train_v2(trainer)
 
     def train_on(trainer):
         trainer.start_from(pathlib.Path("state.txt").read_text())
@@ -32,6 +38,14 @@ RECIPES = """
         data = trainer.datums("train.jsonl")
         for rate in (1e-2, 1e-2, 1e30, 1e-2, 1e-2):
             trainer.step(data[:4], learning_rate=rate)
+
+    def train_killed(trainer):
+        data = trainer.datums("train.jsonl")
+        for step in trainer.steps(12):
+            trainer.step(trainer.batch(step, data, 4), learning_rate=1e-2)
+            if step == 8 and not pathlib.Path("killed").exists():
+                pathlib.Path("killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def train_and_look(trainer):
         data = trainer.datums([{"prompt": "2?", "completion": "five"}])
@@ -96,6 +110,7 @@ def trainings(suite: Any) -> int:
     return len((suite.path / "trainings.txt").read_text().split())
 
 
+@pytest.mark.slow
 def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
     result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
 
@@ -117,6 +132,7 @@ def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
     assert replies[0] == replies[1]
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
 
@@ -132,6 +148,49 @@ def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
     assert trainings(recipes) == 2
 
 
+@pytest.mark.slow
+def test_a_step_that_was_kept_on_the_service(recipes):
+    configure(recipes, "recipes:train_kept", at="2")
+    with (recipes.path / "crucible.toml").open("a") as file:
+        file.write("at = 2\n")
+
+    result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
+
+    result.stdout.fnmatch_lines(["*: remote has the weights of step 2, *", "*: here has the weights of step 2, *"])
+    assert trainings(recipes) == 2
+    steps = [json.loads(one.read_text()) for one in (recipes.path / ".crucible/adapters").glob("*/step-2/lineage.json")]
+    remote = next(one for one in steps if one["checkpoint"])
+    assert remote["checkpoint"].endswith("/remote-step-2")
+    assert (remote["step"], remote["result"]["training_steps"], len(remote["losses"])) == (2, 2, 2)
+    replies = [sorted((recipes.path / f"{name}.txt").read_text().splitlines()) for name in ("remote", "here")]
+    assert replies[0] == replies[1]
+    # A checkpoint that the service has deleted is trained again.
+    (folder,) = (recipes.path / ".crucible/tinker/checkpoints").glob("*/sampler_weights/remote-step-2")
+    shutil.rmtree(folder)
+    result = recipes.run_apart("--crucible-adapter=remote")
+    result.stderr.fnmatch_lines(["*adapter 'remote' is not trained with recipe 'recipes:train_kept'*"])
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_resumes_from_a_state_of_the_service(recipes):
+    configure(recipes, "recipes:train_killed", save_every="3")
+    recipes.run_apart("--crucible-adapter=remote", TRAIN)
+    assert (recipes.path / "killed").exists()
+    assert not lineages(recipes)
+    resumed = recipes.run_apart("--crucible-adapter=remote", TRAIN)
+
+    resumed.stdout.fnmatch_lines(["*: remote continues after step 6 of a training that was interrupted"])
+    (first,) = lineages(recipes)
+    # The same recipe again, without an interruption.
+    shutil.rmtree(recipes.path / ".crucible/adapters")
+    recipes.run_apart("--crucible-adapter=remote", TRAIN)
+    (whole,) = lineages(recipes)
+    assert first["losses"] == whole["losses"]
+    assert first["learning_rates"] == whole["learning_rates"]
+    assert first["checkpoint"] != whole["checkpoint"]
+
+
+@pytest.mark.slow
 def test_training_goes_on_from_a_state_of_the_service(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
     (first,) = lineages(recipes)
@@ -145,14 +204,8 @@ def test_training_goes_on_from_a_state_of_the_service(recipes):
     assert second["losses"][0] < 0.2 * first["losses"][0]
 
 
-def test_weights_that_are_not_finite_stop_a_training(recipes, monkeypatch):
-    configure(recipes, "recipes:train_far")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p save_often")
-    (recipes.path / "save_often.py").write_text(
-        "from pytest_crucible.training import tinker_trainer\ntinker_trainer.SAVE_S = 0.0\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(recipes.path))
-
+def test_weights_that_are_not_finite_stop_a_training(recipes):
+    configure(recipes, "recipes:train_far", save_every="1")
     result = recipes.run_apart("--crucible-adapter=remote", TRAIN)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -176,7 +229,10 @@ def test_a_recipe_may_sample_from_what_it_trains(recipes):
             {"model_path": "'tinker://a/b/c'"},
             "*adapter 'remote' has a recipe and a model_path: remove one of them",
         ),
-        ({"rank": "3"}, "*adapter 'remote' has 'rank', which backend 'tinker' does not know: with a recipe it takes *"),
+        (
+            {"rank": "3"},
+            "*adapter 'remote' has 'rank', which backend 'tinker' does not know: it takes recipe, *, at, *",
+        ),
         ({"base_model": "3"}, "*adapter 'remote' has base_model 3: write the name of a model"),
         ({"base_model": "'Qwen/none'"}, "*did not make an adapter to train: *"),
         ({"recipe": "recipes:none"}, "*adapter 'remote' has recipe 'recipes:none', which cannot be imported*"),
@@ -192,6 +248,7 @@ def test_what_cannot_be_trained_is_told_in_a_sentence(recipes, more, sentence):
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_service_that_goes_away_ends_the_training_in_a_sentence(recipes, tmp_path, monkeypatch, base):
     with LocalServer.start(tmp_path / "hosted", base=base) as behind:
         (model,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")

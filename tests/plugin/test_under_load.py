@@ -67,6 +67,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- failures -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, server):
     server.behave(fault=FAULTS, fault_share=0.1, latency_s=0.005)
@@ -183,6 +184,7 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
 # -- the deadline of the run ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
 def test_after_its_deadline_a_run_asks_nothing_and_resume_goes_on(served, server, source, run):
     server.behave(latency_s=0.1)

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pytest_crucible.cli import main
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
+from pytest_crucible.local_model.server.process import LocalServer
 from pytest_crucible.records import RunSummary
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
@@ -52,12 +54,12 @@ def training(suite, monkeypatch) -> Any:
     return save
 
 
-def save_on_tinker(root: Path, name: str, seed: int) -> None:
-    """As `save_weights_for_sampler` leaves it on the server of this machine."""
+def save_on_tinker(folder: Path, name: str, seed: int) -> None:
+    """As `save_weights_for_sampler` leaves it on the server of this machine, whose folder this is."""
     engine = Engine.load_packaged()
     about = CheckpointInfo("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=None)
     checkpoint = CheckpointPath(f"run-{seed}", SAMPLER, name)
-    with Archive(root / ".crucible" / "tinker").write_checkpoint(checkpoint, about) as place:
+    with Archive(folder).write_checkpoint(checkpoint, about) as place:
         engine.trainer(LoraSpec(rank=4, seed=seed)).save_sampler(place)
 
 
@@ -108,9 +110,92 @@ def test_a_service_that_is_gone_and_a_cookbooks_file(training, suite, capfd):
     assert "tinker://gone/sampler_weights/000010 cannot be read" in capfd.readouterr().err
     assert finished(suite.path) == []
 
-    save_on_tinker(suite.path, "000010", 1)
+    save_on_tinker(suite.path / ".crucible" / "tinker", "000010", 1)
     assert main(("watch", "tinker://run-1", *WATCH[2:])) == 0
     assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
     capfd.readouterr()
     assert main(("watch", "nowhere", "--model", "claims", "--once")) == 4
     assert "nowhere does not exist: name a directory" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_that_lost_samples_judges_nothing_until_two_in_turn_lose_the_same(training, suite, capfd):
+    training("000001", 1)
+    suite.test(
+        """
+        import pathlib, pytest
+
+        @pytest.mark.crucible(dataset="questions.jsonl")
+        @pytest.mark.quality_target("length >= 0")
+        async def test_replies(sample, sampler, score):
+            reply = await sampler.generate(sample.input, max_tokens=2)
+            if sample.id in pathlib.Path("lost.txt").read_text():
+                raise OSError("the disk is full")
+            score(length=len(reply.text))
+        """,
+        name="test_replies",
+    )
+    (suite.path / "lost.txt").write_text("q01 q02")
+    assert main(WATCH) == 1
+    [first] = finished(suite.path)
+    lost = f"crucible watch: run {first.id} of claims@1 lost 2 replies: it is judged again at the next look"
+    assert lost in capfd.readouterr().err
+
+    # Another sample is lost now: what happens in the world is not over.
+    (suite.path / "lost.txt").write_text("q02")
+    assert main(WATCH) == 1
+    assert "claims@1 lost 1 reply" in capfd.readouterr().err
+
+    # Nor is this one obtained by a third run, which would not be the last one.
+    assert main(WATCH) == 0
+    assert main(WATCH) == 0
+    assert len(finished(suite.path)) == 3
+    assert "claims@1 is judged by run" in capfd.readouterr().out
+
+
+@pytest.mark.slow  # a service that was there is waited for
+@pytest.mark.parametrize("hook", ["pytest_crucible_observed(sample)", "pytest_collection_modifyitems(items)"])
+def test_a_service_that_is_killed_in_a_run_leaves_the_checkpoint_to_be_judged_later(
+    training, suite, capfd, monkeypatch, tmp_path, hook
+):
+    """While it samples, and before pytest has opened the adapter, which then is a usage error."""
+    pytest.importorskip("tinker")
+    folder = tmp_path / "service"
+    save_on_tinker(folder, "000010", 1)
+    suite.pytester.makefile(".ini", pytest="[pytest]\ncrucible_tinker = hosted\n")
+    watch = ("watch", "tinker://run-1", *WATCH[2:], "--crucible-concurrency=4")
+    with serve(folder, monkeypatch) as server:
+        (suite.path / "conftest.py").write_text(KILL.format(pid=server.process.pid, hook=hook))
+        assert main(watch) == 1
+    # No run is begun while the service is gone.
+    assert main(watch) == 1
+    assert finished(suite.path) == []
+    printed = capfd.readouterr()
+    assert "the run of claims@1 broke: it is judged again at the next look" in printed.err
+    assert "crucible watch: Tinker at http://127.0.0.1" in printed.err
+    (suite.path / "conftest.py").unlink()
+    with serve(folder, monkeypatch):
+        assert main(watch) == main(watch) == 0
+    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    assert "claims@1 is candidate, was draft" in capfd.readouterr().out
+
+
+KILL = """
+import os, signal
+from pytest_crucible.backends import circuit_breaker
+
+# A service that was there is waited for, as long as it takes to restart it.
+circuit_breaker.MAX_SILENCE_S = 3.0
+
+def {hook}:
+    if "items" in locals() or sample == "q08":
+        os.kill({pid}, signal.SIGKILL)
+"""
+
+
+@contextmanager
+def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
+    with LocalServer.start(folder) as server:
+        monkeypatch.setenv("TINKER_BASE_URL", server.url)
+        monkeypatch.setenv("TINKER_API_KEY", server.key)
+        yield server

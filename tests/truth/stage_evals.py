@@ -35,7 +35,7 @@ def staged_session(rng: np.random.Generator, *, drop: float = 0.0, lost: float =
     size = sum(len(claims(inputs.plan)) for inputs, _ in runs)
     for number in range(len(STAGES)):
         alpha, is_last = stage_alpha(ALPHA, len(STAGES), number), number == len(STAGES) - 1
-        analyses = [_analyse(inputs, order, number, alpha, size) for inputs, order in runs]
+        analyses = [analyse_stage(inputs, order, number, alpha, size) for inputs, order in runs]
         adjusted = adjust_p_values(analyses, family_size=size)
         verdicts = decide_verdicts(adjusted, alpha=alpha, strict=True, family_size=size)
         if is_last or any(verdict.state == "missed" for verdict in verdicts):
@@ -60,7 +60,8 @@ def _draw(
     return inputs, look_order([str(k) for k in rng.integers(2**60, size=n)], groups)
 
 
-def _analyse(inputs: AnalysisInputs, order: Sequence[int], number: int, alpha: float, size: int):
+def analyse_stage(inputs: AnalysisInputs, order: Sequence[int], number: int, alpha: float, size: int):
+    """Return the analysis of an experiment at the end of a stage."""
     n = len(order)
     kept = order[: stage_length(order, inputs.groups, STAGES[number].samples)]
     is_last = number == len(STAGES) - 1

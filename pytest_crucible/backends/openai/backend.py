@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.bodies import request_body
+from pytest_crucible.backends.openai.echo import echo_body, parse_echo
 from pytest_crucible.backends.openai.failures import reply_or_error, status_within
 from pytest_crucible.backends.openai.limits import ReportedLimits, read_headers
 from pytest_crucible.backends.openai.parameters import check_parameters
 from pytest_crucible.backends.openai.replies import check_choices, parse_reply
 from pytest_crucible.backends.openai.settings import Settings, read_settings
+from pytest_crucible.backends.openai.stand_ins import is_stand_in
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.backends.reply_limit import longest_body
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import Retryable, SpecError
+from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 
 
 class OpenAIBackend:
@@ -29,12 +32,14 @@ class OpenAIBackend:
     is one request on the wire; see `failures` for when it raises Retryable, Refused or BackendError.
     """
 
-    simulated = False
+    def __init__(self, settings: Settings, *, simulated: bool = False) -> None:
+        """`simulated` is True where a local server lets another model answer under this name.
 
-    def __init__(self, settings: Settings) -> None:
-        """Raises SpecError for unreadable certificates and for an invalid proxy."""
+        Raises SpecError for unreadable certificates and for an invalid proxy.
+        """
         self.identity = settings.identity
         self.server = settings.server
+        self.simulated = simulated
         self.model = settings.model
         self.system = settings.system or ""
         self._settings = settings
@@ -55,6 +60,8 @@ class OpenAIBackend:
         return read_headers(self._headers)
 
     async def generate(self, request: Request) -> Reply:
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
         stream = _open_stream(self._settings, choices)
@@ -72,6 +79,17 @@ class OpenAIBackend:
         reply = parse_reply(answer, seconds=response.seconds, first_token_s=first, where=where)
         check_choices(reply, choices, where)
         return reply
+
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the log-probability of each token but the first, by completions with `echo`, as vLLM and SGLang have it.
+
+        Raises BackendError for a server that returns none.
+        """
+        path, body = echo_body(self._settings, text)
+        response = await self._client.post(path, body, None)
+        if not 200 <= response.status < 300:
+            raise BackendError(f"{self._where} cannot score a prompt: it responded with status {response.status}")
+        return parse_echo(_decode(response, self._where), self._where)
 
     async def close(self) -> None:
         """Close the connections of the running loop."""
@@ -93,7 +111,7 @@ def open_openai(adapter: Adapter, root: Path) -> OpenAIBackend:
         check_parameters(adapter.parameters)
     except ValueError as error:
         raise SpecError(f"adapter {adapter.name!r} has invalid parameters: {error}") from None
-    return OpenAIBackend(settings)
+    return OpenAIBackend(settings, simulated=is_stand_in(settings))
 
 
 def _open_stream(settings: Settings, choices: Any) -> Stream | None:

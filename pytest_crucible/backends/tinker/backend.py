@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused
@@ -27,6 +28,8 @@ class SamplingClient(Protocol):
     """The part of `tinker.SamplingClient` that is used."""
 
     def sample(self, prompt: Any, num_samples: int, sampling_params: Any) -> Any: ...
+
+    def compute_logprobs(self, prompt: Any) -> Any: ...
 
 
 class Tokenizer(Protocol):
@@ -47,8 +50,6 @@ class TinkerBackend:
     model's own failure, and a retry would not change it. Where the service reports its `context`, such a prompt is not sent.
     """
 
-    simulated = False
-
     def __init__(
         self,
         client: SamplingClient,
@@ -60,13 +61,18 @@ class TinkerBackend:
         server: str = "",
         model: str = "",
         training: TrainingResult | None = None,
+        step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
+        simulated: bool = False,
         check: Callable[[float], None] = lambda waited_s: None,
         hide: Callable[[str], str] = str,
     ) -> None:
-        """`check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys."""
+        """`simulated` is True where a local server lets another model answer under this name.
+
+        `check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys.
+        """
         self.identity, self.server, self.model = identity, server, model
-        self.training = training
+        self.training, self.step, self.simulated = training, step, simulated
         self.trained_on = trained_on or {}
         self._client = client
         self._tokenizer = tokenizer
@@ -78,6 +84,8 @@ class TinkerBackend:
     async def generate(self, request: Request) -> Reply:
         # A service that is known to be gone fails at once, without a request.
         self._check(0.0)
+        if CHOICES in request.parameters:
+            return await score_choices(self, request)
         tokens = prompt_tokens(request.input, self._tokenizer)
         params = sampling_params({**request.parameters, "seed": self._seed_of(request, tokens)})
         if self._context is not None and len(tokens) >= self._context:
@@ -104,6 +112,19 @@ class TinkerBackend:
             logprobs=tuple(map(float, getattr(sequence, "logprobs", None) or ())) or None,
             model=self.model,
         )
+
+    async def score_prompt(self, text: str) -> Sequence[float]:
+        """Return the log-probability of each token but the first. Raises BackendError."""
+        self._check(0.0)
+        tokens = list(self._tokenizer.encode(text))
+        try:
+            scored = await self._answer(self._client.compute_logprobs(_sdk().ModelInput.from_ints(tokens)))
+        except BackendError:
+            raise
+        except Exception as error:
+            # Without the SDK's traceback, whose frames may hold the key.
+            raise translate_error(error, self._hide) from None
+        return [float(logprob) for logprob in list(scored)[1:]]
 
     def _unread(self, tokens: Sequence[int]) -> Reply:
         return Reply(

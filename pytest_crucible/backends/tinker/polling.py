@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pytest_crucible.backends.tinker.service_address import proxy_variable
@@ -85,13 +86,31 @@ def fetch_health(url: str, *, patience_s: float = HEALTH_S) -> int:
         raise Unreachable(str(error) or type(error).__name__) from None
 
 
-def fetch_models(url: str, key: str) -> dict[str, int | None]:
-    """Return a service's models in its own order, with their context lengths; empty where it does not list them."""
+@dataclass(frozen=True)
+class ListedModel:
+    """A model that a service lists."""
+
+    context: int | None = None
+    """Its context length in tokens; None where the service does not report it."""
+    stand_in: str = ""
+    """The model that answers instead of it, on a local server; empty for a real one."""
+    tokenizer: str = ""
+    """Directory of a stand-in's tokenizer on this machine."""
+
+
+def fetch_models(url: str, key: str) -> dict[str, ListedModel]:
+    """Return a service's models in its own order, by name; empty where it does not list them."""
     httpx: Any = importlib.import_module("httpx")
     try:
         answer = httpx.get(f"{url}/api/v1/get_server_capabilities", headers={"x-api-key": key}, timeout=HEALTH_S)
         models = answer.json()["supported_models"] if answer.status_code == httpx.codes.OK else []
-        return {model["model_name"]: model.get("max_context_length") for model in models if model.get("model_name")}
+        return {
+            model["model_name"]: ListedModel(
+                model.get("max_context_length"), str(model.get("stand_in", "")), str(model.get("tokenizer", ""))
+            )
+            for model in models
+            if model.get("model_name")
+        }
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.backends.tinker.service_address import ServiceAddress
 from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
+
+if TYPE_CHECKING:
+    from pytest_crucible.backends.tinker.polling import ListedModel
 
 LOCAL, HOSTED = "the local Tinker server", "Tinker"
 
@@ -57,24 +60,27 @@ class Service:
         return self.within("open a client", lambda: self.sdk.RestClient(**self._connection))
 
     @functools.cached_property
-    def contexts(self) -> Mapping[str, int | None]:
-        """The models and their context lengths; empty where the service does not list them."""
+    def models(self) -> Mapping[str, ListedModel]:
+        """The models that the service lists, by name; empty where it does not list them."""
         from pytest_crucible.backends.tinker.polling import fetch_models
 
         return fetch_models(self.address.url, self.address.key) if self.address.key else {}
 
-    def context_of(self, model: str) -> int | None:
-        """Return a model's context length; variants of a model have its name, a colon and a suffix."""
-        return self.contexts.get(model) or self.contexts.get(model.partition(":")[0])
+    def listed(self, model: str) -> ListedModel:
+        """Return what the service lists of a model; variants of a model have its name, a colon and a suffix."""
+        from pytest_crucible.backends.tinker.polling import ListedModel
+
+        return self.models.get(model) or self.models.get(model.partition(":")[0]) or ListedModel()
 
     def training_client(self, **options: Any) -> Any:
         """Return the SDK's TrainingClient of a new adapter; options are those of `create_lora_training_client`."""
         create = self.client.create_lora_training_client
         return self.within("make an adapter to train", lambda: create(**{"seed": self._seed, **options}))
 
-    def resumed_client(self, state: str) -> Any:
-        """Return the SDK's TrainingClient of a new adapter with the weights of a saved state and a fresh optimiser."""
-        create = self.client.create_training_client_from_state
+    def resumed_client(self, state: str, *, optimizer: bool = False) -> Any:
+        """Return the SDK's TrainingClient of a new adapter with the weights of a saved state, and its optimiser's."""
+        name = "create_training_client_from_state"
+        create = getattr(self.client, f"{name}_with_optimizer" if optimizer else name)
         return self.within(f"go on from {state}", lambda: create(state))
 
     def sampling_client(self, *, model_path: str | None = None, base_model: str | None = None) -> Any:

@@ -185,10 +185,10 @@ class TinkerServices:
     def full_name(self, named: str | None) -> str:
         """Return the full name of a base model: that of the local one has a digest of its weights."""
         named = named or self.base_model
-        if not self.is_local or named not in self.own.contexts:
+        if not self.is_local or named not in self.own.models:
             return named
         # The server lists it first.
-        return next(iter(self.own.contexts))
+        return next(iter(self.own.models))
 
     # -- closing ----------------------------------------------------------------------------------------------------
 

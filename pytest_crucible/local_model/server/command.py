@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.local_model.engine import Engine
+    from pytest_crucible.local_model.server.state import Service
 
 # The SDK rejects keys with another prefix.
 KEY_PREFIX = "tml-"
@@ -55,6 +56,12 @@ class ServerOptions:
     with_parent: bool = False
     as_json: bool = False
     """Print what the ready file receives, as JSON."""
+    stand_ins: Sequence[str] = ()
+    """Names of other models, under which the embedded one answers."""
+    stand_in_losses: Mapping[str, str] = field(default_factory=dict)
+    """Losses that are computed instead of others, by the name of the other."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Further variables that clients need, printed with the address."""
 
 
 def serve(options: ServerOptions) -> None:
@@ -73,7 +80,6 @@ def serve(options: ServerOptions) -> None:
 
 
 async def _serve(options: ServerOptions) -> None:
-    from pytest_crucible.local_model import BASE_MODEL
     from pytest_crucible.local_model.engine import Engine
     from pytest_crucible.local_model.server.application import Application, refusal_response
     from pytest_crucible.local_model.server.state import Service
@@ -85,18 +91,13 @@ async def _serve(options: ServerOptions) -> None:
         _stop_with_parent(stop.set)
     sys.setswitchinterval(_SWITCH_S)
     engine: Engine = Engine.load(options.base) if options.base else Engine.load_packaged()
-    service = Service(engine, options.directory)
+    service = Service(engine, options.directory, stand_ins=options.stand_ins, stand_in_losses=options.stand_in_losses)
     server = Server(Application(service, options.key).answer, refusal_response, Limits())
     try:
         port = await server.start(options.port)
         try:
             _announce(f"http://{LOOPBACK}:{port}", options)
-            # On standard error, because standard output is for `export`.
-            print(
-                f"{BASE_MODEL} is {service.model_name}: clients of SDK 0.38 find its tokenizer by this name",
-                file=sys.stderr,
-                flush=True,
-            )
+            _explain(service)
             await stop.wait()
         finally:
             service.stop("the server was stopped")
@@ -107,12 +108,30 @@ async def _serve(options: ServerOptions) -> None:
 
 
 def _announce(url: str, options: ServerOptions) -> None:
-    ready_info = {"base_url": url, "api_key": options.key, "pid": os.getpid()}
+    ready_info = {"base_url": url, "api_key": options.key, "pid": os.getpid(), **options.environment}
     if options.ready_file:
         _write_ready_file(options.ready_file, ready_info)
-    print(
-        json.dumps(ready_info) if options.as_json else f"TINKER_BASE_URL={url} TINKER_API_KEY={options.key}", flush=True
+    variables = {"TINKER_BASE_URL": url, "TINKER_API_KEY": options.key, **options.environment}
+    text = (
+        json.dumps(ready_info) if options.as_json else " ".join(f"{name}={value}" for name, value in variables.items())
     )
+    print(text, flush=True)
+
+
+def _explain(service: Service) -> None:
+    """Print what the names mean, on standard error, because standard output is for `export`."""
+    from pytest_crucible.local_model.server.base_models import stand_in_sentence
+
+    own = service.models.own
+    lines = [f"{own.name} is {own.directory}: clients of SDK 0.38 find its tokenizer by this name"]
+    if names := tuple(service.models.stand_ins):
+        lines.append(stand_in_sentence(names))
+        if os.environ.get("TINKER_API_KEY"):
+            lines.append(
+                f"TINKER_API_KEY is set: programs without the TINKER_BASE_URL above train {', '.join(names)} on the hosted service"
+            )
+    lines += [f"loss {name}: {other} is computed instead" for name, other in service.stand_in_losses.items()]
+    print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
 def _write_ready_file(path: Path, content: object) -> None:

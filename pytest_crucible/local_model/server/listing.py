@@ -97,7 +97,7 @@ def _run(service: Service, run_id: str, saved: list[Checkpoint]) -> dict[str, Js
     metadata = run.user_metadata if run else None
     return {
         "training_run_id": run_id,
-        "base_model": run.base_model if run else service.base_model_of(saved[0].info),
+        "base_model": run.base_model if run else service.base_model_of(saved[0]),
         "model_owner": "local",
         "is_lora": True,
         "corrupted": False,

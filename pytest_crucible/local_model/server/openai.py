@@ -33,6 +33,8 @@ from pytest_crucible.local_model.server.state import Endpoints, Service, derive_
 from pytest_crucible.local_model.tokens import Tokenizer
 
 LOCAL = "local:"
+STAND_IN = f"stand-in:{BASE_MODEL}"
+"""The system fingerprint of replies that a stand-in gives under another model's name."""
 MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
 # The default of OpenAI's completions endpoint.
 _DEFAULT_MAX_TOKENS = 16
@@ -53,43 +55,48 @@ _ERROR_TYPES = {
 async def completions(service: Service, request: Request) -> Response:
     """Complete one prompt or several: texts or lists of token ids."""
     body = _read_body(request)
-    prompts = [_encode(service, prompt) for prompt in _prompts(body.get("prompt"))]
+    weights = _weights(service, request_fields.text(body, "model"))
+    tokenizer = weights.base.engine.tokenizer
+    prompts = [_encode(tokenizer, prompt) for prompt in _prompts(body.get("prompt"))]
     top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
     sample_requests = [
-        _sample_request(service, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0) for prompt in prompts
+        _sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
+        for prompt in prompts
     ]
-    replies = await _replies(service, body, sample_requests)
+    replies = await _replies(service, weights, sample_requests)
     choices: list[Json] = [
         {
             "index": index,
             "text": reply.text,
-            "logprobs": None if top is None else _completion_logprobs(service.engine.tokenizer, reply),
+            "logprobs": None if top is None else _completion_logprobs(tokenizer, reply),
             "finish_reason": reply.stop_reason,
         }
         for index, reply in enumerate(replies)
     ]
-    return _response(service, "text_completion", "cmpl", body, choices, _usage(sample_requests, replies))
+    return _response(service, weights, "text_completion", "cmpl", body, choices, _usage(sample_requests, replies))
 
 
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
     body = _read_body(request)
-    prompt = _chat_prompt(service, body.get("messages"))
+    weights = _weights(service, request_fields.text(body, "model"))
+    tokenizer = weights.base.engine.tokenizer
+    prompt = _chat_prompt(tokenizer, body.get("messages"))
     top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    sample_request = _sample_request(service, body, prompt, limit, None, top)
-    replies = await _replies(service, body, [sample_request])
+    sample_request = _sample_request(service, tokenizer, body, prompt, limit, None, top)
+    replies = await _replies(service, weights, [sample_request])
     with_logprobs = request_fields.boolean(body, "logprobs", False)
     choices: list[Json] = [
         {
             "index": index,
             "message": {"role": "assistant", "content": reply.text, "refusal": None},
-            "logprobs": _chat_logprobs(service.engine.tokenizer, reply) if with_logprobs else None,
+            "logprobs": _chat_logprobs(tokenizer, reply) if with_logprobs else None,
             "finish_reason": reply.stop_reason,
         }
         for index, reply in enumerate(replies)
     ]
-    return _response(service, "chat.completion", "chatcmpl", body, choices, _usage([sample_request], replies))
+    return _response(service, weights, "chat.completion", "chatcmpl", body, choices, _usage([sample_request], replies))
 
 
 def models(service: Service, request: Request) -> Response:
@@ -97,9 +104,18 @@ def models(service: Service, request: Request) -> Response:
     saved = [checkpoint for checkpoint in service.archive.all() if checkpoint.path.kind == SAMPLER]
     rows: list[Json] = [{"id": BASE_MODEL, "object": "model", "created": 0, "owned_by": "local"}]
     rows += [
-        {"id": str(checkpoint.path), "object": "model", "created": int(checkpoint.info.created), "owned_by": "local"}
-        for checkpoint in saved
+        {"id": name, "object": "model", "created": 0, "owned_by": "local", "stand_in": BASE_MODEL}
+        for name in service.models.stand_ins
     ]
+    for checkpoint in saved:
+        row: dict[str, Json] = {
+            "id": str(checkpoint.path),
+            "object": "model",
+            "created": int(checkpoint.info.created),
+            "owned_by": "local",
+        }
+        is_own = checkpoint.info.base_sha256 == service.engine.base_sha256
+        rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
     return json_response({"object": "list", "data": rows})
 
 
@@ -157,15 +173,15 @@ def _prompts(prompt: Json) -> list[Json]:
     return [prompt]
 
 
-def _encode(service: Service, prompt: Json) -> list[int]:
+def _encode(tokenizer: Tokenizer, prompt: Json) -> list[int]:
     if isinstance(prompt, str):
-        return service.engine.tokenizer.encode(prompt) or [service.engine.tokenizer.eos]
+        return tokenizer.encode(prompt) or [tokenizer.eos]
     return request_fields.whole_numbers(prompt, "prompt")
 
 
-def _chat_prompt(service: Service, messages: Json) -> list[int]:
+def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
     try:
-        return service.engine.tokenizer.encode(render_prompt(messages)) or [service.engine.tokenizer.eos]
+        return tokenizer.encode(render_prompt(messages)) or [tokenizer.eos]
     except TypeError as error:
         raise bad_request(f"messages cannot be read: {error}") from None
 
@@ -179,7 +195,7 @@ def _stops(body: Body) -> list[str]:
 
 
 def _sample_request(
-    service: Service, body: Body, prompt: list[int], limit: str, default: int | None, top: int
+    service: Service, tokenizer: Tokenizer, body: Body, prompt: list[int], limit: str, default: int | None, top: int
 ) -> SampleRequest:
     """Return a sample request. Stop texts are added to the end token; in Tinker's format they replace it."""
     params = SamplingParams(
@@ -188,19 +204,18 @@ def _sample_request(
         temperature=request_fields.number(body, "temperature", 1.0),
         top_k=request_fields.whole(body, "top_k", -1, least=-1),
         top_p=request_fields.number(body, "top_p", 1.0),
-        stop=(*_stops(body), service.engine.tokenizer.eos),
+        stop=(*_stops(body), tokenizer.eos),
         num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
     )
     return SampleRequest(prompt, params, top)
 
 
-async def _replies(service: Service, body: Body, sample_requests: Sequence[SampleRequest]) -> list[Sampled]:
-    weights = _weights(service, request_fields.text(body, "model"))
+async def _replies(service: Service, weights: Weights, sample_requests: Sequence[SampleRequest]) -> list[Sampled]:
     tasks = [sample(service, weights, sample_request) for sample_request in sample_requests]
     try:
         return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
     except PromptTooLong as error:
-        most = f"this model's maximum context length is {service.engine.shape.context} tokens"
+        most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
         raise Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded") from None
     # If one request fails or the client leaves, the others need not be computed.
     finally:
@@ -209,15 +224,16 @@ async def _replies(service: Service, body: Body, sample_requests: Sequence[Sampl
 
 
 def _weights(service: Service, model: str) -> Weights:
-    if model in (BASE_MODEL, service.model_name):
-        return Weights()
+    if base := service.models.get(model):
+        return Weights(base)
     if model.startswith(SCHEME):
         return service.weights_at(model)
     name = model.removeprefix(LOCAL)
     for checkpoint in service.archive.all():
         if (checkpoint.path.kind, checkpoint.path.name) == (SAMPLER, name):
             return service.weights_at(str(checkpoint.path))
-    raise not_found(f"unknown model {model!r}; expected {BASE_MODEL}, a tinker:// path, or a name of sampler weights")
+    names = ", ".join((BASE_MODEL, *service.models.stand_ins))
+    raise not_found(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
 
 
 def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> Json:
@@ -228,7 +244,10 @@ def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled])
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _response(service: Service, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json) -> Response:
+def _response(
+    service: Service, weights: Weights, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json
+) -> Response:
+    marks: dict[str, Json] = {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
     return json_response(
         {
             "id": f"{prefix}-{next(service.numbers)}",
@@ -237,6 +256,7 @@ def _response(service: Service, kind: str, prefix: str, body: Body, choices: lis
             "model": request_fields.text(body, "model"),
             "choices": choices,
             "usage": usage,
+            **marks,
         }
     )
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -39,8 +39,12 @@ class LocalServer:
     log: Path = field(repr=False)
 
     @staticmethod
-    def start(directory: Path, *, base: Path | None = None, ready_s: float = READY_S) -> LocalServer:
+    def start(
+        directory: Path, *, base: Path | None = None, options: Sequence[str] = (), ready_s: float = READY_S
+    ) -> LocalServer:
         """Start a server that stores its checkpoints in `directory` and ends with this process at the latest.
+
+        `options` are further ones of `crucible tinker-server`.
 
         Ctrl-C does not reach it, because its starter still needs it to finish.
         Raises ServerFailed, with the end of its output, if it is not ready in time.
@@ -50,7 +54,7 @@ class LocalServer:
         ready, log = directory_of_files / "ready.json", directory_of_files / "log.txt"
         command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--with-parent"]
         command += ["--directory", str(directory), "--ready-file", str(ready)]
-        command += ["--base", str(base)] if base else []
+        command += [*(["--base", str(base)] if base else []), *options]
         with log.open("wb") as log_file:
             process = subprocess.Popen(
                 # A session of its own: Ctrl-C in the terminal must not reach the server before its client.

@@ -10,16 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from pytest_crucible.local_model.config import Floats, Integers
-from pytest_crucible.local_model.engine import Engine, Sampler, Scored
+from pytest_crucible.local_model.engine import Sampler, Scored
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
+from pytest_crucible.local_model.server.base_models import BaseModel
 
 MAX_SAMPLERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights to sample from: the base model, or an adapter in a directory."""
+    """Weights to sample from: a base model, or an adapter on it in a directory."""
 
+    base: BaseModel
     directory: Path | None = None
     model_path: str | None = None
     created: float = 0.0
@@ -61,8 +63,7 @@ class Answer:
 class Samplers:
     """The most recently used samplers, by weights."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self._samplers: OrderedDict[Weights, Sampler] = OrderedDict()
 
     def answers(self, weights: Weights, requests: Sequence[SampleRequest]) -> list[Answer]:
@@ -77,7 +78,7 @@ class Samplers:
 
     def _sampler(self, weights: Weights) -> Sampler:
         if weights not in self._samplers:
-            self._samplers[weights] = self._engine.sampler(weights.directory)
+            self._samplers[weights] = weights.base.engine.sampler(weights.directory)
         # Least recently used first: loaded adapters cost memory.
         self._samplers.move_to_end(weights)
         if len(self._samplers) > MAX_SAMPLERS:

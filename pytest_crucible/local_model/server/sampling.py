@@ -44,7 +44,11 @@ def get_sampler(service: Service, request: Request) -> Response:
     """Return what a sampling session samples from."""
     sampling = service.sampling(request.parameters["sampler"])
     return json_response(
-        {"sampler_id": sampling.id, "base_model": service.model_name, "model_path": sampling.weights.model_path}
+        {
+            "sampler_id": sampling.id,
+            "base_model": sampling.weights.base.sampler_name,
+            "model_path": sampling.weights.model_path,
+        }
     )
 
 
@@ -57,7 +61,7 @@ def asample(service: Service, request: Request) -> Response:
     weights = sampling.weights if sampling else _read_weights(service, body)
     number = request_fields.whole(body, "seq_id") if sampling else next(service.numbers)
     request_id = f"{sampling.id if sampling else 'sample'}:{number}"
-    sample_request = _read_request(service, body, _seed_parts(service, sampling, number))
+    sample_request = _read_request(weights, body, _seed_parts(service, sampling, number))
     watched = _clone_name(sampling.id, number // CLONE) if sampling else None
     service.submit(
         request_id, lambda: sample(service, weights, sample_request), partial(_sample_response, sample_request), watched
@@ -90,7 +94,7 @@ async def retrieve_futures(service: Service, request: Request) -> Response:
 def sample(service: Service, weights: Weights, sample_request: SampleRequest) -> asyncio.Future[Answer]:
     """Compute a sample request, together with others that can share the work. An invalid prompt fails alone."""
     try:
-        check_prompt(sample_request.prompt, service.engine.shape)
+        check_prompt(sample_request.prompt, weights.base.engine.shape)
     except ValueError as error:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         future.set_exception(error)
@@ -124,8 +128,7 @@ def _read_weights(service: Service, body: Body) -> Weights:
         return service.weights_at(request_fields.text(body, "model_path"))
     if body.get("base_model") is None:
         raise bad_request("neither base_model nor model_path is given: set one of them to choose what to sample from")
-    service.check_base_model(request_fields.text(body, "base_model"))
-    return Weights()
+    return Weights(service.models.find(request_fields.text(body, "base_model")))
 
 
 def _seed_parts(service: Service, sampling: Sampling | None, number: int) -> tuple[int | str, ...]:
@@ -135,9 +138,9 @@ def _seed_parts(service: Service, sampling: Sampling | None, number: int) -> tup
     return (service.sessions[sampling.session].number, sampling.number, number)
 
 
-def _read_request(service: Service, body: Body, seed_parts: Sequence[int | str]) -> SampleRequest:
+def _read_request(weights: Weights, body: Body, seed_parts: Sequence[int | str]) -> SampleRequest:
     sampling_params = request_fields.json_object(body, "sampling_params")
-    vocabulary = service.engine.shape.vocabulary
+    vocabulary = weights.base.engine.shape.vocabulary
     params = SamplingParams(
         max_tokens=request_fields.optional_whole(sampling_params, "max_tokens"),
         seed=request_fields.whole(sampling_params, "seed", derive_seed(*seed_parts), least=-(2**63)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
-from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.archive import SAMPLER, TRAINING, Checkpoint, CheckpointInfo, CheckpointPath
@@ -60,14 +59,16 @@ def load_weights(service: Service, request: Request) -> Response:
     body = request.object()
     checkpoint = _training_checkpoint(service, request_fields.text(body, "path"))
     with_optimizer = request_fields.boolean(body, "optimizer", False)
-    base_model = request_fields.optional_text(body, "base_model") or service.base_model_of(checkpoint.info)
-    service.check_base_model(base_model)
+    base_model = request_fields.optional_text(body, "base_model") or service.base_model_of(checkpoint)
+    base = service.models.find(base_model)
+    if base != service.base_of(checkpoint):
+        raise bad_request(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
     new = body.get("model_id") is None
     lora = LoraSpec(**checkpoint.info.lora)
-    run = new_run(service, body, lora, base_model) if new else service.run(request_fields.text(body, "model_id"))
+    run = new_run(service, body, lora, base, base_model) if new else service.run(request_fields.text(body, "model_id"))
 
     def load() -> Response:
-        trainer = service.engine.trainer(run.lora) if new else run.model
+        trainer = base.engine.trainer(run.lora) if new else run.model
         trainer.load_state(checkpoint.directory, optimizer=with_optimizer)
         run.trainer = trainer
         return json_response({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
@@ -77,10 +78,12 @@ def load_weights(service: Service, request: Request) -> Response:
 
 def weights_info(service: Service, request: Request) -> Response:
     """Return the base model and the LoRA settings of a checkpoint."""
-    info = service.archive.find(CheckpointPath.parse(request_fields.text(request.object(), "tinker_path"))).info
-    lora = LoraSpec(**info.lora)
+    checkpoint = service.archive.find(CheckpointPath.parse(request_fields.text(request.object(), "tinker_path")))
+    lora = LoraSpec(**checkpoint.info.lora)
     parts = {name: getattr(lora, name) for name in ("train_attn", "train_mlp", "train_unembed")}
-    return json_response({"base_model": service.base_model_of(info), "is_lora": True, "lora_rank": lora.rank, **parts})
+    return json_response(
+        {"base_model": service.base_model_of(checkpoint), "is_lora": True, "lora_rank": lora.rank, **parts}
+    )
 
 
 def _checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
@@ -88,7 +91,7 @@ def _checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> C
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
     metadata = request_fields.texts_by_name(body, "user_metadata")
     return CheckpointInfo(
-        run.base_model, service.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
+        run.base_model, run.base.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
     )
 
 
@@ -102,7 +105,7 @@ def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable
     session = service.session(run.session)
     # Outside the archive: it lasts as long as the session and is never listed.
     directory = service.snapshots / session.id / str(number)
-    sampling = service.open_sampling(session, number, Weights(directory))
+    sampling = service.open_sampling(session, number, Weights(run.base, directory))
 
     def save() -> Response:
         directory.mkdir(parents=True)
@@ -116,10 +119,7 @@ def _training_checkpoint(service: Service, text: str) -> Checkpoint:
     path = CheckpointPath.parse(text)
     if path.kind != TRAINING:
         raise bad_request(f"{path} are weights to sample from; training resumes from tinker://RUN/{TRAINING}/NAME")
-    checkpoint = service.archive.find(path)
-    if checkpoint.info.base_sha256 != service.engine.base_sha256:
-        raise bad_request(f"{path} belongs to another base model; this server has {BASE_MODEL}")
-    return checkpoint
+    return service.archive.find(path)
 
 
 ENDPOINTS: Endpoints = {

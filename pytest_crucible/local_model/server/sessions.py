@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
-from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.server.base_models import stand_in_sentence
 from pytest_crucible.local_model.server.messages import Json, Request, Response, json_response, not_found
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Service, Session
 
@@ -44,20 +44,8 @@ def health(service: Service, request: Request) -> Response:
 
 
 def capabilities(service: Service, request: Request) -> Response:
-    """Return the one model, under its long and its short name."""
-    return json_response(
-        {
-            "supported_models": [
-                {
-                    "model_name": name,
-                    "max_context_length": service.engine.shape.context,
-                    "trainable": True,
-                    "sampleable": True,
-                }
-                for name in (service.model_name, BASE_MODEL)
-            ]
-        }
-    )
+    """Return the model, under its long and its short name, and the names that it stands in for."""
+    return json_response({"supported_models": service.models.describe()})
 
 
 def create(service: Service, request: Request) -> Response:
@@ -74,7 +62,11 @@ def create(service: Service, request: Request) -> Response:
         project_id=request_fields.optional_text(body, "project_id"),
     )
     service.sessions[session.id] = session
-    return json_response({"type": "create_session", "session_id": session.id})
+    created: dict[str, Json] = {"type": "create_session", "session_id": session.id}
+    if service.models.stand_ins:
+        # The SDK logs it, so that nobody takes these models for real ones.
+        created["warning_message"] = stand_in_sentence(service.models.stand_ins)
+    return json_response(created)
 
 
 def heartbeat(service: Service, request: Request) -> Response:

@@ -7,24 +7,22 @@ the process.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import itertools
-import os
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.server.archive import Archive, CheckpointInfo, CheckpointPath
+from pytest_crucible.local_model.server.archive import Archive, Checkpoint, CheckpointPath
+from pytest_crucible.local_model.server.base_models import BaseModel, BaseModels
 from pytest_crucible.local_model.server.futures import Futures
 from pytest_crucible.local_model.server.messages import PROTOBUF, Refusal, Request, Response, bad_request, not_found
 from pytest_crucible.local_model.server.pending import Completions
@@ -61,8 +59,9 @@ class Run:
     session: str
     lora: LoraSpec
     last_request: float
+    base: BaseModel
     base_model: str
-    """The name that the model was created with: the short or the long one."""
+    """The name that the model was created with; the server's own has a short and a long one."""
     user_metadata: Mapping[str, str] | None = None
     trainer: Trainer | None = None
 
@@ -91,6 +90,10 @@ class Service:
     engine: Engine
     directory: Path
     clock: Callable[[], float] = time.time
+    stand_ins: Sequence[str] = ()
+    """Names of other models, under which a stand-in answers."""
+    stand_in_losses: Mapping[str, str] = field(default_factory=dict)
+    """Losses that are computed instead of others, by the name of the other."""
     sessions: dict[str, Session] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     samplings: dict[str, Sampling] = field(default_factory=dict)
@@ -103,14 +106,14 @@ class Service:
     work: Worker = field(init=False)
     samplers: Samplers = field(init=False)
     archive: Archive = field(init=False)
-    model_name: str = field(init=False)
+    models: BaseModels = field(init=False)
     snapshots: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.work = Worker()
-        self.samplers = Samplers(self.engine)
+        self.samplers = Samplers()
         self.archive = Archive(self.directory, self.clock)
-        self.model_name = str(_write_tokenizer(self.engine, self.directory.resolve()))
+        self.models = BaseModels(self.engine, self.directory.resolve(), self.stand_ins)
         self.snapshots = Path(tempfile.mkdtemp(prefix="crucible-snapshots-"))
 
     def stop(self, sentence: str) -> None:
@@ -173,24 +176,20 @@ class Service:
             if not session.finished and session.last_seen < self.clock() - SILENT_S:
                 self.finish(session)
 
-    def check_base_model(self, name: str) -> None:
-        """Refuse a base model that this server does not have."""
-        if name not in (BASE_MODEL, self.model_name):
-            raise bad_request(
-                f"base model {name[:200]!r} is not here; this server has {BASE_MODEL}, which is {self.model_name}"
-            )
-
-    def base_model_of(self, info: CheckpointInfo) -> str:
+    def base_model_of(self, checkpoint: Checkpoint) -> str:
         """Return the name that a checkpoint's model was created with; the long one may have been that of another directory."""
-        is_moved = info.base_model != BASE_MODEL and info.base_sha256 == self.engine.base_sha256
-        return self.model_name if is_moved else info.base_model
+        info, own = checkpoint.info, self.models.own
+        is_moved = info.base_model != own.name and info.base_sha256 == own.engine.base_sha256
+        return own.directory if is_moved else info.base_model
+
+    def base_of(self, checkpoint: Checkpoint) -> BaseModel:
+        """Return the base model of a checkpoint; 400 if it is not here."""
+        return self.models.of_checkpoint(checkpoint.info.base_model, checkpoint.info.base_sha256, checkpoint.path)
 
     def weights_at(self, model_path: str) -> Weights:
         """Return sampler weights at a `tinker://` path: 400 for an invalid path, 404 if there is nothing."""
         checkpoint = self.archive.find(CheckpointPath.parse(model_path))
-        if checkpoint.info.base_sha256 != self.engine.base_sha256:
-            raise bad_request(f"{model_path} belongs to another base model; this server has {BASE_MODEL}")
-        return Weights(checkpoint.directory, model_path, checkpoint.info.created)
+        return Weights(self.base_of(checkpoint), checkpoint.directory, model_path, checkpoint.info.created)
 
     def submit(
         self,
@@ -221,21 +220,6 @@ Endpoints: TypeAlias = Mapping[tuple[str, str], Endpoint]
 def _size(response: Response) -> int | None:
     """Return the size of a sampled result; None for a failure."""
     return len(response.body) if response.kind == PROTOBUF else None
-
-
-def _write_tokenizer(engine: Engine, directory: Path) -> Path:
-    """Write the tokenizer for transformers and return its directory, which appears as a whole; one for each base model."""
-    home = directory / "models" / f"{BASE_MODEL}-{engine.base_sha256[:8]}"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=home.parent))
-    engine.tokenizer.save_for_transformers(draft)
-    # It exists already, perhaps from an older version.
-    with contextlib.suppress(OSError):
-        draft.rename(home)
-    for file in draft.iterdir() if draft.exists() else ():
-        os.replace(file, home / file.name)
-    shutil.rmtree(draft, ignore_errors=True)
-    return home
 
 
 def derive_seed(*place: int | str) -> int:

@@ -13,6 +13,7 @@ from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.losses import find_loss
 from pytest_crucible.local_model.server import request_fields, tinker_messages
+from pytest_crucible.local_model.server.base_models import BaseModel
 from pytest_crucible.local_model.server.messages import (
     PROTOBUF,
     Json,
@@ -25,18 +26,20 @@ from pytest_crucible.local_model.server.state import Endpoints, Run, Service
 
 # A larger one would take memory without end, and is beyond the width of any matrix here.
 MAX_RANK = 512
+# The metric of a step whose model or loss is not the one that was named.
+SIMULATED = "simulated:max"
 
 
 def create_model(service: Service, request: Request) -> Response:
     """Create an adapter on the base model."""
     body = request.object()
     base_model = request_fields.text(body, "base_model")
-    service.check_base_model(base_model)
-    run = new_run(service, body, _read_lora(request_fields.json_object(body, "lora_config", {})), base_model)
+    base = service.models.find(base_model)
+    run = new_run(service, body, _read_lora(request_fields.json_object(body, "lora_config", {})), base, base_model)
     request_id = f"{run.id}:create"
 
     def create() -> Response:
-        run.trainer = service.engine.trainer(run.lora)
+        run.trainer = base.engine.trainer(run.lora)
         return json_response({"type": "create_model", "model_id": run.id})
 
     return submit(service, request_id, create, run)
@@ -53,7 +56,11 @@ def get_info(service: Service, request: Request) -> Response:
         {
             "type": "get_info",
             "model_id": run.id,
-            "model_data": {"arch": BASE_MODEL, "model_name": service.model_name, "tokenizer_id": service.model_name},
+            "model_data": {
+                "arch": BASE_MODEL,
+                "model_name": run.base.sampler_name,
+                "tokenizer_id": run.base.directory,
+            },
             "is_lora": True,
             "lora_rank": run.lora.rank,
             "model_name": run.base_model,
@@ -84,10 +91,14 @@ def forward_backward(service: Service, request: Request) -> Response:
     run = service.run(batch.model_id)
     data = [Datum(tokens, inputs) for tokens, inputs in batch.data]
 
+    loss = service.stand_in_losses.get(batch.loss, batch.loss)
+
     def compute() -> Response:
-        config = _numbers(find_loss(batch.loss).name, batch.loss_config)
-        result = run.model.forward_backward(data, batch.loss, config, forward_only=batch.forward_only)
-        return Response(body=tinker_messages.write_forward_backward(result.outputs, result.metrics), kind=PROTOBUF)
+        config = _numbers(find_loss(loss).name, batch.loss_config)
+        result = run.model.forward_backward(data, loss, config, forward_only=batch.forward_only)
+        simulated = {} if loss == batch.loss and not run.base.stand_in else {SIMULATED: 1.0}
+        metrics = {**result.metrics, **simulated}
+        return Response(body=tinker_messages.write_forward_backward(result.outputs, metrics), kind=PROTOBUF)
 
     return submit(service, f"{run.id}:{batch.seq_id}", compute, run)
 
@@ -115,7 +126,7 @@ def _adam_number(values: request_fields.Body, name: str, default: float) -> floa
     return request_fields.number(values, name, default)
 
 
-def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base_model: str) -> Run:
+def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base: BaseModel, base_model: str) -> Run:
     """Return the training run with the id that the SDK derives too; the existing one if it was created before."""
     session = service.session(request_fields.text(body, "session_id"))
     if (
@@ -125,7 +136,7 @@ def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base_mo
     run_id = f"{session.id}:train:{request_fields.whole(body, 'model_seq_id')}"
     metadata = request_fields.texts_by_name(body, "user_metadata")
     # The SDK repeats requests after a broken connection: the second one must find the same run.
-    return service.runs.setdefault(run_id, Run(run_id, session.id, lora, service.clock(), base_model, metadata))
+    return service.runs.setdefault(run_id, Run(run_id, session.id, lora, service.clock(), base, base_model, metadata))
 
 
 def _read_lora(values: request_fields.Body) -> LoraSpec:

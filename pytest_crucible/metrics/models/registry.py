@@ -29,9 +29,10 @@ def configure(
     entailment: Callable[[], EntailmentScorer] | None = None,
     similarity: Callable[[], SimilarityScorer] | None = None,
     judge: Callable[[], Judge] | None = None,
+    paraphraser: Callable[[], Judge] | None = None,
 ) -> Callable[[], None]:
     """Set how to open each scorer, None for none; returns a function that restores what was configured before."""
-    openers = {"entailment": entailment, "similarity": similarity, "judge": judge}
+    openers = {"entailment": entailment, "similarity": similarity, "judge": judge, "paraphraser": paraphraser}
     before = dict(_openers), dict(_opened)
     _replace({name: opener for name, opener in openers.items() if opener is not None}, {})
     return lambda: _replace(*before)
@@ -60,6 +61,12 @@ def judge() -> Judge | None:
     """Return the configured judge, if any. Raises SpecError on first use if it cannot be opened."""
     scorer: Judge | None = _scorer("judge")
     return scorer
+
+
+def paraphraser() -> Judge | None:
+    """Return the model that rewrites texts for attacks, if one is configured. Raises SpecError if it cannot be opened."""
+    model: Judge | None = _scorer("paraphraser")
+    return model
 
 
 def scorer_reports() -> list[str]:

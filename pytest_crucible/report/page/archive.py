@@ -76,7 +76,7 @@ def _fill_parts(chapter: Chapter, order: Iterable[int], room: int) -> tuple[tupl
 def _columns(chapter: Chapter, positions: Sequence[int] | None) -> str:
     """Return the columns that the page filters and sorts by, packed."""
     plan, columns = chapter.analysis.plan, chapter.columns
-    lower = {facts.name for facts in plan.metrics if facts.direction == "lower"}
+    lower = {facts.name for facts in plan.facts.values() if facts.direction == "lower"}
     return pack_json(
         {
             "name": chapter.name,

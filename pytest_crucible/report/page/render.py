@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_crucible.records import State
+from pytest_crucible.records import State, View
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.model import Report
 from pytest_crucible.report.page.archive import ROOM, Archive, archive_samples
@@ -71,6 +71,13 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
         numbers={reference.key: number for number, reference in enumerate(report.references, start=1)},
         many=len(report.run.experiments) > 1,
     )
+
+
+def render_view(view: View) -> str:
+    """Return a page of a view that belongs to no run."""
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    template = _environment().get_template("view.html.j2")
+    return template.render(view=view, style=Markup(style), style_hash=_hash(style), marks=MARKS, many=False)
 
 
 def _environment() -> Environment:

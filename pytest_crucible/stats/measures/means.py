@@ -126,8 +126,8 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     reading, method = bound_mean(prepared, alpha)
     # An unbounded value is a sum already, and infinite.
     scale = 1 if method == "unbounded" else n
-    scaled = (_times(number, scale) for number in (reading.value, reading.lower, reading.upper))
-    return BoundedValue(**dict(zip(("value", "lower", "upper"), scaled, strict=True))), method
+    value, lower, upper = (_times(number, scale) for number in (reading.value, reading.lower, reading.upper))
+    return BoundedValue(value=value, lower=lower, upper=upper), method
 
 
 def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Measure, MetricFacts, Sample
+
+if TYPE_CHECKING:
+    # They need scipy.special, which a session without slices does not load.
+    from pytest_crucible.stats.slices.columns import SlicedColumns
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -51,8 +56,8 @@ class Observations:
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
     """The samples' `expected`; empty unless the row uses it."""
-    metadata: Sequence[Mapping[str, Any]] = ()
-    """The samples' metadata; empty unless the row uses it."""
+    slicing: Slicing | None = None
+    """The slices of the measure's field; None without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +77,12 @@ class Prepared:
     replies: tuple[Floats, Clusters] | None = None
     """Whether each of several replies to a sample fulfils a condition, 1 or 0, and its group or sample."""
     quantile: float = 0.5
+    columns: SlicedColumns | None = None
+    """Several metrics with their slices, where the statistic is the extreme of these."""
     problem: str = ""
     """Why nothing can be computed from these observations; empty where something can."""
+    note: str = ""
+    """What stands beside a result although something can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +166,11 @@ class Statistic:
     """For a name that ends in a percentage: `p` of `p95`."""
     expected_problem: Callable[[Sequence[Sample]], str] | None = None
     """Why it cannot use the samples' `expected`, or nothing. None: it does not use them."""
-    uses_metadata: bool = False
+    of_slices: bool = False
+    """It is the extreme of the slices of a field: its name needs `by`, it is decided by proof, and each of its metrics counts on
+    the samples that this metric applies to."""
+    takes_more: bool = False
+    """It takes any number of metrics, each as the first."""
     of_replies: bool = False
     """It is about single replies. Others are about samples, whose repeats are averaged first."""
     is_mean: bool = False

@@ -25,11 +25,11 @@ def _compare_percentiles(first: Prepared, second: Prepared, alpha: float) -> Dif
     return percentile_differences.compare(first, second, alpha)
 
 
-def _lazy(module: str, function: str) -> Callable[..., Any]:
-    """Return a function of `stats.classifiers` that is imported when it is called: most sessions need none of them."""
+def _lazy(module: str, function: str, **options: Any) -> Callable[..., Any]:
+    """Return a function of `pytest_crucible.stats` that is imported when it is called: most sessions need none of them."""
 
     def call(*arguments: Any) -> Any:
-        return getattr(import_module(f"pytest_crucible.stats.classifiers.{module}"), function)(*arguments)
+        return getattr(import_module(f"pytest_crucible.stats.{module}"), function)(*arguments, **options)
 
     return call
 
@@ -120,9 +120,9 @@ _ROWS = (
         takes=("score",),
         example="average_precision(score) >= 0.70",
         prepare=auroc.prepare,
-        estimate=_lazy("curves", "estimate"),
-        bound=_lazy("curves", "bound"),
-        difference=_lazy("curves", "compare"),
+        estimate=_lazy("classifiers.curves", "estimate"),
+        bound=_lazy("classifiers.curves", "bound"),
+        difference=_lazy("classifiers.curves", "compare"),
         reach=auroc.reach,
         higher_is_better=auroc.higher_is_better,
         expected_problem=auroc.expected_problem,
@@ -132,10 +132,10 @@ _ROWS = (
         title="F1",
         takes=("flag",),
         example="f1(flagged) >= 0.80",
-        prepare=_lazy("pooled", "prepare_f1"),
-        estimate=_lazy("pooled", "estimate"),
-        bound=_lazy("pooled", "bound"),
-        difference=_lazy("pooled", "compare"),
+        prepare=_lazy("classifiers.pooled", "prepare_f1"),
+        estimate=_lazy("classifiers.pooled", "estimate"),
+        bound=_lazy("classifiers.pooled", "bound"),
+        difference=_lazy("classifiers.pooled", "compare"),
         reach=auroc.reach,
         higher_is_better=auroc.higher_is_better,
         expected_problem=auroc.labels_problem,
@@ -146,10 +146,10 @@ _ROWS = (
         takes=("spans",),
         parts=("right", "predicted"),
         example="precision(pii) >= 0.95",
-        prepare=_lazy("pooled", "prepare_counts"),
-        estimate=_lazy("pooled", "estimate"),
-        bound=_lazy("pooled", "bound"),
-        difference=_lazy("pooled", "compare"),
+        prepare=_lazy("classifiers.pooled", "prepare_counts"),
+        estimate=_lazy("classifiers.pooled", "estimate"),
+        bound=_lazy("classifiers.pooled", "bound"),
+        difference=_lazy("classifiers.pooled", "compare"),
         reach=auroc.reach,
         higher_is_better=auroc.higher_is_better,
     ),
@@ -159,10 +159,10 @@ _ROWS = (
         takes=("spans",),
         parts=("found", "annotated"),
         example="recall(pii.CREDIT_CARD) >= 0.95",
-        prepare=_lazy("pooled", "prepare_counts"),
-        estimate=_lazy("pooled", "estimate"),
-        bound=_lazy("pooled", "bound"),
-        difference=_lazy("pooled", "compare"),
+        prepare=_lazy("classifiers.pooled", "prepare_counts"),
+        estimate=_lazy("classifiers.pooled", "estimate"),
+        bound=_lazy("classifiers.pooled", "bound"),
+        difference=_lazy("classifiers.pooled", "compare"),
         reach=auroc.reach,
         higher_is_better=auroc.higher_is_better,
     ),
@@ -178,6 +178,50 @@ _ROWS = (
         reach=calibration.reach,
         higher_is_better=calibration.higher_is_better,
         check=calibration.check,
+    ),
+    Statistic(
+        name="gap",
+        title="gap between slices",
+        takes=("metric",),
+        takes_more=True,
+        example="gap(accuracy by topic) <= 0.05",
+        prepare=_lazy("measures.slices", "prepare"),
+        estimate=_lazy("measures.slices", "estimate", kind="gap"),
+        bound=_lazy("measures.slices", "bound", kind="gap"),
+        difference=_lazy("measures.slices", "compare", kind="gap"),
+        reach=_lazy("measures.slices", "gap_reach"),
+        higher_is_better=_lazy("measures.slices", "smaller_is_fairer"),
+        samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="gap"),
+        of_slices=True,
+    ),
+    Statistic(
+        name="ratio",
+        title="ratio of slices",
+        takes=("metric",),
+        example="ratio(accuracy by topic) >= 0.80",
+        prepare=_lazy("measures.slices", "prepare"),
+        estimate=_lazy("measures.slices", "estimate", kind="ratio"),
+        bound=_lazy("measures.slices", "bound", kind="ratio"),
+        difference=_lazy("measures.slices", "compare", kind="ratio"),
+        reach=_lazy("measures.slices", "ratio_reach"),
+        higher_is_better=_lazy("measures.slices", "larger_is_fairer"),
+        check=_lazy("measures.slices", "ratio_problem"),
+        samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="ratio"),
+        of_slices=True,
+    ),
+    Statistic(
+        name="worst",
+        title="worst slice",
+        takes=("metric",),
+        example="worst(accuracy by topic) >= 0.60",
+        prepare=_lazy("measures.slices", "prepare"),
+        estimate=_lazy("measures.slices", "estimate_worst"),
+        bound=_lazy("measures.slices", "bound_worst"),
+        difference=_lazy("measures.slices", "compare", kind="worst"),
+        reach=means.metric_reach,
+        higher_is_better=means.metric_direction,
+        samples_to_prove=_lazy("measures.slices", "samples_to_prove_worst"),
+        of_slices=True,
     ),
 )
 # The rows by the names that stored targets have.

@@ -20,6 +20,7 @@ FAULTS = "429,500,502,503,504,reset,close,half,stall,hang,garbage,no_choices,err
 MANY = 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retry_after", ["", "ms:10"], ids=["without retry-after", "with retry-after"])
 def test_what_a_retry_can_save_is_saved_and_every_request_is_told_once(retry_after, monkeypatch):
     monkeypatch.setattr(retried, "FIRST_S", 0.02)

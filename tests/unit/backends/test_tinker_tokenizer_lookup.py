@@ -37,6 +37,7 @@ def make_sdk(directory: Path | None, *, is_private_there: bool = True) -> Any:
     return SimpleNamespace(SamplingClient=SamplingClient)
 
 
+@pytest.mark.slow
 def test_the_short_name_is_looked_up_at_the_server(tmp_path):
     pytest.importorskip("transformers")
     tokenizer = Engine.load_packaged().tokenizer

@@ -46,18 +46,28 @@ def test_19_words_are_near_20_and_of_a_chain_the_rows_far_from_the_first_stay():
     assert find_duplicates([]) == []
 
 
-def test_rare_words_find_what_comparing_all_pairs_finds():
+@pytest.mark.parametrize(
+    ("vocabulary", "lengths"),
+    [(40, (60, 61)), (2, (19, 22)), (4, (37, 43)), (30, (30, 42)), (200, (36, 44)), (60, (95, 105))],
+    ids=["long", "two words", "four words", "pairs of rare words", "both kinds of key", "longer"],
+)
+def test_rare_words_find_what_comparing_all_pairs_finds(vocabulary, lengths):
     draw = random.Random(0)
-    texts = [" ".join(draw.choice("abcdefgh") + str(draw.randrange(4)) for _ in range(60)) for _ in range(12)]
+
+    def word() -> str:
+        return f"w{draw.randrange(vocabulary)}"
+
     rows = []
-    for text in texts:
-        for changes in (0, 1, 3, 4):
-            edited = text.split()
-            for _ in range(changes):
-                edited[draw.randrange(len(edited))] = draw.choice(texts).split()[0]
+    for _ in range(12):
+        text = [word() for _ in range(draw.randrange(*lengths))]
+        for edits in (0, 1, 2, 3, 5):
+            edited = list(text)
+            for _ in range(edits):
+                place = draw.randrange(len(edited))
+                edited[place : place + draw.randrange(2)] = [word()] * draw.randrange(2)
             rows.append((" ".join(edited),))
     draw.shuffle(rows)
-    kept: list[list[str]] = []
+    kept: list[tuple[int, list[str]]] = []
     expected = []
     for (text,) in rows:
         near = next((index for index, other in kept if is_near(text.split(), other)), None)

@@ -26,6 +26,7 @@ READ = {
     "mlflow-genai-v2.csv": ("mlflow", "", "mlflow", ["mlflow-genai-v2"], 1),
     "mlflow-genai-v2.parquet": ("mlflow", "", "mlflow", ["mlflow-genai-v2"], 1),
     "helm-v2/per_instance_stats.json": ("helm", "", "simple_mcqa", ["sums/v2"], 1),
+    "garak-v2.report.jsonl": ("garak", "0.17.1", "garak", ["test.Repeat"], 2),
     "ragas-v2.jsonl": ("ragas", "", "ragas", ["ragas-v2"], 1),
     "ragas-v2.csv": ("ragas", "", "ragas", ["ragas-v2"], 1),
     "ragas-v2.parquet": ("ragas", "", "ragas", ["ragas-v2"], 1),

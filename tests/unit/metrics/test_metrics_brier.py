@@ -23,6 +23,7 @@ def reply(confidence: float | None, right: bool = True) -> Reply:
 SAMPLE = Sample(id="1", input="2 + 2", expected="4")
 
 
+@pytest.mark.slow
 @given(answers)
 def test_its_mean_is_the_brier_score(given_answers):
     single = [brier(exact_match)(reply(*one), SAMPLE) for one in given_answers]

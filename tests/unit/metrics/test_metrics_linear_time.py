@@ -162,6 +162,7 @@ NO_REPLIES = {
     "records/registry.py": CONFIGURATION,
     "records/durations.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
+    "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
     "metrics/text.py": "the pattern is the user's: see below",
     "metrics/patterns.py": "the pattern is the user's: see below",

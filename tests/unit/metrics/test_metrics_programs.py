@@ -128,6 +128,7 @@ def judge(problems: dict[str, dict], replies: list[tuple[str, str]]) -> list[boo
     return [result.passed for result in results]
 
 
+@pytest.mark.slow
 @needs_data
 @contained
 def test_all_164_canonical_solutions_pass(problems):

@@ -192,13 +192,14 @@ def test_a_target_outside_the_grammar_is_refused_at_its_place(text, place, expec
     assert refusal(text) == f"target {text!r} cannot be read at {place}: {expected}, for example 'accuracy >= 0.80'"
 
 
-STATISTICS = "the statistics are mean, rate, count, p95, auroc, ece"
+STATISTICS = "the statistics are mean, rate, count, p95, auroc, ece, gap, ratio, worst"
 
 
 @pytest.mark.parametrize(
     ("text", "name", "hint"),
     [
         ("median(accuracy) >= 0.5", "median", "did you mean 'mean'? "),
+        ("gaps(accuracy by topic) <= 0.5", "gaps", "did you mean 'gap'? "),
         ("auc(score) >= 0.5", "auc", "did you mean 'auroc'? "),
         ("p(latency) <= 2", "p", ""),
         ("p-5(latency) <= 2", "p-5", "did you mean 'p95'? "),
@@ -243,27 +244,8 @@ def test_a_statistic_of_too_few_or_too_many_metrics_is_refused(text, sentence):
     assert refusal(text) == f"target {text!r} {sentence}"
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (
-            "accuracy by topic >= 0.5",
-            "asks for values 'by topic': values by field are not available yet; leave it out",
-        ),
-        (
-            "mean(accuracy by topic & metadata.length(100, 200) within author) >= 0.5",
-            "asks for values 'by topic & metadata.length(100, 200) within author': "
-            "values by field are not available yet; leave it out",
-        ),
-        (
-            "accuracy[attack 3] >= 0.5",
-            "names 'accuracy[attack 3]': numbered variants are not available yet; "
-            "in brackets write the name of an ensemble's member, as in 'accuracy[v1]'",
-        ),
-    ],
-)
-def test_what_the_grammar_has_and_nothing_computes_yet_is_refused(text, sentence):
-    assert refusal(text) == f"target {text!r} {sentence}"
+def test_a_number_in_brackets_is_a_part_of_the_variants_name():
+    assert parse_target("accuracy[homoglyph  0.10] >= 0.5").metric == "accuracy[homoglyph 0.1]"
 
 
 @pytest.mark.parametrize("percent", ["0", "00", "0.0", "100", "100.5", "1000"])

@@ -152,6 +152,7 @@ def test_an_unknown_arm_is_refused_with_the_known_ones(store, side, sentence):
     assert str(refused.value) == sentence
 
 
+@pytest.mark.slow
 def test_an_experiment_that_lacks_the_arm_is_passed_over(store):
     store_run(store, "new", SAMPLES, v2=GOOD, v1=POOR)
     store_run(store, "new", SAMPLES, nodeid="test_sums.py::test_alone", v2=GOOD)

@@ -1,4 +1,4 @@
-"""Group by group: means and differences, the largest loss first."""
+"""Slice by slice: means and differences; groups the largest loss first, fields the worst mean first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cut(ours, theirs=None, groups=GROUPS, facts=FACTS):
         stored=NoStoredDetails(),
     )  # fmt: skip
     result = slices.compute(inputs)
-    return () if result is None else result.groups
+    return () if result is None else result.fields[0].slices
 
 
 def test_each_group_is_estimated_and_compared_as_if_it_were_alone():
@@ -39,7 +39,7 @@ def test_each_group_is_estimated_and_compared_as_if_it_were_alone():
 
     worse, better = cut(ours, theirs)
 
-    assert (worse.group, worse.n, worse.pairs, better.group, better.n, better.pairs) == ("b", 3, 3, "a", 4, 4)
+    assert (worse.name, worse.n, worse.pairs, better.name, better.n, better.pairs) == ("b", 3, 3, "a", 4, 4)
     assert (worse.lost, better.lost) == (1, 0)
     alone = stats.compare([1, 1, 1, 0], [1, 0, 0, 0], kind="binary", bounds=(0, 1))
     assert (better.difference, better.difference_interval) == (alone.estimate, alone.interval)
@@ -49,11 +49,11 @@ def test_each_group_is_estimated_and_compared_as_if_it_were_alone():
 def test_where_lower_is_better_a_gain_is_still_positive():
     lower = {"right": MetricFacts(name="right", kind="binary", direction="lower", low=0.0, high=1.0)}
 
-    assert {one.group: one.difference for one in cut([0] * 8, [1] * 8, facts=lower)} == {"a": 1.0, "b": 1.0}
+    assert {one.name: one.difference for one in cut([0] * 8, [1] * 8, facts=lower)} == {"a": 1.0, "b": 1.0}
 
 
 def test_without_a_baseline_there_are_only_means():
-    assert [(one.group, one.value, one.difference) for one in cut([1, 0] * 4)] == [("a", 1.0, None), ("b", 0.0, None)]
+    assert [(one.name, one.value, one.difference) for one in cut([1, 0] * 4)] == [("a", 1.0, None), ("b", 0.0, None)]
 
 
 def test_groups_that_say_nothing_are_left_out():

@@ -6,36 +6,36 @@ import dataclasses
 
 from pytest_crucible.records import Interval
 from pytest_crucible.sections import slices
-from pytest_crucible.sections.slices import Slice, Slices
+from pytest_crucible.sections.slices import Slice, SlicedMetric, Slices
 
 SPAN = Interval(low=0.25, high=0.75, level=0.95, method="wilson")
-WHOLE = Slice(group="a", n=12, lost=1, value=0.5, interval=SPAN, pairs=11, difference=-0.25, difference_interval=SPAN)
-EMPTY = Slice(group="b", n=0, lost=12, value=None, interval=None, pairs=None, difference=None, difference_interval=None)
-BOTH = Slices(metric="exact", arms=("v2", "v1"), groups=(WHOLE, EMPTY))
+WHOLE = Slice(name="a", n=12, lost=1, value=0.5, interval=SPAN, pairs=11, difference=-0.25, difference_interval=SPAN)
+EMPTY = Slice(name="b", n=0, lost=12, value=None, interval=None, pairs=None, difference=None, difference_interval=None)
+BOTH = SlicedMetric(field="group", metric="exact", arms=("v2", "v1"), slices=(WHOLE, EMPTY))
 
 
 def test_a_group_that_nobody_answered_is_unknown():
-    [table] = slices.view(BOTH, ()).tables
+    [table] = slices.view(Slices(fields=(BOTH,)), ()).tables
 
     assert table.heads == ("group", "exact of v2", "n", "lost", "v2 vs v1", "pairs")
     assert [row.cells for row in table.rows] == [
         ("a", "0.500 [0.250, 0.750]", "12", "1", "-0.250 [+0.250, +0.750]", "11"),
         ("b", "unknown", "0", "12", "unknown", "-"),
     ]
-    assert table.note == "Intervals are not adjusted for looking at many groups."
+    assert table.note == "Intervals are not adjusted for looking at many slices."
 
 
 def test_without_a_baseline_there_is_no_difference():
-    [table] = slices.view(dataclasses.replace(BOTH, arms=("v2",)), ()).tables
+    [table] = slices.view(Slices(fields=(dataclasses.replace(BOTH, arms=("v2",)),)), ()).tables
 
     assert [len(row.cells) for row in table.rows] == [4, 4]
 
 
 def test_the_document_has_every_group():
-    first, second = slices.view(BOTH, ()).document
+    first, second = slices.view(Slices(fields=(BOTH,)), ()).document
 
     assert first == {
-        "metric": "exact", "group": "a", "n": 12, "lost": 1, "value": 0.5, "low": 0.25, "high": 0.75, "pairs": 11,
+        "field": "group", "metric": "exact", "slice": "a", "n": 12, "lost": 1, "value": 0.5, "low": 0.25, "high": 0.75, "pairs": 11,
         "difference": -0.25, "difference_low": 0.25, "difference_high": 0.75,
     }  # fmt: skip
-    assert (second["group"], second["value"], second["low"], second["difference_high"]) == ("b", None, None, None)
+    assert (second["slice"], second["value"], second["low"], second["difference_high"]) == ("b", None, None, None)

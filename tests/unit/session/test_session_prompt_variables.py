@@ -10,6 +10,7 @@ from experiment_builders import plan_item, scripted_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import Unit
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.prompt_variables import read_arm_prompts
 from pytest_crucible.session.run_experiment import arm_fingerprint
 
 SOURCE = """
@@ -46,6 +47,22 @@ def test_an_arm_has_the_text_of_its_file_or_the_text_itself(pytester):
 
     assert [experiment.prompt(Unit(0, 0, arm, 0)) for arm in (0, 1)] == ["Be terse. ", "Be polite."]
     assert "prompt" in experiment.injected
+
+
+def test_two_files_of_one_name_must_have_one_text(pytester):
+    # pytester's test lies in a folder of its own here.
+    (pytester.path / "terse.txt").write_text("Be terse.")
+    beside = pytester.mkdir("suite")
+    (beside / "terse.txt").write_text("Be brief.")
+    item = pytester.getitem(SOURCE, "test_it")
+    item.path = beside / "test_it.py"
+
+    with pytest.raises(
+        SpecError, match=r"the prompt 'terse.txt' has one text in .*suite and another in .*: remove one"
+    ):
+        read_arm_prompts(item, item.function, (), (prompted(prompt="terse.txt"),))
+    (beside / "terse.txt").write_text("Be terse.")
+    assert read_arm_prompts(item, item.function, (), (prompted(prompt="terse.txt"),)) == {"v2": "Be terse."}
 
 
 def test_a_changed_text_makes_other_stored_replies_of_that_arm_alone(pytester):

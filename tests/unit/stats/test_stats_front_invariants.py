@@ -323,6 +323,7 @@ def decisions(result):
     return result.non_inferior is True, result.equivalent is True
 
 
+@pytest.mark.slow
 @given(cases(("bounded",), clustered=False, fewest=2), MARGINS, st.sampled_from([0.01, 0.05, 0.1]))
 @FEWER
 def test_decisions_about_means_are_those_of_the_tests_against_a_margin(case, margin, alpha):
@@ -395,6 +396,7 @@ def test_a_margin_has_three_states(losses, gains, state):
     assert compare(candidate, baseline).non_inferior is None
 
 
+@pytest.mark.slow
 @given(cases(("binary", "bounded")), st.sampled_from([0.05, 0.1, 0.3]))
 @FEWER
 def test_bounds_alone_are_those_of_the_comparison(case, alpha):

@@ -145,6 +145,7 @@ def test_every_state_prints_on_one_line_and_says_how_it_was_found(result):
 SCORES = st.lists(st.integers(0, 16).map(lambda value: value / 16), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(SCORES, st.data())
 @settings(max_examples=choose_examples(150))
 def test_the_sentence_is_true_in_both_directions(baseline, data):
@@ -173,6 +174,7 @@ def test_the_sentence_is_true_in_both_directions(baseline, data):
             assert " to ".join(shown) in sentence
 
 
+@pytest.mark.slow
 @given(SCORES, st.data(), st.sampled_from([0.05, 0.5, 2.0]))
 @settings(max_examples=choose_examples(80))
 def test_a_sentence_about_a_ratio_names_the_limit_it_was_held_against(baseline, data, margin):

@@ -96,6 +96,7 @@ def test_the_critical_range_has_the_tail_that_it_promises(alpha, arms, dof):
     )
 
 
+@pytest.mark.slow
 @given(PAIRS)
 @few
 def test_with_two_groups_all_are_the_t_test(groups):
@@ -111,6 +112,7 @@ def test_with_two_groups_all_are_the_t_test(groups):
         assert pair.interval.high == pytest.approx(t.interval.high, rel=1e-7, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", POSTHOC)
 @given(groups=GROUPS, level=st.sampled_from([0.8, 0.95]))
 @few
@@ -123,6 +125,7 @@ def test_interval_and_p_agree_and_the_family_never_makes_a_pair_surer(test, grou
             assert (pair.interval.low > 0 or pair.interval.high < 0) == (pair.p_adjusted < 1 - level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", [tukey_hsd, games_howell])
 @given(groups=GROUPS, shift=st.integers(-50, 50))
 @few

@@ -66,6 +66,7 @@ def agrees(result, low, high, alpha):
 # -- equivalence --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(pairs(), MARGINS, ALPHAS, st.booleans())
 def test_equivalence_of_means_agrees_with_its_interval(arms, margins, alpha, bounded):
     bounds = (0.0, 1.0) if bounded else None
@@ -149,6 +150,7 @@ def test_alpha_must_leave_a_level(alpha):
 # -- non-inferiority ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(pairs(), st.floats(0, 0.9), ALPHAS, st.booleans())
 def test_non_inferiority_of_means_agrees_with_its_bound(arms, margin, alpha, bounded):
     bounds = (0.0, 1.0) if bounded else None

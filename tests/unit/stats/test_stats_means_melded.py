@@ -45,6 +45,7 @@ def test_beside_an_arm_that_cannot_vary_it_is_the_bound_of_the_other():
     assert melded_bound(np.zeros(30), BAD, bounds=UNIT, alpha=0.05, side="lower") == pytest.approx(-upper, abs=1e-6)
 
 
+@pytest.mark.slow
 @given(SCORES, SCORES, ALPHAS)
 @settings(max_examples=choose_examples(60))
 def test_the_bound_is_where_the_p_value_is_alpha_and_mirrors(candidate, baseline, alpha):

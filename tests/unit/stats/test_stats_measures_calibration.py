@@ -45,6 +45,7 @@ def value(*arguments, **options) -> float:
     return calibration.bound(prepared(*arguments, **options), 0.05)[0].value
 
 
+@pytest.mark.slow
 @given(answers)
 def test_the_value_is_that_of_the_calibration_table(pairs):
     confidence, accuracy = zip(*pairs, strict=True)

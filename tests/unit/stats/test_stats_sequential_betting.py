@@ -67,6 +67,7 @@ def test_the_wealth_is_1_on_average_when_the_mean_is_true(p, alternative):
     assert expected == pytest.approx(np.ones(8), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.3, 0.5])
 def test_no_sequence_of_bits_is_refuted_too_often(p):
     """All 2^10 sequences, looked at after each bit: two-sided sequence and one-sided bound err with at most alpha."""

@@ -45,6 +45,7 @@ def test_two_items_by_hand():
     assert ratings.comparisons == 40
 
 
+@pytest.mark.slow
 def test_strengths_and_errors_are_those_of_a_logistic_regression():
     import statsmodels.api as sm
 

@@ -159,6 +159,7 @@ def test_it_opens_as_it_was_left(made):
     assert made.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_processes_that_make_it_at_once_all_succeed(tmp_path):
     """xdist workers start together."""
     code = textwrap.dedent(

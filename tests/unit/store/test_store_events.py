@@ -249,6 +249,7 @@ for k in range(100_000):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_a_second_of_events_at_most(path):
     told = []
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True) as process:

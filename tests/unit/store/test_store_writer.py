@@ -98,6 +98,7 @@ def fill(writer, arm: int, *, at_once: int) -> None:
             writer.flush()
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
     """Their ranges overlap: both say the same of units 1,500 to 2,999."""
     experiment, arm = entered(store)
@@ -125,6 +126,7 @@ def killed_after(process: subprocess.Popen[str], seconds: float) -> tuple[list[t
     return said, killed
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_at_most_its_last_second(store, path):
     experiment, arm = entered(store)
     added, killed = killed_after(program(path, arm, 0, 10**6, pause=0.002), 1.5)
@@ -188,6 +190,7 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
     again.close()
 
 
+@pytest.mark.slow
 def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
     """Nobody needs to flush: the thread that writes tells the one that adds."""
     _, arm = entered(store)
@@ -199,6 +202,7 @@ def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
     assert re.search(r"rows of this run (not saved|kept in .*)\)", said[-1])
 
 
+@pytest.mark.slow
 def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
     """The kernel's limit on the size of a file: the database has reached it, and a new file has not."""
     experiment, arm = entered(store)
@@ -276,6 +280,7 @@ def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresq
         store.close()
 
 
+@pytest.mark.slow
 def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
     """What two workers have asked alike, each in an order of its own."""
     stores = [RunStore(postgresql) for _ in range(2)]
@@ -334,6 +339,7 @@ def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
     RunStore(str(path)).close()
 
 
+@pytest.mark.slow
 def test_what_was_stored_before_a_failure_stays(store, path):
     experiment, arm = entered(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)

@@ -57,6 +57,15 @@ def trained(recipe: Recipe, folder: Path, **tellers):
 # -- the trainer --------------------------------------------------------------------------------------------------
 
 
+def test_the_loss_of_a_row_is_multiplied_by_its_weight(trainer):
+    plain, heavy = trainer.datums([ROWS[0], {**ROWS[0], "weight": 2.5}])
+
+    assert heavy.inputs["weights"].tolist() == (2.5 * plain.inputs["weights"]).tolist()
+    for wrong in ("2", -1, float("inf"), True):
+        with pytest.raises(DatasetError, match="write a number of at least 0"):
+            trainer.datums([{**ROWS[0], "weight": wrong}])
+
+
 def test_a_completion_and_its_end_count_and_the_prompt_does_not(trainer):
     (datum,) = trainer.datums([{"prompt": "sum of", "completion": " five"}])
 
@@ -181,6 +190,11 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
     assert second.log.losses[0] < trainer.log.losses[0]
     with pytest.raises(ValueError, match="before the first step"):
         second.start_from("first.safetensors")
+
+    third = EmbeddedTrainer(engine, SPEC, folder=tmp_path)
+    third.find_version = {"claims@1": "first.safetensors"}.__getitem__
+    third.start_from("claims@1")
+    assert third.parent == second.parent
 
 
 # -- recipes ------------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ def test_openai(tmp_path, task):
             messages.validate_python(each)
 
 
+@pytest.mark.slow
 def test_tinker_cookbook(tmp_path):
     preferences = pytest.importorskip("tinker_cookbook.preference.preference_datasets")
     builder = preferences.ComparisonBuilderFromJsonl(train_path=str(write(tmp_path, "tinker", "dpo")))
@@ -54,3 +55,17 @@ def test_tinker_cookbook(tmp_path):
 
     assert [each.label for each in read] == ["A", "A"]
     assert read[0].comparison.completion_A[0]["content"] == "4"
+
+
+def test_tinker_cookbook_reads_conversations(tmp_path):
+    data = pytest.importorskip("tinker_cookbook.supervised.data")
+    types = pytest.importorskip("tinker_cookbook.supervised.types")
+    # The tokenizer would come from a hub; it is loaded with the first batch.
+    common = types.ChatDatasetBuilderCommonConfig(
+        model_name_for_tokenizer="none", renderer_name="role_colon", max_length=None, batch_size=1
+    )
+    path = str(write(tmp_path, "tinker", "sft"))
+    rows, _ = data.FromConversationFileBuilder(file_path=path, common_config=common, shuffle_seed=None)()
+
+    assert len(rows) == 2
+    assert [message["role"] for message in rows.hf_dataset[0]["messages"]] == ["system", "user", "assistant"]

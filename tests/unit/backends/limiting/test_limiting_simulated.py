@@ -66,6 +66,7 @@ def test_a_limit_that_falls_is_kept_and_one_that_rises_is_found():
     assert not run.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["429", "503"])
 def test_a_server_that_refuses_more_than_ten_at_a_time_gets_ten(kind):
     server = Slots(slots=10, kind=kind)

@@ -229,3 +229,18 @@ def test_over_tls(opened):
         reply = asyncio.run(opened(base_url=server.url, verify=False).generate(REQUEST))
 
     assert reply.text == "2 + 2"
+
+
+def test_prompts_are_scored_by_echo(opened):
+    async def score(**options):
+        backend = opened(**options)
+        try:
+            return await backend.score_prompt("a bb ccc")
+        finally:
+            await backend.close()
+
+    assert asyncio.run(score()) == [-3.0, -3.0]
+    with pytest.raises(BackendError, match="returned no log-probabilities of the prompt; use a server with echo"):
+        asyncio.run(score(model="m?text=no echo"))
+    with pytest.raises(BackendError, match="cannot score a prompt: it responded with status 400"):
+        asyncio.run(score(model="m?status=400"))

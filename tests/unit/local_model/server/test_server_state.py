@@ -13,6 +13,7 @@ from pytest_crucible.local_model.config import Shape, initial_weights
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.server.application import Application
+from pytest_crucible.local_model.server.base_models import BaseModel
 from pytest_crucible.local_model.server.messages import Request
 from pytest_crucible.local_model.server.replies import MAX_SAMPLERS, SampleRequest, Samplers, Weights
 from pytest_crucible.local_model.server.state import SILENT_S, Service, derive_seed
@@ -169,7 +170,7 @@ def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path):
         for service in services:
             service.stop("over")
             service.close()
-        return [service.model_name for service in services]
+        return [service.models.own.directory for service in services]
 
     first, second, third = asyncio.run(names())
 
@@ -194,17 +195,17 @@ class Counted:
 
 def test_only_the_samplers_used_last_are_kept():
     engine = Counted()
-    samplers = Samplers(engine)
+    base, samplers = BaseModel("crucible/tiny", engine, "tokenizer"), Samplers()
     wish = SampleRequest([1], SamplingParams())
     for number in (*range(MAX_SAMPLERS), 0, MAX_SAMPLERS, 0, 1):
-        samplers.answers(Weights(Path(str(number))), [wish])
+        samplers.answers(Weights(base, Path(str(number))), [wish])
 
     assert [str(one) for one in engine.made] == [*map(str, range(MAX_SAMPLERS + 1)), "1"]
 
 
 def test_every_wish_gets_its_own_replies():
     wishes = [SampleRequest([number], SamplingParams(num_samples=number)) for number in (1, 3, 2)]
-    answers = Samplers(Counted()).answers(Weights(), wishes)
+    answers = Samplers().answers(Weights(BaseModel("crucible/tiny", Counted(), "tokenizer")), wishes)
 
     assert [answer.replies for answer in answers] == [[[1]], [[3]] * 3, [[2]] * 2]
 

@@ -222,6 +222,7 @@ def test_closing_ends_connections_that_are_being_answered():
     asyncio.run(asyncio.wait_for(hold(), 8))
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=st.characters(codec="latin-1"), max_size=80))
 def test_any_head_is_parsed_or_refused(text):
     status: int = HTTPStatus.OK

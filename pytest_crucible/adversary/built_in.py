@@ -1,0 +1,129 @@
+"""The attacks of the package, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.adversary import characters, meaning, words
+from pytest_crucible.adversary.attack import Attack, AttackKind, Perturb
+from pytest_crucible.adversary.edits import Perturbed
+from pytest_crucible.adversary.frames import ENCODINGS, built_in_frames, make_injection
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
+
+PARAPHRASE = (
+    "Rewrite the text between the lines in other words. Keep its meaning, every number, name and formatting. "
+    "Reply with the rewritten text only."
+)
+BACK_TRANSLATE = (
+    "Translate the text between the lines into {language}, and then translate your translation back into the language of the "
+    "text. Keep every number, name and formatting. Reply with the final text only."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttackRow:
+    """One row of the table: how an attack is made from its settings."""
+
+    kind: AttackKind
+    summary: str
+    make: Callable[..., Perturb]
+    settings: tuple[str, ...] = ()
+    """Names of the settings that `make` takes."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the attack."""
+
+
+def _fixed(perturb: Perturb) -> Callable[..., Perturb]:
+    return lambda: perturb
+
+
+def _unchanged(source: Any, rng: Any, strength: float) -> Perturbed:
+    """Stands in for the text of a model, which a session requests."""
+    return Perturbed(source.text)
+
+
+def _model(instruction: str) -> dict[str, Any]:
+    return {"has_strength": False, "needs_model": instruction}
+
+
+def _frames(name: str) -> Callable[..., Perturb]:
+    return lambda: make_injection(built_in_frames(name))
+
+
+def _encode(encoding: str = "") -> Perturb:
+    if encoding and encoding not in ENCODINGS:
+        raise SpecError(f"encoding = {encoding!r}: write one of {', '.join(ENCODINGS)}")
+    return make_injection(built_in_frames("jailbreak_encode"), (encoding,) if encoding else tuple(ENCODINGS))
+
+
+def _injection(name: str, summary: str, asks_for: str) -> AttackRow:
+    facts = {"has_strength": False, "asks_for": asks_for}
+    return AttackRow("injection", summary, _frames(name), facts=facts)
+
+
+def _meaning(summary: str, make: Callable[..., Perturb], settings: tuple[str, ...] = ()) -> AttackRow:
+    return AttackRow("meaning", summary, make, settings, {"has_strength": False})
+
+
+ROWS: Mapping[str, AttackRow] = {
+    "character_swap": AttackRow("characters", "swaps two neighbours in a word", _fixed(characters.character_swap)),
+    "character_delete": AttackRow("characters", "leaves out letters", _fixed(characters.character_delete)),
+    "character_insert": AttackRow("characters", "inserts letters", _fixed(characters.character_insert)),
+    "homoglyph": AttackRow("characters", "replaces letters by look-alikes", _fixed(characters.homoglyph)),
+    "keyboard_typo": AttackRow("characters", "mistypes letters", characters.make_keyboard_typo, ("layout",)),
+    "case_noise": AttackRow("characters", "exchanges capitals and small letters", _fixed(characters.case_noise)),
+    "whitespace_noise": AttackRow("characters", "doubles or drops blanks", _fixed(characters.whitespace_noise)),
+    "misspelling": AttackRow("characters", "misspells words as people do", _fixed(characters.misspelling)),
+    "word_deletion": AttackRow("words", "leaves out stop words, or any word", words.make_word_deletion, ("words",)),
+    "word_insertion": AttackRow("words", "inserts filler words", _fixed(words.word_insertion)),
+    "word_shuffle": AttackRow("words", "exchanges neighbouring words", _fixed(words.word_shuffle)),
+    "synonym_replacement": AttackRow("words", "replaces words by synonyms", words.make_synonym_replacement, ("lexicon",)),
+    "semantic_paraphrase": AttackRow(
+        "meaning", "a model rewrites the text", _fixed(_unchanged), facts=_model(PARAPHRASE)
+    ),
+    "semantic_back_translate": AttackRow(
+        "meaning", "a model translates there and back", lambda language="German": _unchanged, ("language",),
+        _model(BACK_TRANSLATE),
+    ),
+    "semantic_sentence_reorder": _meaning("puts sentences into another order", _fixed(meaning.semantic_sentence_reorder)),
+    "semantic_formality_change": _meaning("makes the text informal, or formal", meaning.make_formality_change, ("direction",)),
+    "prompt_injection_basic": _injection("prompt_injection_basic", "asks to ignore the instructions", "code"),
+    "prompt_injection_overflow": _injection("prompt_injection_overflow", "asks after 2,000 characters of padding", "code"),
+    "prompt_injection_delimiter": _injection("prompt_injection_delimiter", "asks behind a false end of the input", "code"),
+    "prompt_injection_template": _injection("prompt_injection_template", "asks in the tags of a chat template", "code"),
+    "jailbreak_roleplay": _injection("jailbreak_roleplay", "asks within a game or a play", "code"),
+    "jailbreak_context_switch": _injection("jailbreak_context_switch", "asks in a pretended new context", "code"),
+    "jailbreak_encode": AttackRow(
+        "injection", "asks in base64, rot13, hex or leetspeak", _encode, ("encoding",),
+        {"has_strength": False, "asks_for": "code"},
+    ),
+    "jailbreak_hypothetical": _injection("jailbreak_hypothetical", "asks what somebody would say", "code"),
+    "data_extraction_repetition": _injection("data_extraction_repetition", "asks to repeat the context", "secret"),
+    "data_extraction_memorization": _injection("data_extraction_memorization", "asks to recall the secret", "secret"),
+    "data_extraction_pii": _injection("data_extraction_pii", "asks for personal data that were planted", "secret"),
+    "data_extraction_context_confusion": _injection("data_extraction_context_confusion", "pretends another context", "secret"),
+}  # fmt: skip
+
+
+def make_attack(
+    name: str, settings: Mapping[str, Any] | None = None, *, root: Path = Path(), as_name: str = ""
+) -> Attack:
+    """Return an attack of the package with its settings, under its own name or another one. Raises SpecError."""
+    if name not in ROWS:
+        raise SpecError(f"unknown attack {name!r}: {suggest(name, ROWS, otherwise='`crucible attacks` lists them')}")
+    row, given = ROWS[name], dict(settings or {})
+    unknown = sorted(set(given) - set(row.settings))
+    if unknown:
+        takes = f"it takes {', '.join(row.settings)}" if row.settings else "it takes no settings"
+        raise SpecError(f"attack {name!r} has no setting {unknown[0]!r}: {takes}")
+    # Files of users are read below the folder of their configuration.
+    perturb = row.make(**given, **({"root": root} if "lexicon" in row.settings else {}))
+    facts = dict(row.facts)
+    if "needs_model" in facts:
+        facts["needs_model"] = facts["needs_model"].replace("{language}", str(given.get("language", "German")))
+    own = {"attack": name, **given}
+    return Attack(name=as_name or name, kind=row.kind, summary=row.summary, perturb=perturb, settings=own, **facts)

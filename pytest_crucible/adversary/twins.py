@@ -1,0 +1,118 @@
+"""Twins of samples: the attacked text in the sample's place, drawn from a seed, within the limits of what keeps a label."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from pytest_crucible.adversary.attack import Attack
+from pytest_crucible.adversary.canaries import code_word, secret
+from pytest_crucible.adversary.edits import Perturbed, edit_share
+from pytest_crucible.adversary.source import Source
+from pytest_crucible.records import NoTwin, Sample, Twin
+
+REDRAWS = 5
+"""Further draws of a text beyond the limits. Then the attack does not apply to the sample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How far a text may be from the sample's own, so that the expected answer stays right."""
+
+    max_edit_share: float | None = None
+    min_similarity: float | None = None
+    similarity: Callable[[str, str], float] | None = None
+    """Returns the similarity of two texts, where a least one is required."""
+
+    def problem(self, text: str, perturbed: Perturbed) -> str:
+        """Return why a text is too far; empty where it is not."""
+        if self.max_edit_share is not None and edit_share(text, perturbed) > self.max_edit_share:
+            return f"more than {self.max_edit_share:g} of the text would change"
+        least, similarity = self.min_similarity, self.similarity
+        if least is not None and similarity is not None and similarity(text, perturbed.text) < least:
+            return f"the text would be less similar than {least:g}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One draw of one attack: its texts are the same in every process and in any order."""
+
+    attack: Attack
+    strength: float
+    number: int
+    seed: int
+    protect: tuple[str, ...] = ()
+    limits: Limits = Limits()
+
+    @property
+    def key(self) -> str:
+        """Everything that its texts depend on besides the sample."""
+        limits = (self.limits.max_edit_share, self.limits.min_similarity)
+        return f"{self.seed} {self.attack.key} {self.strength!r} {self.number} {self.protect} {limits}"
+
+    def rng(self, sample: str, attempt: int) -> Random:
+        name = f"{self.seed}\0{sample}\0{self.attack.name}\0{self.attack.version}\0{self.strength!r}\0{self.number}\0{attempt}"
+        return Random(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
+
+    def perturb(self, text: str, sample: Sample) -> Perturbed | NoTwin:
+        """Return the attacked text, or why the attack does not apply to it."""
+        facts = {"code": code_word(self.seed, sample.id), "secret": secret(self.seed, sample.id)}
+        source = Source(text, self.protect, sample.expected, facts, sample)
+        reason = ""
+        for attempt in range(1 + REDRAWS):
+            perturbed = self.attack.perturb(source, self.rng(sample.id, attempt), self.strength)
+            if isinstance(perturbed, NoTwin):
+                return perturbed
+            if perturbed.text == text:
+                return NoTwin("there is nothing to change")
+            # A frame only adds to the text.
+            reason = "" if self.attack.kind == "injection" else self.limits.problem(text, perturbed)
+            if not reason:
+                return perturbed
+        return NoTwin(reason)
+
+    def twin(self, sample: Sample) -> Twin | NoTwin:
+        """Return the twin of a sample whose input, or whose last message of the user, is attacked."""
+        text = find_text(sample.input)
+        if text is None:
+            return NoTwin("its input is neither a text nor a list of messages with one of the user")
+        perturbed = self.perturb(text, sample)
+        if isinstance(perturbed, NoTwin):
+            return perturbed
+        facts = {"edits": [list(edit) for edit in perturbed.edits]} if perturbed.edits else {}
+        return Twin(input=with_text(sample.input, perturbed.text), expected=perturbed.expected, facts=facts)
+
+
+def find_text(input: Any) -> str | None:
+    """Return a sample's text: its input, or its last message of the user.
+
+    >>> find_text([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
+    '2 + 2?'
+    """
+    if isinstance(input, str):
+        return input
+    place = _last_user_message(input)
+    return None if place is None else input[place]["content"]
+
+
+def with_text(input: Any, text: str) -> Any:
+    """Return a sample's input with another text in its place."""
+    if isinstance(input, str):
+        return text
+    place = _last_user_message(input)
+    assert place is not None
+    return [{**message, "content": text} if number == place else message for number, message in enumerate(input)]
+
+
+def _last_user_message(input: Any) -> int | None:
+    if not isinstance(input, Sequence) or not all(isinstance(message, dict) for message in input):
+        return None
+    places = [
+        number for number, message in enumerate(input)
+        if message.get("role") == "user" and isinstance(message.get("content"), str)
+    ]  # fmt: skip
+    return places[-1] if places else None

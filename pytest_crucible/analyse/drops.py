@@ -1,0 +1,238 @@
+"""What attacks do to each arm: levels, drops, broken samples against the control, and obeyed injections. Pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
+from pytest_crucible.analyse.scores import Pair, Scores, scores, scores_with_units
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
+from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
+from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan, PlannedAttack
+from pytest_crucible.records.robustness import CERTIFIED, CONTROL, LEAKED, OBEYED, SMOOTHED, WORST
+from pytest_crucible.records.variant_views import BROKEN, term_facts
+from pytest_crucible.stats.measures.row import Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """One metric of one arm with and without one attack, on the samples that have both."""
+
+    metric: str
+    attack: str
+    arm: str
+    clean: Measured
+    attacked: Measured
+    drop: Measured
+    """Clean minus attacked, signed so that positive is worse."""
+    p_value: float | None
+    n: int
+    inapplicable: int
+    lost: int
+    simultaneous: Measured | None = None
+    """The largest drop with an interval that holds for all drops of the experiment at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakage:
+    """The share of the right samples that an attack turns wrong, against the same of a mere repetition."""
+
+    metric: str
+    attack: str
+    arm: str
+    broken: Measured
+    control: Measured
+    excess: Measured
+    """Broken minus control, paired."""
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A metric that only replies to twins have: `obeyed`, `leaked` or `same_answer`."""
+
+    metric: str
+    attack: str
+    arm: str
+    share: Measured
+    n: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariantData:
+    """The scores of an experiment with variants."""
+
+    plan: Plan
+    facts: Mapping[str, MetricFacts]
+    originals: Mapping[str, tuple[Scores, ...]]
+    variants: Mapping[str, tuple[ArmOutcomes, ...]]
+    attributes: SampleAttributes
+    samples: int
+    alpha: float
+
+    def twins(self, facts: MetricFacts, names: Sequence[str], arm: int, *, is_worst: bool = False) -> Scores:
+        """Return a metric of an arm on some variants together."""
+        draws = self.plan.draws(arm)
+        with_units = bool(self.plan.random_factors) or draws.size > 1
+        of_variants = [
+            scores_with_units(facts, self.variants[name][arm], samples=self.samples, draws=draws)
+            if with_units
+            else scores(facts, self.variants[name][arm], samples=self.samples, repeats=draws.size)
+            for name in names
+        ]
+        return combine(facts, of_variants, is_worst=is_worst)
+
+    def measure(self, facts: MetricFacts, of: Scores, chosen: np.ndarray | None = None) -> Measured:
+        """Return the mean of a metric with its interval, over chosen samples or all that have a score."""
+        at = of.seen if chosen is None else chosen & of.seen
+        return row_of(mean_of(facts)).estimate(
+            prepare(mean_of(facts), [ScoredMetric(facts, of)], self.attributes, at), 1 - self.alpha
+        )
+
+
+def attack_variants(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each attack with its variants, and then the control with its own."""
+    names = [variant.name for variant in plan.variants]
+    attacks: Sequence[PlannedAttack] = plan.robustness.attacks if plan.robustness else ()
+    for attack in attacks:
+        yield attack.name, tuple(name for name in names if _is_draw_of(name, attack.name))
+    controls = tuple(name for name in names if _is_draw_of(name, CONTROL))
+    if controls:
+        yield CONTROL, controls
+
+
+def compute_drops(data: VariantData, metrics: Sequence[str]) -> list[Drop]:
+    """Return the drop of each metric under each attack and the control, arm by arm; the largest one with its own interval."""
+    drops = []
+    for metric in metrics:
+        of_metric = [
+            (drop, pair) for attack, names in _with_worst(data.plan) for drop, pair in _drops(data, metric, attack, names)
+        ]  # fmt: skip
+        drops += _with_simultaneous(data, of_metric)
+    return drops
+
+
+def _with_worst(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    groups = dict(attack_variants(plan))
+    yield from groups.items()
+    if plan.robustness is not None and plan.robustness.controls > 1:
+        attacked = tuple(name for attack, names in groups.items() if attack != CONTROL for name in names)
+        yield WORST, attacked
+        yield f"{WORST} of {CONTROL}", groups[CONTROL]
+
+
+def _drops(data: VariantData, metric: str, attack: str, names: tuple[str, ...]) -> Iterator[tuple[Drop, Pair]]:
+    facts = data.facts[metric]
+    for number, arm in enumerate(data.plan.arms):
+        twins = data.twins(facts, names, number, is_worst=attack.startswith(WORST))
+        scored = drop_scores(facts, data.originals[metric][number], twins)
+        if not (scored.seen.any() or scored.lost.any()):
+            continue
+        assert scored.pair is not None
+        difference = drop_difference(scored.pair, data.attributes, scored.seen, "observed", data.alpha)
+        yield Drop(
+            metric=metric,
+            attack=attack,
+            arm=arm.name,
+            clean=data.measure(facts, data.originals[metric][number], scored.seen),
+            attacked=data.measure(facts, twins, scored.seen),
+            drop=estimate_drop(difference),
+            p_value=None if difference is None else difference.p_value,
+            n=int(scored.seen.sum()),
+            inapplicable=int(scored.inapplicable.sum()),
+            lost=int(scored.lost.sum()),
+        ), scored.pair  # fmt: skip
+
+
+def _with_simultaneous(data: VariantData, drops: Sequence[tuple[Drop, Pair]]) -> list[Drop]:
+    """Return the drops, the largest of the attacks with an interval that holds for all of them (Bonferroni)."""
+    of_attacks = [
+        (k, drop) for k, (drop, _) in enumerate(drops) if CONTROL not in drop.attack and drop.drop.value is not None
+    ]
+    result = [drop for drop, _ in drops]
+    if len(of_attacks) > 1:
+        largest = max(of_attacks, key=lambda entry: entry[1].drop.value or 0.0)[0]
+        pair = drops[largest][1]
+        chosen = ~(pair.originals.inapplicable | pair.twins.inapplicable) & pair.originals.seen & pair.twins.seen
+        wider = drop_difference(pair, data.attributes, chosen, "observed", data.alpha / len(of_attacks))
+        result[largest] = replace(result[largest], simultaneous=estimate_drop(wider))
+    return result
+
+
+def compute_breakages(data: VariantData, metrics: Sequence[str]) -> list[Breakage]:
+    """Return how many of the right samples each attack breaks, for metrics of yes and no."""
+    groups = dict(attack_variants(data.plan))
+    controls = groups.pop(CONTROL, ())
+    return [
+        breakage
+        for metric in metrics
+        if data.facts[metric].kind == "binary" and controls
+        for attack, names in groups.items()
+        for breakage in _breakages(data, metric, attack, names, controls)
+    ]
+
+
+def _breakages(
+    data: VariantData, metric: str, attack: str, names: tuple[str, ...], controls: tuple[str, ...]
+) -> Iterator[Breakage]:
+    facts = data.facts[metric]
+    for number, arm in enumerate(data.plan.arms):
+        originals = data.originals[metric][number]
+        broken, of_control = (
+            broken_scores(facts, originals, data.twins(facts, of, number)) for of in (names, controls)
+        )
+        both = broken.seen & of_control.seen
+        if not both.any():
+            continue
+        of_broken = term_facts(metric, BROKEN, facts, max(len(names), len(controls), data.plan.draws(number).size))
+        difference = drop_difference(Pair(of_broken, of_control, broken), data.attributes, both, "observed", data.alpha)
+        yield Breakage(
+            metric=metric,
+            attack=attack,
+            arm=arm.name,
+            broken=data.measure(of_broken, broken, both),
+            control=data.measure(of_broken, of_control, both),
+            excess=estimate_drop(difference),
+            n=int(both.sum()),
+        )
+
+
+def compute_shares(data: VariantData, metrics: Sequence[MetricFacts]) -> list[Share]:
+    """Return the metrics that only twins have, attack by attack; of `obeyed` and `leaked` only the injections and the control."""
+    attacks = data.plan.robustness.attacks if data.plan.robustness else ()
+    asking = {attack.name for attack in attacks if attack.asks_for} | {CONTROL}
+    shares = []
+    for facts in metrics:
+        for attack, names in attack_variants(data.plan):
+            if facts.name in (OBEYED, LEAKED) and attack not in asking:
+                continue
+            for number, arm in enumerate(data.plan.arms):
+                if not any(facts.name in data.variants[name][number].scores for name in names):
+                    continue
+                of_arm = data.twins(facts, names, number)
+                share, n = data.measure(facts, of_arm), int(of_arm.seen.sum())
+                shares.append(
+                    Share(metric=facts.name, attack=attack, arm=arm.name, share=share, n=n, lost=int(of_arm.lost.sum()))
+                )
+    return shares
+
+
+def count_certificates(data: VariantData) -> Mapping[str, Mapping[int, int]]:
+    """Return, by arm, how many samples have each number of certified word edits; empty without certificates."""
+    facts = next((facts for facts in data.plan.variant_metrics if facts.name == CERTIFIED), None)
+    if facts is None or SMOOTHED not in data.variants:
+        return {}
+    counts = {}
+    for number, arm in enumerate(data.plan.arms):
+        values = data.twins(facts, (SMOOTHED,), number).values
+        counts[arm.name] = dict(Counter(values[~np.isnan(values)].astype(int).tolist()))
+    return counts
+
+
+def _is_draw_of(variant: str, attack: str) -> bool:
+    return variant == attack or variant.startswith(f"{attack}, draw ")

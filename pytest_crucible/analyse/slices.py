@@ -1,0 +1,61 @@
+"""The slices of an experiment's samples, and the scores of one slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_crucible.analyse.scores import Flags, Floats, Scores
+from pytest_crucible.analyse.twins import is_by_twin, stack_fields
+from pytest_crucible.records import Plan
+from pytest_crucible.records.slices import By
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.slicing import Slicing
+
+
+def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> dict[By, Slicing]:
+    """Return the slices of each field that a target or a comparison names; by `twin`, those of samples and of their twins."""
+    fields = dict.fromkeys(measure.by for measure in (*plan.targets, *plan.contrasts) if measure.by is not None)
+    if not fields:
+        return {}
+    # It needs scipy.special, which an analysis without slices does not load.
+    from pytest_crucible.stats.slices.fields import slice_samples
+
+    stacked = stack_fields([variant.name for variant in plan.variants], expected, metadata)
+    return {
+        by: slice_samples(by, *(stacked if is_by_twin(by, plan.variants) else (expected, metadata))) for by in fields
+    }
+
+
+def flag_slice(slicing: Slicing, name: str) -> Flags:
+    """Return which samples are in the slice of that name."""
+    code = slicing.names.index(name) if name in slicing.names else len(slicing.names)
+    return np.asarray(slicing.codes == code)
+
+
+def keep_slice(scores: Scores, inside: Flags) -> Scores:
+    """Return the scores of one slice: the metric applies to no other sample."""
+
+    def only(values: Floats) -> Floats:
+        kept = values.copy()
+        kept[~inside] = np.nan
+        return kept
+
+    units = scores.units
+    if units is not None:
+        lost = units.lost.copy()
+        lost[~inside] = False
+        units = replace(units, values=only(units.values), low=only(units.low), high=only(units.high), lost=lost)
+    return replace(
+        scores,
+        values=only(scores.values),
+        low=only(scores.low),
+        high=only(scores.high),
+        lost=scores.lost & inside,
+        inapplicable=scores.inapplicable | ~inside,
+        units=units,
+    )

@@ -1,0 +1,109 @@
+"""An adapter as a command's argument, opened without a pytest session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.guards import Guards
+from pytest_crucible.adapters.kinds import kind_of
+from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
+from pytest_crucible.backends import Backend
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.protocol import ScoresPrompts
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import secrets_in
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.settings import Settings
+
+# The longest wait for a hosted model, which may have to be loaded first.
+_WAIT_S = 300.0
+
+
+class Adapters:
+    """Opens adapters of this directory's configuration, and closes what they have started."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._configured = read_adapters(root)
+        self._closers: list[Callable[[], object]] = []
+
+    def open_scorer(self, name: str, option: str) -> ScoresPrompts:
+        """Return an adapter's backend, which scores prompts. Raises SpecError for one that cannot."""
+        adapter = find_adapter(name, self._configured)
+        kind = kind_of(adapter)
+        backend: Any = None if kind.members or "seeds" in adapter.options else self._open(adapter, name)
+        if not isinstance(backend, ScoresPrompts):
+            raise SpecError(
+                f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
+            )
+        return backend
+
+    def close(self) -> None:
+        """Stop services that were started."""
+        for close in self._closers:
+            close()
+
+    def _open(self, adapter: Adapter, name: str) -> Backend:
+        context = self._context()
+        typed_in = None if name in self._configured else Path.cwd()
+        return open_backend(prepare_adapter(adapter, context, self._configured, typed_in), context, None)
+
+    def _context(self) -> AdapterContext:
+        return AdapterContext(
+            root=self._root,
+            invocation_folder=Path.cwd(),
+            settings=_default_settings(),
+            shared=BackendContext(),
+            open_user_backend=lambda adapter: None,
+            tinker=self._tinker,
+            display=_no_display,
+            guards=Guards(self._root),
+        )
+
+    def _tinker(self) -> Any:
+        from pytest_crucible.backends.tinker.services import TinkerServices
+
+        secrets = secrets_in(to_plain(list(self._configured.values())), os.environ)
+        services = TinkerServices(
+            self._root,
+            is_local=os.environ.get("CRUCIBLE_TINKER", "local") != "hosted",
+            base=os.environ.get("CRUCIBLE_TINKER_BASE"),
+            seed=0,
+            wait_s=_WAIT_S,
+            hide=_Redaction(secrets),
+        )
+        self._closers.append(services.close)
+        return services
+
+
+class _Redaction:
+    """Removes keys from texts: those of the configuration, and those that a service learns later."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = set(secrets)
+
+    def __call__(self, text: str) -> str:
+        return hider(self._secrets)(text)
+
+    def learn(self, *keys: str) -> None:
+        """Remove these keys, too, from now on."""
+        self._secrets.update(keys)
+
+
+def _default_settings() -> Settings:
+    # Imports pytest, which the program's other commands do without.
+    from pytest_crucible.options import OPTIONS
+
+    defaults: dict[str, Any] = {option.name: () if option.repeats else option.default for option in OPTIONS}
+    return Settings(**defaults)
+
+
+def _no_display(recipe: Any) -> Any:
+    raise SpecError(f"adapter {recipe.adapter!r} is not trained yet: run pytest --crucible-train first")

@@ -1,0 +1,96 @@
+"""The parts of `crucible contamination` that ask a model: the order test and min-K%."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.commands.adapter_argument import Adapters
+from pytest_crucible.commands.dataset_argument import load_dataset
+from pytest_crucible.datasets.checks.columns import text_of
+from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import BackendError, NotEnoughData, SpecError
+from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The tests that a command was asked for."""
+
+    adapter: str
+    order_test: bool
+    orders: int
+    seed: int
+    min_k: bool
+    base: str
+    fresh: str
+
+    def check(self) -> None:
+        """Raise SpecError for options that lack others."""
+        if self.min_k and not (self.base and self.fresh):
+            raise SpecError("--min-k needs --base and --fresh: without them it only shows which texts are easy")
+        if not self.min_k and (self.base or self.fresh):
+            raise SpecError("--base and --fresh are for --min-k: add it, or leave them out")
+        if (self.order_test or self.min_k) and not self.adapter:
+            option = "--order-test" if self.order_test else "--min-k"
+            raise SpecError(f"{option} needs --adapter: name the adapter to test, such as --adapter v2")
+        if self.adapter and not (self.order_test or self.min_k):
+            raise SpecError("--adapter needs a test: add --order-test, or --min-k with --base and --fresh")
+        if self.orders < 1:
+            raise SpecError(f"--orders {self.orders} is not a number of orders: write for example --orders 99")
+
+
+def run_tests(asked: Asked, name: str, samples: Sequence[Sample]) -> tuple[list[str], dict[str, Any], bool]:
+    """Return lines, the JSON document, and whether memorisation is proven. Raises SpecError."""
+    adapters = Adapters(Path.cwd())
+    texts = [text_of(sample.input) for sample in samples]
+    lines: list[str] = []
+    document: dict[str, Any] = {}
+    p_values = []
+    try:
+        if asked.order_test:
+            line, document["order_test"] = _test_order(asked, adapters, name, texts)
+            lines.append(line)
+            p_values.append(document["order_test"]["p"])
+        if asked.min_k:
+            line, document["min_k"] = _test_min_k(asked, adapters, name, texts)
+            lines.append(line)
+            p_values.append(document["min_k"]["p"])
+    except (BackendError, NotEnoughData) as error:
+        raise SpecError(f"adapter {asked.adapter!r}: {error}") from error
+    finally:
+        adapters.close()
+    # Two tests of one question share the error rate (Bonferroni).
+    return lines, document, min(p_values) * len(p_values) <= ALPHA
+
+
+def _test_order(asked: Asked, adapters: Adapters, name: str, texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    backend = adapters.open_scorer(asked.adapter, "--order-test")
+    test = asyncio.run(run_order_test(backend, texts, orders=asked.orders, seed=asked.seed))
+    proven = test.p_value <= ALPHA
+    line = (
+        f"order test of {asked.adapter}: the order of {name} is {'' if proven else 'not '}proven to be more probable than "
+        f"{asked.orders} random orders ({p_equals(test.p_value)}; {test.gain:+.1f} nats, n = {len(texts):,}, seed {asked.seed})"
+    )
+    document = {"adapter": asked.adapter, "p": test.p_value, "gain_nats": test.gain, "orders": asked.orders}
+    return line, {**document, "samples": len(texts), "seed": asked.seed}
+
+
+def _test_min_k(asked: Asked, adapters: Adapters, name: str, texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    fresh, _ = load_dataset(asked.fresh)
+    candidate, base = (adapters.open_scorer(adapter, "--min-k") for adapter in (asked.adapter, asked.base))
+    fresh_texts = [text_of(sample.input) for sample in fresh]
+    test = asyncio.run(run_min_k_test(candidate, base, texts, fresh_texts))
+    proven = test.p_value <= ALPHA
+    line = (
+        f"min-20% of {asked.adapter} minus {asked.base}: {name} is {'' if proven else 'not '}proven to have gained more than "
+        f"{asked.fresh} ({p_equals(test.p_value)}; AUROC {test.auroc:.3f}, n = {test.n[0]:,} and {test.n[1]:,})"
+    )
+    document = {"adapter": asked.adapter, "base": asked.base, "fresh": asked.fresh, "p": test.p_value}
+    return line, {**document, "auroc": test.auroc, "n": test.n, "means": test.means}

@@ -1,0 +1,166 @@
+"""Finds texts whose sets of words are similar, exactly, without comparing every pair.
+
+The similarity is Jaccard's: words in both texts over words in either. Of two sets with a similarity of at least t, both
+begin with a common
+word among their first |x| - ceil(t |x|) + 1 words, in any common order of words (prefix filter: Chaudhuri et al. 2006,
+Bayardo et al.
+2007). Pairs that pass it are compared by signatures, of which the distance is at most that of the sets; the rest are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.datasets.overlap.words import Encoded, Numbers, Vocabulary, sort_unique
+
+# Two words of 64 bits: more bits reject more pairs, and cost as much more for each.
+_SIGNATURE_WORDS = 2
+_SEED = 20071
+# Pairs that are expanded at a time: 64 MB.
+_MOST_PAIRS = 2_000_000
+_SLACK = 1e-9
+Signatures = npt.NDArray[np.uint64]
+
+
+class Pairs(NamedTuple):
+    """Pairs of similar texts, as parallel columns."""
+
+    texts: Numbers
+    """The text that was compared with those of the index."""
+    indexed: Numbers
+    """The text of the index."""
+    similarities: npt.NDArray[np.float64]
+
+
+class SimilarSets:
+    """An index of texts by their words, to find those that are similar to others."""
+
+    def __init__(self, texts: Sequence[Sequence[str]], vocabulary: Vocabulary, least: float) -> None:
+        """`least` is the smallest similarity that is found, above 0 and at most 1."""
+        self._least = least
+        self._masks = _draw_masks(max(len(vocabulary), 1))
+        sets = _WordSets(vocabulary.encode(texts), len(vocabulary))
+        self._sizes = sets.sizes
+        self._signatures = sets.signatures(self._masks)
+        # The words of each indexed text as one sorted list of numbers, to count how many words are common.
+        self._width = max(len(vocabulary), 1)
+        self._members = sets.texts * self._width + sets.words
+        prefix = sets.in_prefix(least)
+        order = np.argsort(sets.words[prefix], kind="stable")
+        self._postings = sets.texts[prefix][order]
+        self._starts = np.searchsorted(sets.words[prefix][order], np.arange(self._width + 1))
+
+    def find(self, encoded: Encoded) -> Iterator[Pairs]:
+        """Yield all pairs of a text and an indexed text that are at least as similar as the index finds."""
+        sets = _WordSets(encoded, self._width)
+        signatures = sets.signatures(self._masks)
+        prefix = sets.in_prefix(self._least)
+        words, texts = sets.words[prefix], sets.texts[prefix]
+        counts = self._starts[words + 1] - self._starts[words]
+        used = counts > 0
+        words, texts, counts = words[used], texts[used], counts[used]
+        for part in _parts(counts):
+            yield self._verify(sets, signatures, texts[part], words[part], counts[part])
+
+    def _verify(
+        self, sets: _WordSets, signatures: Sequence[Signatures], texts: Numbers, words: Numbers, counts: Numbers
+    ) -> Pairs:
+        places = np.repeat(self._starts[words] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        indexed, of_text = self._postings[places], np.repeat(texts, counts)
+        total = self._sizes[indexed] + sets.sizes[of_text]
+        # J >= t is the same as: at most (1 - t) / (1 + t) of all words of both are in one of them only.
+        most = (total * ((1 - self._least) / (1 + self._least)) + _SLACK).astype(np.int64)
+        # The first 64 bits reject most pairs, so that only the rest is compared by all bits.
+        near = np.flatnonzero(_count_bits(signatures[0][of_text] ^ self._signatures[0][indexed]) <= most)
+        of_text, indexed, most = of_text[near], indexed[near], most[near]
+        near = self._distance(signatures, of_text, indexed) <= most
+        keys = sort_unique(of_text[near] * len(self._sizes) + indexed[near])
+        of_text, indexed = np.divmod(keys, max(len(self._sizes), 1))
+        common = self._count_common(sets, of_text, indexed)
+        similarity = common / np.maximum(self._sizes[indexed] + sets.sizes[of_text] - common, 1)
+        kept = similarity >= self._least - _SLACK
+        return Pairs(of_text[kept], indexed[kept], similarity[kept])
+
+    def _distance(self, signatures: Sequence[Signatures], texts: Numbers, indexed: Numbers) -> Numbers:
+        pairs = zip(signatures, self._signatures, strict=True)
+        return sum(
+            (_count_bits(ours[texts] ^ theirs[indexed]) for ours, theirs in pairs), np.zeros(len(texts), dtype=np.int64)
+        )
+
+    def _count_common(self, sets: _WordSets, texts: Numbers, indexed: Numbers) -> Numbers:
+        """Return the number of words that both texts of each pair have."""
+        counts = sets.starts[texts + 1] - sets.starts[texts]
+        pair = np.repeat(np.arange(len(texts)), counts)
+        places = np.repeat(sets.starts[texts] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        wanted = indexed[pair] * self._width + sets.words[places]
+        if not len(self._members):
+            return np.zeros(len(texts), dtype=np.int64)
+        found = self._members[np.minimum(np.searchsorted(self._members, wanted), len(self._members) - 1)] == wanted
+        return np.bincount(pair[found], minlength=len(texts))
+
+
+class _WordSets:
+    """The different words of each text that are in the vocabulary, sorted by text and rarity."""
+
+    def __init__(self, encoded: Encoded, width: int) -> None:
+        known = encoded.words >= 0
+        keys = sort_unique(encoded.texts[known] * max(width, 1) + encoded.words[known])
+        self.texts, self.words = np.divmod(keys, max(width, 1))
+        self.sizes = encoded.distinct
+        self.starts = np.searchsorted(self.texts, np.arange(len(encoded.lengths) + 1))
+
+    def in_prefix(self, least: float) -> npt.NDArray[np.bool_]:
+        """Return which words are among the first of their text. Words outside of the vocabulary are the rarest."""
+        needed = np.ceil(least * self.sizes - _SLACK).astype(np.int64)
+        length = self.sizes - needed + 1
+        unknown = self.sizes - (self.starts[1:] - self.starts[:-1])
+        rank = np.arange(len(self.words)) - self.starts[self.texts]
+        is_first: npt.NDArray[np.bool_] = rank < (length - unknown)[self.texts]
+        return is_first
+
+    def signatures(self, masks: Sequence[Signatures]) -> list[Signatures]:
+        """Return the parity of the number of words behind each bit. Unknown words flip none, which only lowers the distance."""
+        return [self._flip(mask[self.words]) for mask in masks]
+
+    def _flip(self, masks: Signatures) -> Signatures:
+        """Return the exclusive or of the masks of each text's words."""
+        # One more mask, because a text without words may begin behind the last one.
+        flipped = np.bitwise_xor.reduceat(np.append(masks, np.uint64(0)), self.starts[:-1])
+        flipped[self.starts[:-1] == self.starts[1:]] = 0
+        return flipped
+
+
+def _draw_masks(words: int) -> list[Signatures]:
+    """Return for each word one random bit, as masks of `_SIGNATURE_WORDS` parts."""
+    bits = np.random.default_rng(_SEED).integers(0, 64 * _SIGNATURE_WORDS, size=words)
+    ones = np.left_shift(np.uint64(1), (bits % 64).astype(np.uint64))
+    return [np.where(bits // 64 == part, ones, np.uint64(0)) for part in range(_SIGNATURE_WORDS)]
+
+
+def _parts(counts: Numbers) -> Iterator[slice]:
+    """Yield parts of the words whose pairs fit into memory together."""
+    ends = np.cumsum(counts)
+    start, before = 0, 0
+    while start < len(counts):
+        end = max(int(np.searchsorted(ends, before + _MOST_PAIRS, side="right")), start + 1)
+        yield slice(start, end)
+        start, before = end, int(ends[end - 1])
+
+
+if hasattr(np, "bitwise_count"):
+
+    def _count_bits(words: Signatures) -> Numbers:
+        """Return the number of bits of each word."""
+        counts: Numbers = np.bitwise_count(words).astype(np.int64)
+        return counts
+else:  # pragma: no cover - numpy before 2.0
+    _BITS = np.array([bin(k).count("1") for k in range(65536)], dtype=np.int64)
+
+    def _count_bits(words: Signatures) -> Numbers:
+        """Return the number of bits of each word."""
+        counts: Numbers = _BITS[words.view(np.uint16)].reshape(len(words), -1).sum(axis=1)
+        return counts

@@ -1,0 +1,138 @@
+"""Thresholds by slice on a stated probability, fitted by fairlearn (Hardt, Price & Srebro 2016) on a fold of a stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_crucible.datasets.parts import fold as fold_of
+from pytest_crucible.fairness.threshold_rules import Rule, Threshold, Thresholds
+from pytest_crucible.plan.grammar import parse_value
+from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.settings import DEFAULT_STORE
+from pytest_crucible.records.slices import By
+from pytest_crucible.stats.arrays import Array
+from pytest_crucible.stats.slices.fields import field_problem, slice_samples
+from pytest_crucible.store.experiments import StoredExperiment, load_experiments
+from pytest_crucible.store.runs import RunStore
+
+CONSTRAINTS = ("demographic_parity", "equalized_odds", "true_positive_rate_parity", "false_positive_rate_parity")
+_NEEDED = ("overconfidence", "true_positive", "false_positive")
+
+
+def thresholds(
+    run: str, *, by: str, fold: str = "1/2", constraint: str = "equalized_odds", store: str = DEFAULT_STORE
+) -> Thresholds:
+    """Return a `read` for `decision` that decides by slice on the stated probability.
+
+    It is fairlearn's ThresholdOptimizer (extra `[fairness]`), fitted on one fold of a stored run whose suite has
+    `fairness.decision(..., confidence=...)`. `constraint` is one of CONSTRAINTS. The samples of the fold fall under the rule of
+    exclusions: a verdict that differs without them is undecided. A rule may be random: it then draws by the sample's id. Raises
+    SpecError.
+    """
+    if constraint not in CONSTRAINTS:
+        raise SpecError(f"thresholds has constraint={constraint!r}: write one of {', '.join(CONSTRAINTS)}")
+    optimizer = _load_fairlearn()
+    fields = parse_value(f"metric by {by}", f"thresholds(by={by!r})").by
+    assert fields is not None
+    if "://" not in store and not Path(store).exists():
+        raise SpecError(f"thresholds found no run store at {store}: run the suite first, or name it by store=")
+    opened = RunStore(store)
+    try:
+        confidence, outcome, samples = _read_run(opened, opened.find_run(run))
+    finally:
+        opened.close()
+    chosen = {sample.id for sample in fold_of(samples, fold)}
+    used = [
+        at for at, sample in enumerate(samples) if sample.id in chosen and not np.isnan(confidence[at] + outcome[at])
+    ]
+    fitted = [samples[at] for at in used]
+    rules = _fit(optimizer, fields, constraint, confidence[used], outcome[used], fitted)
+    return Thresholds(by=fields, rules=rules, sample_ids=tuple(sample.id for sample in fitted))
+
+
+def _load_fairlearn() -> Any:
+    try:
+        from fairlearn.postprocessing import ThresholdOptimizer
+    except ImportError:
+        raise SpecError('thresholds needs fairlearn; pip install "pytest-crucible[fairness]"') from None
+    return ThresholdOptimizer
+
+
+def _read_run(store: RunStore, run: str) -> tuple[Array, Array, Sequence[Sample]]:
+    """Return the candidate's stated probability, the outcome and the sample, of the first experiment that has decisions."""
+    for stored in load_experiments(store, run):
+        if all(name in stored.arms[0].scores for name in _NEEDED):
+            samples = stored.all_samples()
+            values = [_values(stored, name, len(samples)) for name in _NEEDED]
+            outcome = np.where(~np.isnan(values[1]), 1.0, np.where(~np.isnan(values[2]), 0.0, np.nan))
+            return values[0] + outcome, outcome, samples
+    raise SpecError(
+        f"run {run} has no stated probabilities: run it with fairness.decision(..., confidence=...), which adds overconfidence"
+    )
+
+
+def _values(stored: StoredExperiment, name: str, samples: int) -> Array:
+    """Return the candidate's first score of each sample; NaN where it has none."""
+    column, values = stored.arms[0].scores[name], np.full(samples, np.nan)
+    for position, repeat, value in zip(column.positions, column.repeats, column.values, strict=True):
+        if repeat == 0 and value is not None:
+            values[position] = value
+    return values
+
+
+def _stated_model() -> Any:
+    """Return the model that fairlearn expects: its probability is the stated one."""
+    from sklearn.base import BaseEstimator
+
+    class Stated(BaseEstimator):  # type: ignore[misc]
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def fit(self, x: Any, y: Any) -> Any:
+            return self
+
+        def predict(self, x: Any) -> Array:
+            return np.asarray(x)[:, 0]
+
+    return Stated()
+
+
+def _fit(
+    optimizer: Any, by: By, constraint: str, confidence: Array, outcome: Array, samples: Sequence[Sample]
+) -> dict[str, Rule]:
+    metadata, expected = [sample.metadata for sample in samples], [sample.expected for sample in samples]
+    problem = field_problem(by, expected, metadata) if samples else "the fold has no sample with a stated probability"
+    if problem:
+        raise SpecError(f"thresholds(by={by.title!r}): {problem}")
+    slicing = slice_samples(by, expected, metadata)
+    known = slicing.codes >= 0
+    for code, name in enumerate(slicing.names):
+        if len(set(outcome[slicing.codes == code].tolist())) < 2:
+            raise SpecError(
+                f"thresholds(by={by.title!r}): slice {name!r} has one outcome only; choose another fold or field"
+            )
+    model = optimizer(
+        estimator=_stated_model(),
+        constraints=constraint,
+        objective="balanced_accuracy_score" if constraint == "equalized_odds" else "accuracy_score",
+        prefit=True,
+        predict_method="predict",
+    )
+    labels = np.array(slicing.names, dtype=object)[slicing.codes[known]]
+    model.fit(confidence[known][:, None], outcome[known].astype(int), sensitive_features=labels)
+    found = model.interpolated_thresholder_.interpolation_dict
+    return {str(name): _rule(found[name]) for name in slicing.names}
+
+
+def _rule(found: Any) -> Rule:
+    pairs = tuple((float(found[f"p{k}"]), _threshold(found[f"operation{k}"])) for k in (0, 1))
+    return Rule(pairs, float(found.get("p_ignore", 0.0)), float(found.get("prediction_constant", 0.0)))
+
+
+def _threshold(operation: Any) -> Threshold:
+    return Threshold(float(operation.threshold), operation.operator == ">")

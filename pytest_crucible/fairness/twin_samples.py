@@ -1,0 +1,88 @@
+"""Twins of prompts: the same prompt with pronouns, nouns and names of another version, such as female and male.
+
+Invariance is what twins test: whether the score stays the same when only these words change. It is not causal fairness.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.datasets.load import load_file, load_rows
+from pytest_crucible.fairness.swap_tables import GENDER, SwapTable, read_table
+from pytest_crucible.records import NoTwin, Sample, Twin
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.slices import TWIN
+
+NOTHING = NoTwin("no word to swap")
+MIXED = NoTwin("words of several versions")
+
+
+def twins(
+    dataset: str | Path | Iterable[Sample | Mapping[str, Any]],
+    *,
+    swap: str | Path,
+    fields: Mapping[str, str] | None = None,
+) -> Callable[[], Sequence[Sample]]:
+    """Return a dataset whose samples bring along their other versions as variants, for `dataset=` of the marker.
+
+    `dataset` is a file or a list of samples. `swap` is "gender" (pronouns, nouns and common names), or a CSV file of your own: its
+    first row names the versions, and each further row has a word or phrase for each. Prompt and `expected` are swapped, with
+    capitals kept. The field `twin` names the version. A sample that has words of several versions, or a word whose counterpart is
+    not certain, gets no twin, and is counted. Relative paths are those of the calling file, or of the working directory. Raises
+    SpecError when the samples are read, if no sample has a twin.
+    """
+    folder = _calling_folder()
+
+    def read_twins() -> Sequence[Sample]:
+        table = GENDER if str(swap) == "gender" else read_table(_locate(swap, folder))
+        if isinstance(dataset, str | Path):
+            samples = load_file(_locate(dataset, folder), fields=fields)
+        else:
+            samples = load_rows(list(dataset), name="twins", fields=fields or {})
+        versions = [with_twins(sample, table) for sample in samples]
+        if not any(isinstance(twin, Twin) for sample in versions for twin in sample.variants.values()):
+            advice = "pass your own table" if table is GENDER else "add words of these prompts to the table"
+            raise SpecError(f'twins(swap="{swap}") changed none of {len(samples)} prompts; {advice}')
+        return versions
+
+    return read_twins
+
+
+def with_twins(sample: Sample, table: SwapTable) -> Sample:
+    """Return the sample with its other versions as variants; without a certain one, with the reason."""
+    found = table.versions_in(sample.input)
+    if len(found) != 1:
+        reason = MIXED if found else NOTHING
+        return replace(sample, variants={**sample.variants, **dict.fromkeys(table.versions, reason)})
+    own = found[0]
+    variants: dict[str, Twin | NoTwin] = {own: NoTwin(f"the prompt is the {own} version")}
+    for version in table.versions:
+        if version != own:
+            variants[version] = _twin(sample, table, own, version)
+    has_twin = any(isinstance(twin, Twin) for twin in variants.values())
+    metadata = {**sample.metadata, TWIN: own} if has_twin else sample.metadata
+    return replace(sample, metadata=metadata, variants={**sample.variants, **variants})
+
+
+def _twin(sample: Sample, table: SwapTable, own: str, version: str) -> Twin | NoTwin:
+    prompt = table.swap(sample.input, own, version)
+    expected = table.swap(sample.expected, own, version)
+    uncertain = [*prompt.uncertain, *expected.uncertain]
+    if uncertain:
+        return NoTwin(f"the counterpart of {uncertain[0].lower()!r} is not certain")
+    return Twin(input=prompt.value, expected=expected.value, facts={"swapped": list(prompt.words)})
+
+
+def _calling_folder() -> Path:
+    """Return the folder of the file that calls `twins`."""
+    file = sys._getframe(2).f_globals.get("__file__")
+    return Path(file).parent if file else Path.cwd()
+
+
+def _locate(path: str | Path, folder: Path) -> Path:
+    beside = folder / path
+    return beside if beside.exists() else Path(path)

@@ -1,0 +1,52 @@
+"""Weights of training rows by which a label no longer depends on a field (Kamiran & Calders 2012, Knowl. Inf. Syst. 33:1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.slices.fields import read_field
+
+
+def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) -> list[dict[str, Any]]:
+    """Return the rows with a `weight`: how often the row's value and label would come together, over how often they do.
+
+    The weight of value a and label y is P(a) P(y) / P(a, y), as AIF360's Reweighing. `by` and `label` are keys of the rows, or of
+    their `expected` or `metadata`. A weight that a row has already is multiplied. `trainer.datums` reads the weights. Raises
+    SpecError for a row without one of both, and where every row has one value.
+
+    >>> rows = [{"sex": "f", "income": 1}, {"sex": "f", "income": 0}, {"sex": "m", "income": 1}, {"sex": "m", "income": 1}]
+    >>> [round(row["weight"], 3) for row in reweigh(rows, by="sex", label="income")]
+    [1.5, 0.5, 0.75, 0.75]
+    """
+    plain = [_as_row(row) for row in rows]
+    pairs = [(_value(row, by, number), _value(row, label, number)) for number, row in enumerate(plain, 1)]
+    values, labels, together = Counter(a for a, _ in pairs), Counter(y for _, y in pairs), Counter(pairs)
+    for name, counts in ((by, values), (label, labels)):
+        if len(counts) < 2:
+            what = f"every row has {name} = {next(iter(counts))!r}" if counts else "there are no rows"
+            raise SpecError(f"reweigh(by={by!r}, label={label!r}): {what}; choose another field")
+    n = len(pairs)
+    return [
+        {**row, "weight": float(row.get("weight", 1.0)) * values[a] * labels[y] / (n * together[a, y])}
+        for row, (a, y) in zip(plain, pairs, strict=True)
+    ]
+
+
+def _as_row(row: Mapping[str, Any] | Sample) -> dict[str, Any]:
+    if isinstance(row, Sample):
+        return {"id": row.id, "input": row.input, "expected": row.expected, "metadata": dict(row.metadata)}
+    return dict(row)
+
+
+def _value(row: Mapping[str, Any], name: str, number: int) -> str:
+    metadata = row.get("metadata")
+    value = row.get(name)
+    if value is None:
+        value = read_field(name, row.get("expected"), metadata if isinstance(metadata, Mapping) else {})
+    if value is None:
+        raise SpecError(f"reweigh: row {number} has no {name!r}; it has {', '.join(map(repr, row)) or 'nothing'}")
+    return str(value)

@@ -1,0 +1,124 @@
+"""The base models that a server answers for: its own, and other models' names under which a stand-in answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_crucible.local_model import BASE_MODEL
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.reserved import make_stand_in
+from pytest_crucible.local_model.server.messages import Json, bad_request
+
+_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseModel:
+    """A base model that clients can name."""
+
+    name: str
+    engine: Engine
+    directory: str
+    """Directory of its tokenizer, which transformers loads."""
+    stand_in: bool = False
+    """True when the embedded model answers under another model's name."""
+
+    @property
+    def sampler_name(self) -> str:
+        """The name that sampling clients get: they load their tokenizer by it.
+
+        Of the server's own model it is the directory. Programs that use a stand-in expect the name that they gave.
+        """
+        return self.name if self.stand_in else self.directory
+
+    def describe(self, name: str) -> dict[str, Json]:
+        """Return the entry of a list of models, under one of the names."""
+        entry: dict[str, Json] = {
+            "model_name": name,
+            "max_context_length": self.engine.shape.context,
+            "trainable": True,
+            "sampleable": True,
+        }
+        return entry | ({"stand_in": BASE_MODEL, "tokenizer": self.directory} if self.stand_in else {})
+
+
+class BaseModels:
+    """The server's own model, under its short and its long name, and the stand-ins."""
+
+    def __init__(self, engine: Engine, directory: Path, stand_ins: Iterable[str] = ()) -> None:
+        """Write the tokenizers below `directory`. Raises ValueError for an invalid name of a stand-in."""
+        self.own = BaseModel(BASE_MODEL, engine, str(write_tokenizer(engine, directory, BASE_MODEL)))
+        self.stand_ins: Mapping[str, BaseModel] = {}
+        if names := list(dict.fromkeys(map(check_stand_in, stand_ins))):
+            other = make_stand_in(engine)
+            place = str(write_tokenizer(other, directory, "crucible/stand-in"))
+            self.stand_ins = {name: BaseModel(name, other, place, stand_in=True) for name in names}
+        self._models = {BASE_MODEL: self.own, self.own.directory: self.own, **self.stand_ins}
+
+    def get(self, name: str) -> BaseModel | None:
+        """Return the model of a name; None for any other name."""
+        # A name may have a suffix for a variant, such as "Qwen/Qwen3-8B:peft:32k".
+        return self._models.get(name) or self._models.get(name.partition(":")[0])
+
+    def find(self, name: str) -> BaseModel:
+        """Return the model of a name; refuse any other name, 400."""
+        if model := self.get(name):
+            return model
+        names = [f"{BASE_MODEL}, which is {self.own.directory}", *self.stand_ins]
+        raise bad_request(
+            f"base model {name[:200]!r} is not here; this server has {', '.join(names)}. "
+            f"To let it stand in for another model: crucible tinker-server --as {name[:200] or 'NAME'}"
+        )
+
+    def of_checkpoint(self, base_model: str, base_sha256: str, path: object) -> BaseModel:
+        """Return the model that a checkpoint was trained on; refuse one of another base, 400."""
+        own = self.own
+        # The long name may be that of another directory.
+        model = own if base_sha256 == own.engine.base_sha256 else self.stand_ins.get(base_model)
+        if model is None or model.engine.base_sha256 != base_sha256:
+            names = ", ".join((BASE_MODEL, *self.stand_ins))
+            raise bad_request(f"{path} belongs to another base model, {base_model}; this server has {names}")
+        return model
+
+    def describe(self) -> list[dict[str, Json]]:
+        """Return the list of models: the own one under its long and its short name, and the stand-ins."""
+        own = [self.own.describe(name) for name in (self.own.directory, BASE_MODEL)]
+        return own + [model.describe(name) for name, model in self.stand_ins.items()]
+
+
+def check_stand_in(name: str) -> str:
+    """Return the name of a model to stand in for. Raises ValueError for an invalid one.
+
+    >>> check_stand_in("Qwen/Qwen3-8B")
+    'Qwen/Qwen3-8B'
+    """
+    if not _NAME.fullmatch(name) or name == BASE_MODEL:
+        raise ValueError(f"--as {name!r} is not another model's name: write ORGANISATION/MODEL, such as Qwen/Qwen3-8B")
+    return name
+
+
+def stand_in_sentence(names: Iterable[str]) -> str:
+    """Return the sentence that tells a client which models are not what their names say."""
+    return f"{', '.join(names)}: {BASE_MODEL} stands in here. All replies, losses and weights are simulated"
+
+
+def write_tokenizer(engine: Engine, directory: Path, name: str) -> Path:
+    """Write the tokenizer for transformers and return its directory, which appears as a whole; one for each model."""
+    home = directory / "models" / f"{name}-{engine.base_sha256[:8]}"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=home.parent))
+    engine.tokenizer.save_for_transformers(draft)
+    # It exists already, perhaps from an older version.
+    with contextlib.suppress(OSError):
+        draft.rename(home)
+    for file in draft.iterdir() if draft.exists() else ():
+        os.replace(file, home / file.name)
+    shutil.rmtree(draft, ignore_errors=True)
+    return home

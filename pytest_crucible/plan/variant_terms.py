@@ -1,0 +1,128 @@
+"""Terms of targets and comparisons that name a variant of the samples: `exact_match[she]`, `exact_match.drop[homoglyph]`.
+
+A term is a metric of its own in the analysis. Its values are the metric's on the twins of that variant, or a view of them
+and of the values on the samples as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_crucible.records import MetricFacts, VariantGroup, VariantTerm
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.robustness import CERTIFIED, SMOOTHED
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.variant_views import VIEWS, term_facts, view_problem
+
+ALIASES = {CERTIFIED: f"{CERTIFIED}[{SMOOTHED}]"}
+"""Terms of a metric that only one variant has, which therefore needs no brackets."""
+_TERM = re.compile(r"(?P<metric>[^\[\]]+)\[(?P<variant>[^\[\]]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class VariantNames:
+    """What the terms of an experiment may name."""
+
+    variants: Sequence[str] = ()
+    groups: Mapping[str, VariantGroup] = field(default_factory=dict)
+    metrics: Mapping[str, MetricFacts] = field(default_factory=dict)
+    """Metrics that only variants have."""
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    """Variants that are declared and not run, with the reason."""
+    attacks: Container[str] = ()
+    """Names of all attacks, of which an experiment runs some."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.groups, *self.variants, *self.not_run)))
+
+    def reason_not_run(self, name: str) -> str:
+        """Return why the variant that a term names is not run; empty where it is, and for other names."""
+        match = _TERM.fullmatch(ALIASES.get(name, name))
+        return "" if match is None else self.not_run.get(match["variant"], "")
+
+    def problem(self, name: str) -> str:
+        """Return why a term names nothing that is run; empty for other names."""
+        match = _TERM.fullmatch(name)
+        if match is None or match["variant"] in self.known:
+            return ""
+        variant = match["variant"]
+        attack = re.sub(r" [-+.\d]+$", "", variant)
+        if attack in self.attacks:
+            strengths = [known for known in self.known if known.startswith(f"{attack} ")]
+            if strengths:
+                return f"{name}: {attack} is run as {', '.join(strengths)}; write one of these"
+            return f"{name}: {attack} is not run; add it to @pytest.mark.robustness"
+        if variant == "worst" and self.variants:
+            return f"{name}: no attack is run; add some to @pytest.mark.robustness"
+        return ""
+
+
+def variant_terms(
+    names: Iterable[str], metrics: Mapping[str, MetricFacts], known: VariantNames, *, open_metrics: bool
+) -> tuple[VariantTerm, ...]:
+    """Return the terms among the names of metrics that targets and comparisons use.
+
+    With `open_metrics` the test scores by itself, and a metric that is not among `metrics` may be one of these. Raises
+    SpecError for a view that a metric cannot have.
+    """
+    terms = (read_term(name, metrics, known, open_metrics=open_metrics) for name in dict.fromkeys(names))
+    return tuple(term for term in terms if term is not None)
+
+
+def read_term(
+    name: str, metrics: Mapping[str, MetricFacts], known: VariantNames, *, open_metrics: bool
+) -> VariantTerm | None:
+    """Return a name as a term; None for a metric's own name, and for one that names no variant."""
+    match = _TERM.fullmatch(ALIASES.get(name, name))
+    if match is None or name in metrics or match["variant"] not in (*known.groups, *known.variants):
+        return None
+    metric, view = split_view(match["metric"], metrics)
+    if metric in known.metrics and view:
+        raise SpecError(
+            f"{name}: {metric} has no value on the samples as they are, so no {view}: write {metric}[{match['variant']}]"
+        )
+    if metric not in metrics and metric not in known.metrics and not open_metrics:
+        return None
+    facts = known.metrics.get(metric) or metrics.get(metric, MetricFacts(name=metric))
+    problem = view_problem(view, facts)
+    if problem:
+        raise SpecError(f"{name}: {problem}")
+    group = known.groups.get(match["variant"])
+    draws = 1 if group is None or group.is_worst else len(group.variants)
+    of_term = term_facts(name, view, facts, draws)
+    return VariantTerm(facts=of_term, metric=metric, view=view, variant=match["variant"], group=group)
+
+
+def term_hint(name: str, metrics: Iterable[str], known: VariantNames) -> str:
+    """Return a hint for a term that names an unknown metric, view or variant; empty for other names, and without a close one."""
+    match = _TERM.fullmatch(name)
+    if match is None or not known.known:
+        return ""
+    views = [f".{view}" for view in VIEWS if view]
+    every = [*metrics, *known.metrics]
+    bases = [*every, *(f"{base}{view}" for base in every for view in views)]
+    candidates = [f"{base}[{variant}]" for base in bases for variant in known.known]
+    return suggest(name, candidates, otherwise="")
+
+
+def term_metric(name: str) -> str:
+    """Return the metric of a term; a name that is not a term is a metric.
+
+    >>> term_metric("passed.drop[she]")
+    'passed'
+    """
+    match = _TERM.fullmatch(name)
+    return name if match is None else split_view(match["metric"], {})[0]
+
+
+def split_view(term: str, metrics: Mapping[str, MetricFacts]) -> tuple[str, str]:
+    """Return a metric and its view, which is empty where the term has none.
+
+    >>> split_view("a.drop", {}), split_view("a.drop", {"a.drop": MetricFacts(name="a.drop")})
+    (('a', 'drop'), ('a.drop', ''))
+    """
+    metric, _, view = term.rpartition(".")
+    return (metric, view) if metric and view in VIEWS and term not in metrics else (term, "")

@@ -1,0 +1,67 @@
+"""Attacks in the plan of an experiment: which variants of the samples are draws of which attack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+CONTROL, WORST = "control", "worst"
+"""Names in brackets: the samples sent again as they are, and the worst over all attacked variants."""
+SAME_ANSWER = "same_answer"
+LEAKED, OBEYED = "leaked", "obeyed"
+CERTIFIED, SMOOTHED = "certified_edits", "smoothed"
+"""The metric of certificates, and the variant that has it: the model on texts with words left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantGroup:
+    """Variants that a term names together: the draws of one attack, or all attacked variants."""
+
+    name: str
+    """As it is written in brackets."""
+    variants: tuple[str, ...]
+    is_worst: bool = False
+    """The values of a sample are their worst, not their mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAttack:
+    """An attack that an experiment runs."""
+
+    name: str
+    """As it is written in brackets, such as `homoglyph 0.1`; also that of its group of variants."""
+    attack: str
+    kind: str
+    strength: float | None
+    """None where the attack has no strength."""
+    draws: int
+    asks_for: str = ""
+    """`code` or `secret`, for an injection."""
+    requests: int = 1
+    """The most requests that one draw sends for a sample and arm, beside those of a model that rewrites texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Robustness:
+    """The attacks of an experiment."""
+
+    attacks: tuple[PlannedAttack, ...]
+    controls: int
+    """How often each sample is sent again as it is: once, or as often as with attacks where the worst is judged."""
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    """Attacks that are not run, with the reason; targets on them are undecided."""
+    normalise: str = "text"
+    """What makes two replies one answer, for `same_answer`."""
+    kept: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """Variant -> sample -> whether a person says that the expected answer is still right."""
+    certificate_requests: int = 0
+    """Requests of a certificate for one sample and arm; 0 without certificates."""
+
+
+def is_attacked(variant: str) -> bool:
+    """Return whether a variant of an experiment with attacks is one of these, and not the control.
+
+    >>> is_attacked("homoglyph"), is_attacked("control, draw 2"), is_attacked("smoothed")
+    (True, False, False)
+    """
+    return variant.partition(",")[0] not in (CONTROL, SMOOTHED)

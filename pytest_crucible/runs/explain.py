@@ -1,0 +1,84 @@
+"""Explains the difference between two arms of a stored run by slices of its samples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.analyse.analysis import main_metric, score_table
+from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.runs.evaluate import analysis_inputs
+from pytest_crucible.sections.inputs import section_inputs
+from pytest_crucible.sections.slice_search import SearchResult, search
+from pytest_crucible.stats.slices.importance import has_scikit_learn
+from pytest_crucible.store.experiments import load_experiments
+from pytest_crucible.store.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedExperiment:
+    """The search in one experiment; None where it has too few samples."""
+
+    nodeid: str
+    result: SearchResult | None
+
+
+def explain_run(
+    store: RunStore, run: str, metric: str, features: Sequence[str], *, seed: int = 0
+) -> tuple[ExplainedExperiment, ...]:
+    """Return the search in each experiment of a run that has two arms and the metric. Raises SpecError if none has."""
+    functions = {reference: load_feature(reference) for reference in features}
+    explained, scored = [], set[str]()
+    for stored in load_experiments(store, run):
+        inputs = analysis_inputs(stored, stored.finished)
+        table = score_table(inputs)
+        scored |= set(table.scores)
+        chosen = metric or main_metric(stored.plan, table.scores)
+        if chosen not in table.scores or chosen is None or len(stored.plan.arms) < 2:
+            continue
+        samples = stored.all_samples() if functions else ()
+        columns = {name: [_apply(name, function, each) for each in samples] for name, function in functions.items()}
+        sections = section_inputs(inputs, table, stored, alpha=store.run(run)["alpha"])
+        explained.append(
+            ExplainedExperiment(
+                nodeid=stored.plan.nodeid,
+                result=search(sections, chosen, columns, seed=seed, ranks_features=has_scikit_learn()),
+            )
+        )
+    if explained:
+        return tuple(explained)
+    if metric and metric not in scored:
+        hint = suggest(metric, scored, otherwise=f"it has {', '.join(sorted(scored)) or 'no scores'}")
+        raise SpecError(f"run {run} has no metric {metric!r}: {hint}")
+    raise SpecError(f"run {run} has no experiment with two arms: run it with --compare, or import a second arm")
+
+
+def load_feature(reference: str) -> Any:
+    """Return the function that `module:function` names, from the working directory too. Raises SpecError."""
+    if ":" not in reference:
+        raise SpecError(f"--feature={reference!r} cannot be read: write MODULE:FUNCTION, such as features:steps")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        function = load_object(reference)
+    except (ImportError, AttributeError) as error:
+        raise SpecError(f"--feature={reference!r} cannot be loaded: {error}; write MODULE:FUNCTION") from None
+    if not callable(function):
+        raise SpecError(f"--feature={reference!r} is a {type(function).__name__}: name a function of a sample")
+    return function
+
+
+def _apply(name: str, function: Any, sample: Sample) -> Any:
+    try:
+        return function(sample)
+    except Exception as error:
+        raise SpecError(
+            f"--feature={name} raised {type(error).__name__} on sample {sample.id!r}: {error}; return None where it does not apply"
+        ) from error

@@ -1,0 +1,33 @@
+"""The fields of a stored run's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_crucible.records import Plan
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.slices import By
+from pytest_crucible.stats.slices.fields import field_problem, read_field
+from pytest_crucible.store.outcomes import expected_values, has_metadata, metadata_values
+from pytest_crucible.store.runs import RunStore
+
+Fields = tuple[Sequence[Any], Sequence[Mapping[str, Any]]]
+"""Each sample's `expected`, and its metadata."""
+
+
+def load_fields(store: RunStore, run: str, plan: Plan) -> Fields:
+    """Return each sample's `expected` and metadata, in the dataset's order."""
+    return expected_values(store, plan.dataset_sha256), metadata_values(store, plan.dataset_sha256)
+
+
+def check_stored_fields(store: RunStore, run: str, plan: Plan, by: By, what: str) -> None:
+    """Raise SpecError for fields that do not divide a stored run's samples, or that were stored without metadata."""
+    expected, metadata = load_fields(store, run, plan)
+    for field in (*by.fields, *(() if by.within is None else (by.within,))):
+        is_absent = all(read_field(field.name, *sample) is None for sample in zip(expected, metadata, strict=True))
+        if is_absent and not has_metadata(store, plan.dataset_sha256):
+            raise SpecError(f"run {run} was stored without metadata, so it has no field {field.name!r}; run it again")
+    problem = field_problem(by, expected, metadata)
+    if problem:
+        raise SpecError(f"{what}: {problem}")

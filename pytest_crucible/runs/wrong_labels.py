@@ -1,0 +1,113 @@
+"""Samples whose expected answer several models contradict with one voice: labels that may be wrong."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.datasets.checks.answers import FEW_LABELS
+from pytest_crucible.metrics.numbers import final_number
+from pytest_crucible.metrics.text import normalise
+from pytest_crucible.records import Sample
+from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.outcomes import reply_texts, sample_contents
+from pytest_crucible.store.runs import RunStore
+
+MODELS = 3
+"""Models that have to agree. Three trainings of one recipe are three models, and may share an error."""
+# SQLite allows 32,766 variables in a statement.
+_AT_A_TIME = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradicted:
+    """A sample whose expected answer models contradict."""
+
+    sample: str
+    expected: str
+    answer: str
+    """The answer on which they agree."""
+    arms: tuple[str, ...]
+    """Names of the models, sorted."""
+
+
+def find_contradicted(store: RunStore, samples: Sequence[Sample], *, models: int = MODELS) -> list[Contradicted]:
+    """Return the samples for which `models` different models agree on another answer, and no model gives the expected one."""
+    read = _answer_reader(samples)
+    wanted = {
+        (sample.id, canonical([sample.input, sample.expected])): sample
+        for sample in samples
+        if _is_text(sample.expected)
+    }
+    answers: dict[str, dict[str, tuple[str, str]]] = {}
+    for sample, identity, name, text in _replies(store, wanted):
+        # The first reply of the latest run stands for a model.
+        answers.setdefault(sample.id, {})[identity] = (read(text), name)
+    by_id = {sample.id: sample for sample in wanted.values()}
+    found = [_contradicted(by_id[key], of_models, read, models) for key, of_models in answers.items()]
+    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.sample)
+
+
+def _contradicted(
+    sample: Sample, of_models: dict[str, tuple[str, str]], read: Callable[[str], str], models: int
+) -> Contradicted | None:
+    expected = read(str(sample.expected))
+    given = sorted(answer for answer, _ in of_models.values())
+    if expected in given or len(given) < models:
+        return None
+    answer, count = max(((key, len(list(group))) for key, group in itertools.groupby(given)), key=lambda item: item[1])
+    if count < models or not answer:
+        return None
+    arms = tuple(sorted(name for other, name in of_models.values() if other == answer))
+    return Contradicted(sample=sample.id, expected=str(sample.expected), answer=answer, arms=arms)
+
+
+def _replies(store: RunStore, wanted: dict[tuple[str, str], Sample]) -> Iterator[tuple[Sample, str, str, str]]:
+    """Yield sample, model identity, arm and text of each first reply to one of the samples, the oldest run first."""
+    positions_of: dict[str, dict[int, Sample]] = {}
+    for summary in reversed(list_runs(store)):
+        for key, plan, _ in store.all_experiments(summary.id):
+            if plan.by_item:
+                continue
+            sha256 = plan.dataset_sha256
+            if sha256 not in positions_of:
+                contents = enumerate(sample_contents(store, sha256))
+                positions_of[sha256] = {k: wanted[content] for k, content in contents if content in wanted}
+            positions = positions_of[sha256]
+            for number, arm in enumerate(plan.arms):
+                if arm.simulated or arm.stored_run is not None:
+                    continue
+                for part in _parts(positions):
+                    for position, text in reply_texts(store, key, number, part).items():
+                        yield positions[position], arm.identity, arm.name, text
+
+
+def _parts(positions: dict[int, Sample]) -> Iterator[list[int]]:
+    places = list(positions)
+    for start in range(0, len(places), _AT_A_TIME):
+        yield places[start : start + _AT_A_TIME]
+
+
+def _is_text(expected: Any) -> bool:
+    return isinstance(expected, str | int | float) and not isinstance(expected, bool)
+
+
+def _answer_reader(samples: Sequence[Sample]) -> Callable[[str], str]:
+    """Return how the answer in a reply is read: as its last number, as the one label that it names, or as it is."""
+    expected = {str(sample.expected) for sample in samples if _is_text(sample.expected)}
+    if expected and all(final_number(text) is not None and len(text.split()) == 1 for text in expected):
+        return lambda text: str(final_number(answer_text(text)) or "")
+    labels = {normalise(text) for text in expected}
+    if len(labels) > FEW_LABELS:
+        return lambda text: normalise(answer_text(text))
+
+    def read_label(text: str) -> str:
+        reply = f" {normalise(answer_text(text)).rstrip('.')} "
+        named = [label for label in labels if f" {label} " in reply]
+        return named[0] if len(named) == 1 else reply.strip()
+
+    return read_label

@@ -1,0 +1,294 @@
+"""Robustness: what each attack does to each arm, with both levels of every drop, and against a mere repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.drops import (
+    Breakage,
+    Drop,
+    Share,
+    VariantData,
+    compute_breakages,
+    compute_drops,
+    compute_shares,
+    count_certificates,
+)
+from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.plan.variant_terms import term_metric
+from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
+from pytest_crucible.records.number_format import p_value, with_interval
+from pytest_crucible.records.robustness import CONTROL, WORST
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.measures.row import Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Robustness:
+    """The attacks of one experiment on its judged metrics."""
+
+    plan: Plan
+    alpha: float
+    drops: tuple[Drop, ...]
+    breakages: tuple[Breakage, ...]
+    shares: tuple[Share, ...]
+    certificates: Mapping[str, Mapping[int, int]]
+    """Arm -> certified word edits -> samples."""
+
+    @property
+    def tested(self) -> tuple[Drop, ...]:
+        """The drops that are claims: those of single attacks."""
+        return tuple(drop for drop in self.drops if CONTROL not in drop.attack and drop.attack != WORST)
+
+
+def compute(inputs: SectionInputs) -> Robustness | None:
+    """Return what the attacks did; None for an experiment without attacks."""
+    plan = inputs.plan
+    if plan.robustness is None or not inputs.variants:
+        return None
+    data = VariantData(
+        plan=plan,
+        facts=inputs.facts,
+        originals=inputs.scores,
+        variants=inputs.variants,
+        attributes=SampleAttributes(inputs.clusters, random_factors=plan.random_factors),
+        samples=inputs.samples,
+        alpha=inputs.alpha,
+    )
+    metrics = _judged_metrics(inputs)
+    drops = compute_drops(data, metrics)
+    return Robustness(
+        plan=plan,
+        alpha=inputs.alpha,
+        # Where the run stopped depends on the scores, and these p-values do not know it.
+        drops=tuple(drops if plan.look_alpha is None else (replace(drop, p_value=None) for drop in drops)),
+        breakages=tuple(compute_breakages(data, metrics)),
+        shares=tuple(compute_shares(data, plan.variant_metrics)),
+        certificates=count_certificates(data),
+    )
+
+
+def claims(result: Robustness) -> Sequence[Claim]:
+    """Return a claim for each drop, in a family of their own: a claim that a marker names is the session's."""
+    return tuple(
+        Claim(subject=f"{drop.attack} changes {drop.metric} of {drop.arm}", p_value=drop.p_value)
+        for drop in result.tested
+    )
+
+
+def view(result: Robustness, claims: Sequence[Claim]) -> View:
+    """Return the matrix of attacks and metrics, what is broken beyond the control, and what injections achieved."""
+    adjusted = {id(drop): claim.p_adjusted for drop, claim in zip(result.tested, claims, strict=True)}
+    metrics = dict.fromkeys(drop.metric for drop in result.drops)
+    return View(
+        title="Robustness",
+        tables=(
+            *(_matrix(result, metric, adjusted) for metric in metrics),
+            *_broken_table(result),
+            *_share_tables(result),
+            *_certificate_table(result),
+        ),
+        notes=tuple(_notes(result)),
+        charts=tuple(_chart(result, metric) for metric in metrics),
+        methods=(METHOD,),
+        document=_document(result, adjusted),
+    )
+
+
+METHOD = Statement(
+    text="Each sample was paired with its attacked variants and with a control, the same prompt sent again. A drop is the paired "
+    "difference of the sample as it is and the attacked one, judged as two arms are: by an exact unconditional or Tango's score "
+    "interval for one reply of yes or no, otherwise by the paired t or, with groups, CR2. The p-values of all drops are adjusted "
+    "by Holm."
+)
+
+
+def _judged_metrics(inputs: SectionInputs) -> list[str]:
+    """Return the metrics that targets and comparisons are about; without any, the main one."""
+    plan = inputs.plan
+    named = [term_metric(name) for measure in (*plan.contrasts, *plan.targets) for name in measure.metrics]
+    judged = [name for name in dict.fromkeys(named) if name in inputs.scores]
+    main = main_metric(plan, inputs.scores)
+    return judged or ([] if main is None else [main])
+
+
+def _matrix(result: Robustness, metric: str, adjusted: dict[int, float | None]) -> Table:
+    percent = f"{(1 - result.alpha) * 100:g} %"
+    heads = (
+        f"attack on {metric}",
+        "arm",
+        "clean",
+        "attacked",
+        f"drop [{percent} interval]",
+        "n",
+        "n/a",
+        "lost",
+        "adjusted p",
+    )
+    return Table(
+        title=f"Attacks by {metric}",
+        heads=heads,
+        rows=tuple(Row(cells=_cells(drop, adjusted.get(id(drop)))) for drop in result.drops if drop.metric == metric),
+        numbers=("n", "n/a", "lost", "clean", "attacked", "adjusted p"),
+        note="A positive drop is worse. The control is the sample as it is, sent again.",
+    )
+
+
+def _cells(drop: Drop, adjusted: float | None) -> tuple[str, ...]:
+    clean, attacked = (_number(level) for level in (drop.clean, drop.attacked))
+    counts = (f"{drop.n:,}", f"{drop.inapplicable:,}", f"{drop.lost:,}")
+    return (drop.attack, drop.arm, clean, attacked, _signed(drop.drop), *counts, p_value(adjusted))
+
+
+def _broken_table(result: Robustness) -> Iterator[Table]:
+    if result.breakages:
+        yield Table(
+            title="Broken samples",
+            heads=("broken by", "metric", "arm", "broken", "control", "excess over the control", "n"),
+            rows=tuple(
+                Row(
+                    cells=(
+                        *(entry.attack, entry.metric, entry.arm, _number(entry.broken), _number(entry.control)),
+                        *(_signed(entry.excess), f"{entry.n:,}"),
+                    )
+                )
+                for entry in result.breakages
+            ),
+            numbers=("broken", "control", "n"),
+            note="Of the samples that are right as they are, the share of attacked replies that are wrong. A model whose replies "
+            "vary breaks some without any attack, as the control does.",
+            verbosity=1,
+        )
+
+
+def _share_tables(result: Robustness) -> Iterator[Table]:
+    for metric in dict.fromkeys(share.metric for share in result.shares):
+        rows = [share for share in result.shares if share.metric == metric]
+        yield Table(
+            title=f"Attacks by {metric}",
+            heads=(f"{metric} under", "arm", metric, "n", "lost"),
+            rows=tuple(
+                Row(
+                    cells=(
+                        share.attack,
+                        share.arm,
+                        with_interval(share.share.value, share.share.interval),
+                        f"{share.n:,}",
+                        f"{share.lost:,}",
+                    )
+                )
+                for share in rows
+            ),
+            numbers=("n", "lost"),
+        )
+
+
+def _certificate_table(result: Robustness) -> Iterator[Table]:
+    if result.certificates:
+        most = max((edits for counts in result.certificates.values() for edits in counts), default=0)
+        limits = range(max(most, 0) + 1)
+        rows = []
+        for arm, counts in result.certificates.items():
+            n = sum(counts.values())
+            shares = [sum(count for edits, count in counts.items() if edits >= limit) / max(n, 1) for limit in limits]
+            rows.append(Row(cells=(arm, *(f"{share:.3f}" for share in shares), f"{n:,}")))
+        yield Table(
+            title="Certificates of the smoothed model",
+            heads=("certified", *(f">= {limit} edits" for limit in limits), "n"),
+            rows=tuple(rows),
+            numbers=(*(f">= {limit} edits" for limit in limits), "n"),
+            note="The share of samples that the smoothed model (the answer to most texts with words left out) gets right, whatever "
+            "so many words are inserted, deleted or replaced. It says nothing of the model without smoothing.",
+        )
+
+
+def _kept_notes(result: Robustness) -> Iterator[Note]:
+    """Yield the share of labels that people say are kept, attack by attack."""
+    for variant, labels in (result.plan.robustness.kept if result.plan.robustness else {}).items():
+        share = stats.wilson_interval(sum(labels.values()), len(labels), level=1 - result.alpha)
+        kept = with_interval(sum(labels.values()) / len(labels), share)
+        yield Note(
+            text=f"{variant}: the expected answer is kept in {kept} of {len(labels):,} labelled texts; the others are left out"
+        )
+
+
+def _notes(result: Robustness) -> Iterator[Note]:
+    robustness = result.plan.robustness
+    for name, reason in dict(robustness.not_run if robustness else {}).items():
+        if name not in (CONTROL, WORST):
+            yield Note(text=f"{name} is not run: {reason}")
+    if result.plan.look_alpha is not None:
+        yield Note(
+            text="the intervals of the attacks are not adjusted for the looks of --crucible-stop; those of targets are"
+        )
+    yield from _kept_notes(result)
+    for drop in result.drops:
+        if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:
+            held = with_interval(drop.simultaneous.value, drop.simultaneous.interval, sign=True)
+            yield Note(
+                text=f"the largest drop of {drop.metric} is that of {drop.arm} under {drop.attack}: {held}, an interval that "
+                "holds for all drops at once"
+            )
+
+
+def _chart(result: Robustness, metric: str) -> Chart:
+    points = [
+        Point(label=f"{drop.attack}, {drop.arm}", value=drop.drop.value, interval=drop.drop.interval)
+        for drop in result.drops
+        if drop.metric == metric
+    ]
+    return Chart(title=f"Drops of {metric}", points=tuple(points), limits=(0.0,))
+
+
+def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str, object]:
+    return {
+        "drops": [
+            {
+                **{
+                    name: getattr(drop, name)
+                    for name in ("metric", "attack", "arm", "n", "inapplicable", "lost", "p_value")
+                },
+                "clean": drop.clean.value,
+                "attacked": drop.attacked.value,
+                "drop": drop.drop.value,
+                **interval_ends(drop.drop.interval),
+                "method": drop.drop.method,
+                "p_adjusted": adjusted.get(id(drop)),
+                "simultaneous": None if drop.simultaneous is None else interval_ends(drop.simultaneous.interval),
+            }
+            for drop in result.drops
+        ],
+        "broken": [
+            {
+                **{name: getattr(entry, name) for name in ("metric", "attack", "arm", "n")},
+                "broken": entry.broken.value,
+                "control": entry.control.value,
+                "excess": entry.excess.value,
+                **interval_ends(entry.excess.interval),
+            }
+            for entry in result.breakages
+        ],
+        "certificates": {
+            arm: {str(edits): n for edits, n in sorted(of.items())} for arm, of in result.certificates.items()
+        },
+        "shares": [
+            {
+                **{name: getattr(share, name) for name in ("metric", "attack", "arm", "n", "lost")},
+                "value": share.share.value,
+                **interval_ends(share.share.interval),
+            }
+            for share in result.shares
+        ],
+    }
+
+
+def _number(measured: Measured) -> str:
+    return "-" if measured.value is None else f"{measured.value:.3f}"
+
+
+def _signed(measured: Measured) -> str:
+    return with_interval(measured.value, measured.interval, sign=True)

@@ -1,0 +1,251 @@
+"""Why the candidate won or lost: slices in which its difference from the baseline is unlike that elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.scores import Flags, Floats
+from pytest_crucible.analyse.statistics import Clusters
+from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
+from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.sections.inputs import SectionInputs
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.candidates import CandidateSlices, Feature
+    from pytest_crucible.stats.slices.importance import Importance
+    from pytest_crucible.stats.slices.search import SearchedSlice
+
+# Samples below which no slice of 20 can be searched.
+FEWEST_SAMPLES = 40
+MOST_FINDINGS = 10
+_TO_READ = 3
+# Slices with more of their samples in common are one finding.
+_SAME = 0.7
+# The texts of more samples are not read at the end of every session; `crucible explain` reads them.
+MOST_SAMPLES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A slice with another difference than the other samples: means of candidate minus baseline, positive is better."""
+
+    slice: str
+    n: int
+    inside: float
+    outside: float
+    excess: float
+    low: float
+    high: float
+    """Joint interval of the excess."""
+    p_adjusted: float
+    samples: tuple[str, ...]
+    """Ids of samples in the slice that show it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The findings of a search over many slices."""
+
+    metric: str
+    candidate: str
+    baseline: str
+    n: int
+    searched: int
+    findings: tuple[Finding, ...]
+    similar: int
+    """Further slices with a proven difference, which hold nearly the same samples as a finding does."""
+    permutations: int
+    seed: int
+    importances: tuple[Importance, ...] = ()
+    """Of features that predict held-out differences; empty unless they do so better than shuffled ones."""
+
+
+def compute(inputs: SectionInputs) -> SearchResult | None:
+    """Return the search by the main metric against the first baseline; None without one, and for few or very many samples."""
+    metric = main_metric(inputs.plan, inputs.scores)
+    if metric is None or len(inputs.plan.arms) < 2 or not FEWEST_SAMPLES <= inputs.samples <= MOST_SAMPLES:
+        return None
+    return search(inputs, metric)
+
+
+def claims(result: SearchResult) -> Sequence[Claim]:
+    """Return no claims: the search changes no verdict, and its p-values are adjusted for all its slices already."""
+    return ()
+
+
+def view(result: SearchResult, claims: Sequence[Claim]) -> View:
+    """Return the findings as a table, or a note that there are none."""
+    head = f"{result.metric}, {result.candidate} vs {result.baseline}"
+    if not result.findings:
+        return View(title="Where the difference lies", notes=(Note(text=f"{head}: {nothing(result)}", verbosity=2),),
+                    document=_document(result))  # fmt: skip
+    table = Table(
+        title=f"Where the difference of {head} is unlike elsewhere",
+        heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
+        rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
+        numbers=("n", "inside", "elsewhere"),
+        note=f"{result.searched} slices were searched; p-values and intervals hold for all of them. They decide no verdict."
+        + (f" {result.similar} more are nearly the same slices." if result.similar else ""),
+        verbosity=1,
+    )
+    return View(
+        title="Where the difference lies",
+        tables=(table,),
+        methods=(Statement(text=_METHODS, cites=CITES),),
+        document=_document(result),
+    )
+
+
+CITES = ("westfall1993",)
+_METHODS = "Slices were searched by the largest studentised difference over permutations of samples."
+
+
+def nothing(result: SearchResult) -> str:
+    """Say that no slice differs from the others."""
+    return f"the difference is the same everywhere ({result.searched} slices)"
+
+
+def search(
+    inputs: SectionInputs,
+    metric: str,
+    further: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    seed: int = 0,
+    ranks_features: bool = False,
+) -> SearchResult | None:
+    """Return the search by one metric against the first baseline, also over features of the user's own.
+
+    With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
+    None where too few samples have both scores, or no slice has 20 samples inside and outside.
+    """
+    from pytest_crucible.stats.slices.candidates import candidate_slices
+    from pytest_crucible.stats.slices.search import search_slices
+
+    paired = _pair_samples(inputs, metric)
+    if paired is None:
+        return None
+    features = _features(paired, further or {}, seed)
+    candidates = candidate_slices(features)
+    if not candidates.names:
+        return None
+    found = search_slices(paired.differences, candidates.members, groups=paired.clusters, alpha=inputs.alpha, rng=seed)
+    proven = [each for each in found.slices if each.p_adjusted <= inputs.alpha]
+    # Slices of one feature first: a pair of features that holds nearly the same samples adds nothing to them.
+    proven.sort(key=lambda each: candidates.is_pair[each.column])
+    distinct, similar = _without_similar(proven, candidates.members)
+    return SearchResult(
+        metric=metric,
+        candidate=inputs.plan.arms[0].name,
+        baseline=inputs.plan.arms[1].name,
+        n=found.n,
+        searched=len(candidates.names),
+        findings=tuple(_finding(each, candidates, paired) for each in distinct),
+        similar=similar,
+        permutations=found.permutations,
+        seed=seed,
+        importances=(_rank(paired, features, seed) if ranks_features else None) or (),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Paired:
+    """The samples that both arms scored, with the difference of each; positive is better."""
+
+    samples: Sequence[Sample]
+    flags: Flags
+    """Which of all samples they are."""
+    differences: Floats
+    clusters: Clusters | None
+
+
+def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
+    facts, (ours, theirs, *_) = inputs.facts[metric], inputs.scores[metric]
+    both = ours.seen & theirs.seen & np.isfinite(ours.values) & np.isfinite(theirs.values)
+    samples = inputs.stored.all_samples()
+    if both.sum() < FEWEST_SAMPLES or len(samples) != inputs.samples:
+        return None
+    sign = 1.0 if facts.direction == "higher" else -1.0
+    return _Paired(
+        samples=[sample for sample, flag in zip(samples, both, strict=True) if flag],
+        flags=both,
+        differences=sign * (ours.values - theirs.values)[both],
+        clusters=None if inputs.clusters is None else inputs.clusters[both],
+    )
+
+
+def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) -> list[Feature]:
+    from pytest_crucible.stats.slices.candidates import find_features
+
+    own = {
+        name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
+        for name, values in further.items()
+    }
+    return find_features(
+        [sample.input for sample in paired.samples],
+        [sample.expected for sample in paired.samples],
+        [sample.metadata for sample in paired.samples],
+        own,
+        seed=seed,
+    )
+
+
+def _without_similar(proven: Sequence[SearchedSlice], members: Flags) -> tuple[list[SearchedSlice], int]:
+    """Return the slices to list, and the number of those that are nearly the same samples as one of them."""
+    listed: list[SearchedSlice] = []
+    similar = 0
+    for each in proven:
+        inside = members[:, each.column]
+        if any(_overlap(inside, members[:, other.column]) > _SAME for other in listed):
+            similar += 1
+        elif len(listed) < MOST_FINDINGS:
+            listed.append(each)
+    return listed, similar
+
+
+def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) -> Finding:
+    inside = candidates.members[:, each.column]
+    shown = np.flatnonzero(inside & (paired.differences * np.sign(each.excess) > 0))[:_TO_READ]
+    return Finding(
+        slice=candidates.names[each.column],
+        n=each.n,
+        inside=each.inside,
+        outside=each.outside,
+        excess=each.excess,
+        low=each.low,
+        high=each.high,
+        p_adjusted=each.p_adjusted,
+        samples=tuple(paired.samples[at].id for at in shown),
+    )
+
+
+def _overlap(first: Flags, second: Flags) -> float:
+    """Return the share of common samples among those of either slice, or of the other slice's complement."""
+    pairs = ((first, second), (first, ~second))
+    return max(float((one & other).sum() / max((one | other).sum(), 1)) for one, other in pairs)
+
+
+def _rank(paired: _Paired, features: Sequence[Feature], seed: int) -> tuple[Importance, ...] | None:
+    from pytest_crucible.stats.slices.importance import rank_features
+
+    return rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
+
+
+def _cells(finding: Finding) -> tuple[str, ...]:
+    return (
+        finding.slice,
+        f"{finding.n:,}",
+        f"{finding.inside:+.3f}",
+        f"{finding.outside:+.3f}",
+        f"{finding.excess:+.3f} [{finding.low:+.3f}, {finding.high:+.3f}]",
+        p_equals(finding.p_adjusted).removeprefix("p ").removeprefix("= "),
+        ", ".join(finding.samples),
+    )
+
+
+def _document(result: SearchResult) -> dict[str, object]:
+    return asdict(result)

@@ -1,0 +1,333 @@
+"""Gap, ratio and worst: the largest difference, the smallest ratio and the worst mean of the slices of a field.
+
+Bounds and changes: `stats.slices`. Each metric counts on the samples that it applies to; a slice without any has no rate, which is
+neither 0 nor 1, so that nothing is proven fair while there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from pytest_crucible import stats
+from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records.slices import short_name
+from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.measures.means import metric_direction, samples_to_prove_mean
+from pytest_crucible.stats.measures.row import (
+    Difference,
+    End,
+    Floats,
+    Measured,
+    Numbers,
+    Observations,
+    Prepared,
+    counted_clusters,
+    no_bounds,
+    no_data,
+)
+from pytest_crucible.stats.slices.changes import Change, change_of_extreme
+from pytest_crucible.stats.slices.columns import SlicedColumns
+from pytest_crucible.stats.slices.extremes import ExtremeBounds, Pair, bound_extreme
+from pytest_crucible.stats.slices.fields import samples_without_slice
+from pytest_crucible.stats.slices.pair_bounds import Extreme
+from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
+
+CHANGE = "change of an extreme, cr2"
+RATIO_OF_RATIOS = "ratio of ratios"
+
+
+def prepare(observations: Observations, end: End) -> Prepared:
+    """Values with their slices. Lost samples are where they make the statistic as low, or as high, as it can be."""
+    slicing, facts = observations.slicing, observations.facts
+    if slicing is None:
+        return Prepared(values=np.array([]), problem="the samples have no such field")
+    plus, minus = _ends(observations, end)
+    columns = SlicedColumns(
+        metrics=tuple(each.name for each in facts),
+        plus=plus,
+        minus=minus,
+        slicing=slicing,
+        clusters=observations.clusters,
+        binary=tuple(each.kind == "binary" for each in facts),
+        bounds=tuple((each.low, each.high) for each in facts),
+        takes_smallest=metric_direction(observations.measure, facts[0]),
+    )
+    return Prepared(
+        values=plus[0],
+        clusters=observations.clusters,
+        kind=facts[0].kind or "binary",
+        bounds=(facts[0].low, facts[0].high),
+        columns=columns,
+        problem=_problem(columns),
+        note=_note(columns),
+    )
+
+
+def _ends(observations: Observations, end: End) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    if end == "observed":
+        values = tuple(column.values for column in observations.columns)
+        return values, values
+    low, high = (tuple(getattr(column, side) for column in observations.columns) for side in ("low", "high"))
+    return (low, high) if end == "low" else (high, low)
+
+
+def _problem(columns: SlicedColumns) -> str:
+    if columns.slicing.count < 2:
+        return "all samples that have the field are in one slice"
+    rated = [int(means.has_rate.sum()) for means in columns.means(columns.plus)]
+    return "fewer than two slices have a rate" if min(rated) < 2 else ""
+
+
+def _note(columns: SlicedColumns) -> str:
+    """Name the slices without a rate, and count the samples without a slice."""
+    notes = []
+    for metric, means in zip(columns.metrics, columns.means(columns.plus), strict=True):
+        missing = [name for name, rated in zip(columns.names, means.has_rate, strict=True) if not rated]
+        if missing:
+            names = ", ".join(map(repr, map(short_name, missing[:5])))
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            notes.append(
+                f"{names}{more} {'has' if len(missing) == 1 else 'have'} no {metric}, so fairness cannot be proven"
+            )
+    lacking = samples_without_slice(columns.slicing)
+    return "; ".join([*notes, *([lacking] if lacking else [])])
+
+
+def estimate(prepared: Prepared, level: float, *, kind: Extreme) -> Measured:
+    """The extreme with the interval that its two one-sided bounds form."""
+    return _measured(prepared, bound(prepared, 1 - level, kind=kind), level)
+
+
+def estimate_worst(prepared: Prepared, level: float) -> Measured:
+    """The worst mean with the interval that its two one-sided bounds form."""
+    return _measured(prepared, bound_worst(prepared, 1 - level), level)
+
+
+def _measured(prepared: Prepared, bounded: tuple[BoundedValue, str], level: float) -> Measured:
+    reading, method = bounded
+    if reading.value is None:
+        return no_data(prepared)
+    interval = None
+    if reading.lower is not None or reading.upper is not None:
+        low = -math.inf if reading.lower is None else reading.lower
+        high = math.inf if reading.upper is None else reading.upper
+        interval = Interval(low=low, high=high, level=level, method=method)
+    return Measured(reading.value, interval, counted_clusters(prepared.clusters), method)
+
+
+def bound(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[BoundedValue, str]:
+    """The extreme with its one-sided bounds, each with the pair of slices that it is of."""
+    columns = prepared.columns
+    if columns is None or prepared.problem:
+        return no_bounds(prepared)
+    plus, minus = columns.both_means()
+    bounds = bound_extreme(kind, plus, minus, alpha=alpha)
+    if bounds.value is None:
+        return BoundedValue(value=None, lower=None, upper=None), "all rates are 0"
+    text = partial(_pair_text, columns, plus, minus)
+    value = max(bounds.value, 0.0) if kind == "gap" else min(bounds.value, 1.0)
+    return BoundedValue(
+        value=value,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        lower_of=text(bounds.lower_pair),
+        upper_of=text(bounds.upper_pair),
+    ), bounds.method
+
+
+def _pair_text(
+    columns: SlicedColumns, plus: tuple[SliceMeans, ...], minus: tuple[SliceMeans, ...], pair: Pair | None
+) -> str:
+    if pair is None:
+        return ""
+    first, second = (short_name(columns.names[at]) for at in (pair.first, pair.second))
+    values = plus[pair.column].means[pair.first], minus[pair.column].means[pair.second]
+    metric = f"{columns.metrics[pair.column]}: " if len(columns.metrics) > 1 else ""
+    return f"{metric}{first} {values[0]:.3g}, {second} {values[1]:.3g}"
+
+
+def bound_worst(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
+    """The worst mean: its far bound holds for every slice alone, its near bound for all slices together (Bonferroni)."""
+    columns = prepared.columns
+    if columns is None or prepared.problem:
+        return no_bounds(prepared)
+    sign = 1.0 if columns.takes_smallest else -1.0
+    far: Side = "lower" if columns.takes_smallest else "upper"
+    near: Side = "upper" if columns.takes_smallest else "lower"
+    means = [_mean_of(columns, number) for number in range(columns.slicing.count)]
+    known = [number for number, mean in enumerate(means) if mean is not None]
+    worst = min(known, key=lambda number: sign * (means[number] or 0.0))
+    every = {number: _one_bound(columns, number, alpha, far) for number in known}
+    some = {number: _one_bound(columns, number, alpha / len(known), near) for number in known}
+    proven = [(sign * value, number) for number, value in some.items() if value is not None]
+    open_ones = [(sign * value, number) for number, value in every.items() if value is not None]
+    is_whole = len(open_ones) == columns.slicing.count
+    sides = {
+        near: (sign * min(proven)[0], min(proven)[1]) if proven else (None, None),
+        far: (sign * min(open_ones)[0], min(open_ones)[1]) if is_whole else (None, None),
+    }
+
+    def text(number: int | None) -> str:
+        return "" if number is None else f"{short_name(columns.names[number])} {means[number]:.3g}"
+
+    return BoundedValue(
+        value=means[worst],
+        lower=sides["lower"][0],
+        upper=sides["upper"][0],
+        lower_of=text(sides["lower"][1]),
+        upper_of=text(sides["upper"][1]),
+    ), "one-sided bounds of each slice"
+
+
+def _slice_values(columns: SlicedColumns, number: int) -> tuple[Floats, SlicedColumns]:
+    inside = (columns.slicing.codes == number) & ~np.isnan(columns.plus[0])
+    return columns.plus[0][inside], replace(
+        columns, clusters=None if columns.clusters is None else columns.clusters[inside]
+    )
+
+
+def _mean_of(columns: SlicedColumns, number: int) -> float | None:
+    if columns.slicing.strata is not None:
+        mean = float(columns.means(columns.plus)[0].means[number])
+        return None if math.isnan(mean) else mean
+    values, _ = _slice_values(columns, number)
+    return float(values.mean()) if len(values) and np.isfinite(values).all() else None
+
+
+def _one_bound(columns: SlicedColumns, number: int, alpha: float, side: Side) -> float | None:
+    """Return the bound of one slice's mean by the method of its kind, as for a target on all samples."""
+    if columns.slicing.strata is not None:
+        return _standardised_bound(columns, number, alpha, side)
+    values, own = _slice_values(columns, number)
+    kind = "binary" if columns.binary[0] and bool(np.isin(values, (0.0, 1.0)).all()) else None
+    bounds = columns.bounds[0]
+    if kind is None:
+        kind = "bounded" if all(map(math.isfinite, bounds)) else "unbounded"
+    return stats.mean_bound(values, kind=kind, bounds=bounds, clusters=own.clusters, alpha=alpha, side=side).value
+
+
+def _standardised_bound(columns: SlicedColumns, number: int, alpha: float, side: Side) -> float | None:
+    import scipy
+
+    means = columns.means(columns.plus)[0]
+    half = float(scipy.special.stdtrit(means.dof[number], 1 - alpha)) * float(means.errors[number])
+    if math.isnan(half):
+        return None
+    return float(means.means[number]) + (half if side == "upper" else -half)
+
+
+def compare(
+    first: Prepared, second: Prepared, alpha: float, *, kind: Literal["gap", "ratio", "worst"]
+) -> Difference | None:
+    """First minus second extreme on the same samples: gaps and worst means as they are, ratios by their logarithms."""
+    if first.columns is None or second.columns is None or not len(first.values):
+        return None
+    arms = first.columns.arm(), second.columns.arm()
+    n, clusters = _sliced_samples(first), counted_clusters(first.clusters)
+    change = change_of_extreme(kind, *arms, alpha=alpha, takes_smallest=first.columns.takes_smallest)
+    # The extreme of `change_of_extreme` is the largest contrast, which a worse slice or a smaller ratio makes larger.
+    is_turned = kind == "ratio" or (kind == "worst" and first.columns.takes_smallest)
+    return _difference(_turn(change) if is_turned else change, kind, n, clusters, alpha)
+
+
+def _sliced_samples(prepared: Prepared) -> int:
+    assert prepared.columns is not None
+    return int((prepared.columns.slicing.codes != NO_SLICE).sum())
+
+
+def _turn(change: Change) -> Change:
+    def minus(value: float | None) -> float | None:
+        return None if value is None else -value
+
+    return replace(
+        change,
+        value=minus(change.value),
+        low=minus(change.high),
+        high=minus(change.low),
+        lower=minus(change.upper),
+        upper=minus(change.lower),
+    )
+
+
+def _difference(change: Change, kind: str, n: int, clusters: int | None, alpha: float) -> Difference:
+    interval = None
+    if change.low is not None and change.high is not None:
+        interval = Interval(low=change.low, high=change.high, level=1 - alpha, method=CHANGE)
+    return Difference(
+        value=change.value,
+        interval=interval,
+        p_value=change.p_value,
+        p_exact=None,
+        lower=change.lower,
+        upper=change.upper,
+        method=CHANGE,
+        bounds_method=CHANGE,
+        n=n,
+        clusters=clusters,
+        deviation=None if change.error is None else change.error * math.sqrt(n),
+        ratio=RATIO_OF_RATIOS if kind == "ratio" else "",
+        note="" if change.value is not None else "a slice has no rate in one of the arms",
+    )
+
+
+def samples_to_prove(prepared: Prepared, limit: float, alpha: float, *, kind: Extreme) -> int | None:
+    """Return about how many samples prove the extreme against a limit with 80 % power, were these rates the truth."""
+    if prepared.columns is None or prepared.problem:
+        return None
+    bounds: ExtremeBounds = bound_extreme(kind, *prepared.columns.both_means(), alpha=alpha, limit=limit)
+    return None if bounds.needed is None else math.ceil(bounds.needed * _sliced_samples(prepared))
+
+
+def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> int | None:
+    """Return about how many samples prove the worst mean against a limit with 80 % power, were these means the truth.
+
+    All slices have to be proven good, or one of them, at its share of alpha, bad.
+    """
+    columns = prepared.columns
+    if columns is None or prepared.problem or columns.slicing.strata is not None:
+        return None
+    bounds, total = columns.bounds[0], _sliced_samples(prepared)
+    good: list[float | None] = []
+    bad: list[float | None] = []
+    for number in range(columns.slicing.count):
+        values, _ = _slice_values(columns, number)
+        if not len(values):
+            return None
+        is_good = (float(values.mean()) > limit) == columns.takes_smallest
+        share = alpha if is_good else alpha / columns.slicing.count
+        own = Prepared(values=values, kind="binary" if columns.binary[0] else "bounded", bounds=bounds)
+        needed = samples_to_prove_mean(own, limit, share)
+        (good if is_good else bad).append(None if needed is None else needed * total / len(values))
+    if not bad:
+        return None if None in good else math.ceil(max(each for each in good if each is not None))
+    known = [each for each in bad if each is not None]
+    return math.ceil(min(known)) if known else None
+
+
+def gap_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+    return 0.0, facts.high - facts.low
+
+
+def ratio_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+    return 0.0, 1.0
+
+
+def smaller_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
+    return False
+
+
+def larger_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
+    return True
+
+
+def ratio_problem(measure: Measure, facts: object) -> str:
+    """Explain a ratio of values that may be negative; empty for others."""
+    for each in facts if isinstance(facts, list | tuple) else ():
+        if each.kind not in (None, "binary", "positive", "count") and each.low < 0:
+            return f"a ratio needs values of at least 0: declare bounds of {each.name!r}, or use gap({each.name} {measure.by})"
+    return ""

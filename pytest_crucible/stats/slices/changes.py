@@ -1,0 +1,219 @@
+"""The change of an extreme from one arm to another: did the largest gap, the smallest ratio or the worst mean change?
+
+With D_p the differences of all ordered pairs of slices in the new arm, and C_q those in the old one, the change is
+max_p D_p - max_q C_q = max_p min_q (D_p - C_q) = min_q max_p (D_p - C_q). So its lower end is the largest, over p, of the smallest
+lower bound of D_p - C_q over q, and its upper end the smallest, over q, of the largest upper bound. All of these bounds use the
+critical value of one arm's extreme: what they share, the one arm's pair that is held fixed, only makes them more alike. With two
+slices it is the intersection-union test of |d| = |c|: both d - c and d + c must differ from 0, so that a gap that reverses has not
+changed, and one that is 0 in both arms is found to have changed in far fewer than 5 % of runs (tests/truth/test_slices_truth.py).
+
+Arms are compared on the same samples, so the covariance is that of all means of both arms: CR2 over the clusters, or samples.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from pytest_crucible.stats.arrays import Array, Codes, Range
+from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
+from pytest_crucible.stats.slices.means import slice_means
+from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing
+
+Changed = Literal["gap", "ratio", "worst"]
+# Rows of D_p - C_q that are held at once: 60 slices have 3,540 ordered pairs in each arm.
+_CHUNK = 500
+# A variance of a difference below this part of the sum of variances is rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How much larger the extreme of the first arm is: the largest gap, minus the worst mean, or minus the log of the ratio."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    """A two-sided interval, from the same procedure as the p-value."""
+    p_value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    """One-sided bounds at alpha each."""
+    error: float | None = None
+    """The standard error that the interval is made of, towards 0: of several pairs that might be the extremes the largest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArmMeans:
+    """The slice means of one arm: of each metric those that extremes add, and those that they subtract.
+
+    Both are the same means, unless lost samples are put at the end where they make the extreme largest, or smallest.
+    """
+
+    plus: tuple[SliceMeans, ...]
+    minus: tuple[SliceMeans, ...]
+
+
+def arm_means(
+    high: Sequence[Array], low: Sequence[Array], slicing: Slicing, clusters: Codes | None, bounds: Range
+) -> ArmMeans:
+    """Return the means of one arm for `change_of_extreme`: samples are clusters of their own if there are no others."""
+    units = np.arange(len(slicing.codes)) if clusters is None else clusters
+
+    def of(values: Array) -> SliceMeans:
+        return slice_means(values, slicing, clusters=units, is_binary=False, bounds=bounds)
+
+    plus = tuple(of(values) for values in high)
+    return ArmMeans(
+        plus=plus, minus=plus if all(a is b for a, b in zip(high, low, strict=True)) else tuple(map(of, low))
+    )
+
+
+def change_of_extreme(
+    kind: Changed, first: ArmMeans, second: ArmMeans, *, alpha: float, takes_smallest: bool = True
+) -> Change:
+    """Return how much larger the first arm's extreme is than the second's; positive is a larger gap, or a worse slice.
+
+    `takes_smallest` says which mean is the worst. Both arms must have the same clusters, in the same order. Without a rate in
+    some slice of either arm there is no value.
+    """
+    arms = [_contrasts(kind, arm, takes_smallest) for arm in (first, second)]
+    if any(not len(arm.values) or not np.isfinite(arm.values).all() for arm in arms):
+        return Change(value=None)
+    pair = _Pair(arms[0], arms[1], arms[0].parts.T @ arms[1].parts)
+    slices, columns = len(first.plus[0].sizes), len(first.plus)
+    critical = _critical(kind, alpha, slices, columns)
+    low, high = _ends(pair, critical)
+    lower, upper = _ends(pair, _critical(kind, 2 * alpha, slices, columns))
+    value = float(arms[0].values.max() - arms[1].values.max())
+    return Change(
+        value=value,
+        low=low,
+        high=high,
+        p_value=_p_value(kind, max(_statistic(pair), _statistic(pair.swap())), slices, columns),
+        lower=lower,
+        upper=upper,
+        error=(value - low if value > 0 else high - value) / critical,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Contrasts:
+    """All contrasts of an arm, whose largest is the extreme."""
+
+    weights: Array
+    """Contrasts x means: 1 and -1, of the means that extremes add and then of those that they subtract."""
+    values: Array
+    centres: Array
+    parts: Array
+    """Clusters x means: the root of the covariance of the means, without pseudo-clusters."""
+    variances: Array
+    """Of each contrast, with pseudo-clusters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pair:
+    """The contrasts of both arms, and the covariance of their means. Pseudo-clusters of two arms are independent."""
+
+    first: _Contrasts
+    second: _Contrasts
+    covariance: Array
+
+    def swap(self) -> _Pair:
+        return _Pair(self.second, self.first, self.covariance.T)
+
+    def differences(self, rows: Codes) -> Array:
+        """Return D_p - C_q for some p and all q."""
+        return np.asarray(np.subtract.outer(self.first.centres[rows], self.second.centres))
+
+    def errors(self, rows: Codes) -> Array:
+        """Return the standard error of each D_p - C_q; 0 where it is rounding."""
+        squares = np.add.outer(self.first.variances[rows], self.second.variances)
+        variances = squares - 2 * self.first.weights[rows] @ self.covariance @ self.second.weights.T
+        return np.sqrt(np.where(variances > _ROUNDING * squares, variances, 0.0))
+
+
+def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts:
+    sides = [(side.means, side.centres, _contributions(side)) for side in (*arm.plus, *arm.minus)]
+    if kind == "ratio":
+        # The smallest ratio is the largest difference of logarithms; errors by the delta method.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sides = [(np.log(means), np.log(centres), parts / centres) for means, centres, parts in sides]
+    means, centres, parts = (np.concatenate(each, axis=-1) for each in zip(*sides, strict=True))
+    weights = _weights(kind, len(arm.plus), len(arm.plus[0].sizes), takes_smallest)
+    # A mean that is infinite or unknown makes every contrast that uses it so: 0 times it would be NaN everywhere.
+    known = np.isfinite(means) & np.isfinite(parts).all(axis=0)
+    is_unknown = (weights[:, ~known] != 0).any(axis=1)
+    values, middles = (weights @ np.where(known, each, 0.0) for each in (means, centres))
+    parts = np.nan_to_num(parts)
+    own = len(parts) - arm.plus[0].pseudo_clusters
+    return _Contrasts(
+        weights=weights,
+        values=np.where(is_unknown, math.nan, values),
+        centres=middles,
+        parts=parts[:own],
+        variances=((weights @ (parts.T @ parts)) * weights).sum(axis=1),
+    )
+
+
+def _contributions(means: SliceMeans) -> Array:
+    assert means.contributions is not None
+    return means.contributions
+
+
+def _weights(kind: Changed, columns: int, slices: int, takes_smallest: bool) -> Array:
+    """Return the weights of all contrasts: of each column on its own means, first those added, then those subtracted."""
+    if kind == "worst":
+        # The end that makes a slice worse or better is the same for all: lost samples of `plus` are at it.
+        plus, minus = np.eye(slices) * (-1.0 if takes_smallest else 1.0), np.zeros((slices, slices))
+    else:
+        i, j = np.array(list(itertools.permutations(range(slices), 2))).T
+        plus, minus = np.eye(slices)[i], np.eye(slices)[j]
+    return np.hstack((np.kron(np.eye(columns), plus), -np.kron(np.eye(columns), minus)))
+
+
+def _critical(kind: Changed, alpha: float, slices: int, columns: int) -> float:
+    """Return the critical value of one arm's extreme: Tukey's for pairs; for single slices that of k slices."""
+    share = alpha / columns
+    if kind == "worst":
+        return -float(ndtri(share / (2 * slices)))
+    return studentized_range_critical(share, slices, math.inf) / math.sqrt(2)
+
+
+def _p_value(kind: Changed, statistic: float, slices: int, columns: int) -> float:
+    if kind == "worst":
+        return min(1.0, 2 * slices * columns * float(ndtr(-statistic)))
+    return min(1.0, columns * studentized_range_tail(statistic * math.sqrt(2), slices, math.inf))
+
+
+def _statistic(pair: _Pair) -> float:
+    """Return the largest critical value at which the first extreme is still proven larger; 0 if it is at none."""
+    largest = 0.0
+    for rows in _chunks(len(pair.first.centres)):
+        differences, errors = pair.differences(rows), pair.errors(rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(errors > 0, differences / errors, np.where(differences > 0, math.inf, -math.inf))
+        largest = max(largest, float(z.min(axis=1).max()))
+    return largest
+
+
+def _ends(pair: _Pair, critical: float) -> tuple[float, float]:
+    """Return the lower and the upper end of the change."""
+    return _lower_end(pair, critical), -_lower_end(pair.swap(), critical)
+
+
+def _lower_end(pair: _Pair, critical: float) -> float:
+    return max(
+        float((pair.differences(rows) - critical * pair.errors(rows)).min(axis=1).max())
+        for rows in _chunks(len(pair.first.centres))
+    )
+
+
+def _chunks(count: int) -> list[Codes]:
+    return [np.arange(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK)]

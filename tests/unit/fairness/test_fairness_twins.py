@@ -1,0 +1,105 @@
+"""Twins of prompts: which words are swapped, which prompts are left alone, and tables of one's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible import NoTwin, Sample, SpecError, fairness
+from pytest_crucible.fairness.swap_tables import GENDER, read_table
+from pytest_crucible.fairness.twin_samples import with_twins
+
+
+def twin(prompt, version, expected=None):
+    return with_twins(Sample(id="a", input=prompt, expected=expected), GENDER).variants[version]
+
+
+@pytest.mark.parametrize(
+    ("male", "female"),
+    [
+        ("He is late. HE runs.", "She is late. SHE runs."),
+        ("The man saw himself and his brother.", "The woman saw herself and her sister."),
+        ("I told him.", "I told her."),
+        ("The book is his.", "The book is hers."),
+        ("Mr. Jones met James.", "Ms. Jones met Jennifer."),
+    ],
+)
+def test_words_are_swapped_with_their_capitals(male, female):
+    assert twin(male, "female").input == female
+
+
+@pytest.mark.parametrize(
+    ("female", "male"),
+    [
+        ("Her car is red.", "His car is red."),
+        ("I saw her.", "I saw him."),
+        ("I drove her to town.", "I drove him to town."),
+        ("The book is hers.", "The book is his."),
+        ("She lost her purse and her mother helped.", "He lost his purse and his father helped."),
+    ],
+)
+def test_her_is_him_or_his(female, male):
+    assert twin(female, "male").input == male
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        ("She gave her books.", "the counterpart of 'her' is not certain"),
+        ("He met her.", "words of several versions"),
+        ("It rains on this theme.", "no word to swap"),
+        ("A bob haircut.", "no word to swap"),
+    ],
+)
+def test_what_is_not_certain_has_no_twin(prompt, reason):
+    variants = with_twins(Sample(id="a", input=prompt), GENDER).variants
+
+    assert NoTwin(reason) in variants.values()
+    assert with_twins(Sample(id="a", input=prompt), GENDER).metadata == {}
+
+
+def test_expected_and_conversations_are_swapped_and_the_version_is_named():
+    sample = Sample(
+        id="a", input=[{"role": "user", "content": "Who is he?"}], expected={"who": "he"}, metadata={"k": 1}
+    )
+
+    both = with_twins(sample, GENDER)
+
+    assert both.metadata == {"k": 1, "twin": "male"}
+    assert both.variants["female"].input == [{"role": "user", "content": "Who is she?"}]
+    assert both.variants["female"].expected == {"who": "she"}
+    assert both.variants["male"] == NoTwin("the prompt is the male version")
+
+
+def test_a_table_of_ones_own_may_have_several_versions(tmp_path):
+    (tmp_path / "names.csv").write_text(
+        "english,german,turkish\nMary Smith,Anna Schmidt,Ayşe Yılmaz\nTom,Jürgen,Emre\n"
+    )
+
+    variants = with_twins(Sample(id="a", input="Is Anna Schmidt hired?"), read_table(tmp_path / "names.csv")).variants
+
+    assert variants["turkish"].input == "Is Ayşe Yılmaz hired?"
+    assert variants["english"].input == "Is Mary Smith hired?"
+
+
+@pytest.mark.parametrize("text", ["", "only\nhe\n", "a,b\n", "a,a\nhe,she\n", "a,b\nhe\n", "a,b\nhe,\n"])
+def test_an_invalid_table_is_explained(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+
+    with pytest.raises(SpecError, match=r"twins\(swap="):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_table_that_changes_nothing_is_an_error(tmp_path):
+    with pytest.raises(SpecError, match=r'twins\(swap="gender"\) changed none of 3 prompts; pass your own table'):
+        fairness.twins([{"input": f"It rains {k}."} for k in range(3)], swap="gender")()
+    with pytest.raises(SpecError, match="cannot be read"):
+        fairness.twins([{"input": "He."}], swap=str(tmp_path / "none.csv"))()
+
+
+def test_a_file_is_read_beside_the_test(tmp_path, monkeypatch):
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "input": "He is late.", "expected": "he"}\n')
+    monkeypatch.chdir(tmp_path)
+
+    (sample,) = fairness.twins("q.jsonl", swap="gender")()
+
+    assert sample.variants["female"].expected == "she"

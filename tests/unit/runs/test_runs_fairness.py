@@ -1,0 +1,107 @@
+"""The fairness of stored runs: what is shown, and what is missing."""
+
+from __future__ import annotations
+
+import pytest
+from experiment_builders import store_run
+
+from pytest_crucible import Sample, SpecError
+from pytest_crucible.records.slices import By, Field
+from pytest_crucible.runs.explain import explain_run, load_feature
+from pytest_crucible.runs.fairness import load_fairness, parse_by
+from pytest_crucible.store.runs import RunStore
+
+RIGHT = [True] * 30 + [False] * 10 + [True] * 15 + [False] * 25
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = RunStore(str(tmp_path / "runs.db"))
+    yield opened
+    opened.close()
+
+
+def samples(**metadata):
+    return [Sample(id=f"q{k}", input=f"text {k}", metadata={name: values[k // 40] for name, values in metadata.items()})
+            for k in range(80)]  # fmt: skip
+
+
+def fairness_of(store, by="sex", metrics=(), reference=""):
+    return load_fairness(store, "r1", parse_by(by), metrics, reference, alpha=0.05)
+
+
+def test_all_arms_are_measured_and_changes_are_adjusted(store):
+    store_run(store, "r1", samples(sex="fm"), v2=RIGHT, v1=[True] * 30 + [False] * 10 + [True] * 30 + [False] * 10)
+
+    (found,) = fairness_of(store)
+
+    assert [(gap.arm, gap.expression) for gap in found.slices.gaps][:2] == [
+        ("v2", "gap(exact by sex)"), ("v1", "gap(exact by sex)"),
+    ]  # fmt: skip
+    assert found.slices.gaps[0].extreme.value == pytest.approx(0.375)
+    assert found.decisions == ()
+    changes = {change.contrast.expression: change for change in found.changes}
+    assert set(changes) == {"gap(exact by sex)", "ratio(exact by sex)", "worst(exact by sex)"}
+    assert changes["gap(exact by sex)"].difference == pytest.approx(-0.375)
+    assert changes["gap(exact by sex)"].p_adjusted >= changes["gap(exact by sex)"].p_value
+
+
+def test_without_a_baseline_there_are_gaps_and_no_changes(store):
+    store_run(store, "r1", samples(sex="fm"), v2=RIGHT)
+
+    (found,) = fairness_of(store)
+
+    assert found.slices.gaps[0].extreme.n == 80
+    assert found.changes == ()
+
+
+def test_a_run_without_metadata_has_to_run_again(store):
+    store_run(store, "r1", samples(), v2=RIGHT)
+
+    with pytest.raises(SpecError, match="run r1 was stored without metadata, so it has no field 'sex'; run it again"):
+        fairness_of(store)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "sexe"}, "--by sexe: no sample has a field 'sexe'; did you mean 'sex'?"),
+        ({"metrics": ["exat"]}, "run r1 has no metric 'exat': did you mean 'exact'?"),
+        ({"reference": "x"}, "--reference='x' is not a slice of sex: the slices are 'f', 'm'"),
+        ({"by": "sex &"}, "cannot be read"),
+    ],
+)
+def test_what_the_run_has_not_is_explained(store, options, message):
+    store_run(store, "r1", samples(sex="fm"), v2=RIGHT)
+
+    with pytest.raises(SpecError) as refusal:
+        fairness_of(store, **options)
+
+    assert message in str(refusal.value)
+
+
+def test_fields_are_written_as_in_targets():
+    assert parse_by("sex & age(25, 45)") == By((Field("sex"), Field("age", (25.0, 45.0))))
+
+
+def test_a_run_is_explained_by_ones_own_feature(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("pytest_crucible.runs.explain.has_scikit_learn", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_features.py").write_text("def late(sample):\n    return int(sample.id[1:]) >= 40\n")
+    store_run(store, "r1", samples(sex="ff"), v2=[True] * 80, v1=RIGHT)
+
+    (explained,) = explain_run(store, "r1", "", ["own_features:late"])
+
+    assert explained.result.findings[0].slice == "own_features:late = true"
+    for reference, message in (("own_features", "write MODULE:FUNCTION"), ("own_features:early", "cannot be loaded")):
+        with pytest.raises(SpecError, match=message):
+            load_feature(reference)
+
+
+def test_one_arm_cannot_be_explained(store):
+    store_run(store, "r1", samples(sex="fm"), v2=RIGHT)
+
+    with pytest.raises(SpecError, match="no experiment with two arms"):
+        explain_run(store, "r1", "", [])
+    with pytest.raises(SpecError, match=r"has no metric 'exat': did you mean 'exact'\?"):
+        explain_run(store, "r1", "exat", [])

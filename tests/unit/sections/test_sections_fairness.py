@@ -1,0 +1,132 @@
+"""Sections by slice: decisions with what cannot hold together, each arm's gap, invariance, and the search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from answer_builders import Samples, analysis_inputs, arm
+
+from pytest_crucible.analyse.analysis import score_table
+from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.records import PlannedVariant, Sample
+from pytest_crucible.sections import fairness, slice_search, slices, twins
+from pytest_crucible.sections.inputs import section_inputs
+
+SEX = [{"sex": "f"}] * 100 + [{"sex": "m"}] * 100
+DESERVING = [True] * 20 + [False] * 80 + [True] * 60 + [False] * 40
+
+
+class Stored(Samples):
+    def __init__(self, metadata):
+        self.metadata = metadata
+
+    def all_samples(self):
+        return [Sample(id=f"q{k}", input=f"text {k}", metadata=each) for k, each in enumerate(self.metadata)]
+
+
+def decisions(selected, stated=None):
+    columns = {
+        "selected": list(selected),
+        "correct": [a == b for a, b in zip(selected, DESERVING, strict=True)],
+        "true_positive": [a if b else None for a, b in zip(selected, DESERVING, strict=True)],
+        "false_positive": [None if b else a for a, b in zip(selected, DESERVING, strict=True)],
+    }
+    return arm(**columns, **({} if stated is None else {"overconfidence": stated}))
+
+
+def inputs_by(*arms, targets=(), contrasts=(), metadata=SEX, **changes):
+    inputs = analysis_inputs(*arms, targets=targets, contrasts=contrasts)
+    inputs = replace(inputs, metadata=metadata, expected=[None] * len(metadata), **changes)
+    return section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05)
+
+
+def test_decisions_have_rates_differences_and_a_warning():
+    stated = [(0.9 if chosen else 0.2) - deserving for chosen, deserving in zip(DESERVING, DESERVING, strict=True)]
+    (found,) = fairness.compute(inputs_by(decisions(DESERVING, stated), targets=["gap(selected by sex) <= 0.1"]))
+
+    view = fairness.view([found], ())
+
+    assert found.rates[0].rates["base_rate"] == 0.2
+    assert (found.reference, found.differences[0].name) == ("f", "m")
+    assert found.differences[0].demographic_parity == pytest.approx(0.4)
+    assert dict(found.reliability)["f"].auroc == 1.0
+    assert "equalized odds and predictive parity cannot both hold unless decisions are perfect" in view.notes[0].text
+    titles = ["Decisions of v2 by sex", "Stated probabilities of v2 by sex", "Reliability of v2 by sex"]
+    assert [table.title for table in view.tables] == titles
+    assert view.document[0]["slices"][1]["selected"] == 0.6
+    assert view.document[0]["theil"] == 0.0
+
+
+def test_equal_base_rates_need_no_warning():
+    (found,) = fairness.compute(
+        inputs_by(
+            decisions(DESERVING),
+            targets=["gap(selected by sex) <= 0.1"],
+            metadata=[{"sex": "fm"[k % 2]} for k in range(200)],
+        )
+    )
+
+    assert found.base_rates == ""
+    assert fairness.view([found], ()).notes == ()
+
+
+def test_without_the_metrics_of_a_decision_there_is_nothing():
+    assert fairness.compute(inputs_by(arm(ok=DESERVING), targets=["gap(ok by sex) <= 0.1"])) is None
+
+
+def test_slices_are_worst_first_and_each_arm_has_its_gap():
+    contrast = replace(parse_contrast("gap(correct by sex)"), baseline="v1")
+    inputs = inputs_by(decisions([True] * 200), decisions([False] * 200), contrasts=[contrast])
+
+    found = slices.compute(inputs)
+    view = slices.view(found, ())
+
+    assert [entry.name for entry in found.fields[0].slices] == ["f", "m"]
+    assert [(gap.arm, gap.extreme.value) for gap in found.gaps] == [
+        ("v2", pytest.approx(0.4)),
+        ("v1", pytest.approx(0.4)),
+    ]
+    assert view.tables[0].heads == ("arm", "correct", "of slices", "value", "n")
+    assert view.document[0]["field"] == "sex"
+    assert view.document[-1]["expression"] == "gap(correct by sex)"
+
+
+def test_changes_between_versions_stand_beside_those_between_repeats():
+    originals, others = [True] * 150 + [False] * 50, [True] * 140 + [False] * 40 + [True] * 20
+    metadata = [{"twin": "male"}] * 200
+    inputs = analysis_inputs(arm(ok=originals), targets=["gap(ok by twin) <= 0.1"])
+    variant = PlannedVariant(name="female", sha256="", samples=200)
+    inputs = replace(inputs, plan=replace(inputs.plan, variants=(variant,)), variants={"female": (arm(ok=others),)},
+                     metadata=metadata, expected=[None] * 200)  # fmt: skip
+
+    (found,) = twins.compute(section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05))
+
+    assert (found.first, found.second, found.n, found.between_repeats) == ("male", "female", 200, None)
+    assert (found.better_as_first, found.better_as_second) == (0.05, 0.1)
+    assert "15.0% of 200 prompts (5.0% better as male, 10.0% as female)" in twins.view([found], ()).notes[0].text
+
+
+def test_the_search_names_the_slice_and_samples_to_read():
+    ours, theirs = [True] * 200, [True] * 150 + [False] * 50
+    metadata = [{"kind": "easy"}] * 150 + [{"kind": "hard"}] * 50
+    contrast = replace(parse_contrast("ok"), baseline="v1")
+
+    found = slice_search.compute(inputs_by(arm(ok=ours), arm(ok=theirs), contrasts=[contrast], metadata=metadata))
+
+    names = [finding.slice for finding in found.findings]
+    hard = next(finding for finding in found.findings if finding.slice == "kind = hard")
+    assert "kind = hard" in names
+    assert (hard.n, hard.inside, hard.outside, hard.samples) == (50, 1.0, 0.0, ("q150", "q151", "q152"))
+    assert slice_search.view(found, ()).tables[0].rows
+
+
+def test_without_a_finding_the_difference_is_the_same_everywhere():
+    same = [True, False] * 100
+    contrast = replace(parse_contrast("ok"), baseline="v1")
+
+    found = slice_search.compute(inputs_by(arm(ok=same), arm(ok=same), contrasts=[contrast]))
+
+    (note,) = slice_search.view(found, ()).notes
+    assert note.text == f"ok, v2 vs v1: the difference is the same everywhere ({found.searched} slices)"
+    assert slice_search.compute(inputs_by(arm(ok=same), targets=["ok >= 0.1"])) is None

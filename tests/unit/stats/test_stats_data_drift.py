@@ -1,0 +1,117 @@
+"""Drift of one field: the tests equal scipy's, bounds hold, and margins have three states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.data_drift import (
+    compare_categories,
+    compare_numbers,
+    compare_vectors,
+    decide_margin,
+    stability_of_categories,
+    stability_of_numbers,
+)
+
+DRAW = np.random.default_rng(7)
+
+
+def test_numbers_are_compared_as_scipy_does():
+    old, new = DRAW.normal(size=80), DRAW.normal(0.5, size=60)
+    drift, reference = compare_numbers(old, new), stats.ks_2samp(old, new)
+
+    assert (drift.statistic, drift.p_value, drift.n) == (reference.statistic, reference.pvalue, (80, 60))
+
+
+def test_categories_are_compared_as_scipy_does():
+    table = [[30, 20, 10], [20, 25, 19]]
+    drift, reference = compare_categories(*table), stats.chi2_contingency(table, correction=False)
+
+    assert (drift.test, drift.seed) == ("chi-squared", None)
+    assert drift.statistic == pytest.approx(reference.statistic)
+    assert drift.p_value == pytest.approx(reference.pvalue)
+    assert drift.distance == pytest.approx(np.abs(np.array(table[0]) / 60 - np.array(table[1]) / 64).sum() / 2)
+
+
+def test_small_counts_are_permuted():
+    drift = compare_categories([3, 1, 2], [1, 4, 1], draws=99_999)
+    # The exact p of all tables with these totals, which Fisher and Freeman-Halton's enumeration gives by chi-squared.
+    tables = [
+        (a, b, 6 - a - b) for a in range(5) for b in range(6) if 0 <= 6 - a - b <= 3
+    ]  # fmt: skip
+    weights = [stats.multivariate_hypergeom.pmf(row, [4, 5, 3], 6) for row in tables]
+    statistics = [sum((x - t / 2) ** 2 / (t / 2) for x, t in zip(row, (4, 5, 3), strict=True)) * 2 for row in tables]
+    exact = sum(weight for weight, value in zip(weights, statistics, strict=True) if value >= drift.statistic - 1e-9)
+
+    assert drift.test == "chi-squared, permuted"
+    assert drift.p_value == pytest.approx(exact, abs=0.006)
+    assert compare_categories([3, 1, 2], [1, 4, 1]).p_value == compare_categories([3, 1, 2], [1, 4, 1]).p_value
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=9), st.randoms())
+def test_the_order_of_categories_changes_nothing_that_is_not_drawn(old, chance):
+    new = [chance.randint(1, 9) for _ in old]
+    pairs = list(zip([1 + count for count in old], new, strict=True))
+    straight = compare_categories(*map(list, zip(*pairs, strict=True)))
+    chance.shuffle(pairs)
+    shuffled = compare_categories(*map(list, zip(*pairs, strict=True)))
+
+    assert shuffled.distance == pytest.approx(straight.distance)
+    assert shuffled.statistic == pytest.approx(straight.statistic)
+
+
+def test_texts_are_compared_by_their_means():
+    vectors = np.eye(4)[[0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]]
+    drift = compare_vectors(sparse.csr_matrix(vectors), 6)
+
+    assert drift.statistic == pytest.approx(2.0)
+    # Two of the 924 divisions are as extreme.
+    assert drift.p_value < 0.01
+    assert drift.lower(0.05) is None
+
+
+def test_too_few_values_allow_no_test():
+    for compare in (lambda: compare_numbers([1], [1, 2]), lambda: compare_categories([3], [4]),
+                    lambda: compare_vectors(np.eye(3), 1)):  # fmt: skip
+        with pytest.raises(NotEnoughData):
+            compare()
+
+
+def test_a_margin_has_three_states():
+    same = compare_numbers(DRAW.normal(size=20_000), DRAW.normal(size=20_000))
+    far = compare_numbers(DRAW.normal(size=20_000), DRAW.normal(1, size=20_000))
+    few = compare_numbers(DRAW.normal(size=50), DRAW.normal(0.3, size=50))
+
+    assert [decide_margin(drift, 0.1, alpha=0.05, family_size=1) for drift in (same, far, few)] == [
+        "met", "missed", "undecided",
+    ]  # fmt: skip
+
+
+def test_a_drift_that_is_proven_may_be_within_the_margin():
+    drift = compare_numbers(DRAW.normal(size=100_000), DRAW.normal(0.03, size=100_000))
+
+    assert drift.p_value < 0.001
+    assert decide_margin(drift, 0.1, alpha=0.05, family_size=15) == "met"
+
+
+def test_bounds_cover_the_distance():
+    missed = 0
+    for _ in range(400):
+        drift = compare_categories(DRAW.multinomial(60, [0.5, 0.3, 0.2]), DRAW.multinomial(90, [0.4, 0.2, 0.4]))
+        missed += not drift.lower(0.05) <= 0.2 <= drift.upper(0.05)
+
+    assert missed <= 400 * 0.1
+
+
+def test_the_stability_index_is_shown_beside_its_mean_without_drift():
+    indices = [stability_of_numbers(DRAW.normal(size=50), DRAW.normal(size=50)) for _ in range(60)]
+    excess = np.array([index - expected for index, expected in indices])
+
+    assert 0.25 < np.mean([expected for _, expected in indices]) < 0.5
+    assert abs(excess.mean()) < 3 * excess.std() / np.sqrt(len(excess))
+    assert stability_of_categories([5], [9]) == (0.0, 0.0)

@@ -1,0 +1,205 @@
+"""Gaps, ratios and worst means: reference numbers on Adult and German credit, and the same bounds by other functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_crucible import stats
+from pytest_crucible.stats.proportions.score import score_interval
+from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
+from pytest_crucible.stats.slices.extremes import bound_extreme
+from pytest_crucible.stats.slices.means import slice_means
+from pytest_crucible.stats.slices.pair_bounds import critical_values
+from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds
+from pytest_crucible.stats.slices.slicing import Slicing
+
+# UCI Adult, training part: samples, selected, positive, selected positive; v1: education-num >= 13.
+WOMEN_V1, MEN_V1 = (10771, 2333, 1179, 610), (21790, 5734, 6662, 3299)
+WOMEN_V2, MEN_V2 = (10771, 1922, 1179, 608), (21790, 5634, 6662, 3633)
+# By sex and race, v1: samples and selected.
+CROSSED = [(119, 13), (346, 123), (1555, 212), (109, 18), (8642, 1967)]
+CROSSED += [(192, 18), (693, 323), (1569, 230), (162, 28), (19174, 5135)]
+# Race, v1: positive, selected positive, negative, selected negative.
+RACES = [(36, 15, 275, 16), (276, 185, 763, 261), (387, 153, 2737, 289), (25, 12, 246, 34), (7117, 3544, 20699, 3558)]
+# German credit, attribute 9: samples and selected (A14, or duration <= 12).
+GERMAN = [(50, 25), (310, 186), (548, 337), (92, 59)]
+
+
+def rates(*counts, **options):
+    """Slices of yes and no: (samples, right) each."""
+    values = np.concatenate([np.repeat([1.0, 0.0], [right, n - right]) for n, right in counts])
+    return slice_means(values, slicing([n for n, _ in counts]), **{"is_binary": True, "bounds": (0, 1), **options})
+
+
+def slicing(sizes):
+    return Slicing(codes=np.repeat(np.arange(len(sizes)), sizes), names=tuple(f"s{k}" for k in range(len(sizes))))
+
+
+def extreme(kind, *means, **options):
+    return bound_extreme(kind, means, means, alpha=0.05, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "slices", "value", "low", "high"),
+    [
+        ("ratio", [WOMEN_V1[:2], MEN_V1[:2]], 0.823111, 0.794, 0.859),
+        ("ratio", [WOMEN_V2[:2], MEN_V2[:2]], 0.690141, 0.664, 0.723),
+        ("gap", CROSSED, 0.372339, 0.273, 0.417),
+        ("ratio", GERMAN, 0.779661, 0.585, 1.117),
+        ("gap", [WOMEN_V1[:2], MEN_V1[:2]], 0.046548, 0.0368, 0.0547),
+        ("gap", [WOMEN_V2[:2], MEN_V2[:2]], 0.080117, 0.0708, 0.0879),
+        ("gap", [WOMEN_V1[2:], MEN_V1[2:]], 0.022191, -0.0088, 0.0481),
+        ("gap", [(2333, 610), (5734, 3299)], 0.313874, 0.2917, 0.3321),
+        ("gap", [(1922, 608), (5634, 3633)], 0.328498, 0.3040, 0.3487),
+    ],
+)
+def test_adult_and_german_have_the_reference_values(kind, slices, value, low, high):
+    """Values: fairlearn 0.15 and AIF360 0.6.1."""
+    found = extreme(kind, rates(*slices))
+
+    assert found.value == pytest.approx(value, abs=1e-6)
+    assert (found.lower, found.upper) == (pytest.approx(low, abs=0.003), pytest.approx(high, abs=0.003))
+    assert found.method.startswith("score")
+
+
+def test_several_metrics_have_the_largest_of_their_gaps_and_share_alpha():
+    positive = rates(*[(n, x) for n, x, _, _ in RACES])
+    negative = rates(*[(n, x) for _, _, n, x in RACES])
+
+    both = extreme("gap", positive, negative)
+
+    assert both.value == pytest.approx(0.283889, abs=1e-6)
+    assert both.pair.column == 1
+    assert both.lower < extreme("gap", negative).lower
+    assert both.upper == pytest.approx(max(extreme("gap", one).upper for one in (positive, negative)))
+
+
+def test_two_slices_have_the_bounds_of_one_pair():
+    found = extreme("gap", rates((70, 56), (80, 48)))
+
+    assert found.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
+    assert found.upper == pytest.approx(score_interval(56, 70, 48, 80, level=0.90).high, abs=1e-9)
+
+
+@pytest.mark.parametrize("arms", [(5, 56, 0, 29), (56, 70, 48, 80), (0, 12, 0, 9), (12, 12, 9, 9), (1, 200, 9, 10)])
+def test_bounds_of_many_pairs_are_those_of_each(arms):
+    columns = [np.array([float(count)]) for count in arms]
+    interval, ratio = score_interval(*arms, level=0.95), risk_ratio_score(*arms, level=0.95).interval
+    z = 1.959963984540054
+
+    assert difference_bounds(*columns, z, upper=False)[0] == pytest.approx(interval.low, abs=1e-7)
+    assert difference_bounds(*columns, z, upper=True)[0] == pytest.approx(interval.high, abs=1e-7)
+    assert ratio_bounds(*columns, z, upper=False)[0] == pytest.approx(ratio.low, abs=1e-6)
+    assert min(ratio_bounds(*columns, z, upper=True)[0], 1e6) == pytest.approx(min(ratio.high, 1e6), rel=1e-5)
+
+
+def test_scores_without_bounds_have_games_and_howells_intervals():
+    groups = [np.array([1.0, 2, 3, 5]), np.array([2.0, 4, 6, 9, 9]), np.array([5.0, 9, 13])]
+    sizes = [len(group) for group in groups]
+    means = slice_means(np.concatenate(groups), slicing(sizes), is_binary=False, bounds=(-np.inf, np.inf))
+
+    found = extreme("gap", means)
+    pairs = stats.games_howell(groups)
+
+    assert found.lower == pytest.approx(max(max(pair.interval.low, -pair.interval.high) for pair in pairs))
+    assert found.method == "games-howell"
+
+
+def test_scores_between_bounds_are_no_narrower_and_a_constant_slice_proves_nothing():
+    means = slice_means(
+        np.r_[np.ones(10), np.ones(190), np.zeros(10)], slicing([10, 200]), is_binary=False, bounds=(0, 1)
+    )
+
+    found = extreme("gap", means)
+
+    assert found.value == pytest.approx(0.05)
+    assert found.lower < 0 < 0.1 < found.upper
+
+
+def test_ten_right_answers_do_not_prove_a_small_gap():
+    """At a true rate of .8 ten of ten are right in 11 % of runs: Clopper and Pearson's bound is .741."""
+    found = extreme("gap", rates((10, 10), (1000, 1000)))
+
+    assert found.upper == pytest.approx(1 - 0.05 ** (1 / 10), abs=0.003)
+
+
+def test_a_slice_without_a_rate_cannot_be_proven_fair_but_others_can_be_proven_unfair():
+    values = np.r_[np.repeat([1.0, 0.0], [90, 10]), np.repeat([1.0, 0.0], [10, 90]), np.full(5, np.nan)]
+    means = slice_means(values, slicing([100, 100, 5]), is_binary=True, bounds=(0, 1))
+
+    found = extreme("gap", means)
+
+    assert means.has_rate.tolist() == [True, True, False]
+    assert (found.value, found.upper) == (0.8, None)
+    assert found.lower == pytest.approx(extreme("gap", rates((100, 90), (100, 10))).lower)
+    assert extreme("ratio", means).lower is None
+
+
+def test_a_ratio_of_rates_that_are_all_0_has_no_value():
+    assert extreme("ratio", rates((10, 0), (20, 0))).value is None
+    assert extreme("ratio", rates((10, 0), (20, 4))).value == 0
+
+
+def test_twins_that_are_yes_or_no_have_tangos_bounds():
+    first = np.r_[np.ones(12), np.zeros(2), np.ones(36)]
+    second = np.r_[np.zeros(12), np.ones(2), np.ones(36)]
+    twins = Slicing(codes=np.repeat([0, 1], 50), names=("f", "m"))
+    clusters = np.tile(np.arange(50), 2)
+
+    found = extreme("gap", slice_means(np.r_[first, second], twins, clusters=clusters, is_binary=True, bounds=(0, 1)))
+
+    assert found.lower == pytest.approx(stats.tango_interval(12, 2, 50, level=0.95).low)
+    assert found.upper == pytest.approx(stats.tango_interval(12, 2, 50, level=0.90).high)
+    assert found.method.startswith("tango")
+
+
+def test_clusters_that_slices_share_have_the_cr2_error_of_two_arms():
+    rng = np.random.default_rng(3)
+    sizes, clusters = [60, 40], rng.integers(0, 12, 100)
+    values = rng.normal(size=100) + rng.normal(size=12)[clusters]
+    means = slice_means(values, slicing(sizes), clusters=clusters, is_binary=False, bounds=(-np.inf, np.inf))
+
+    found = extreme("gap", means)
+    alone = stats.clustered_arms(values[:60], values[60:], clusters[:60].tolist(), clusters[60:].tolist())
+
+    assert found.lower == pytest.approx(max(alone.interval.low, -alone.interval.high))
+
+
+def test_standardised_slices_compare_like_with_like():
+    """Within each department both are accepted alike; women apply where few are (Simpson's paradox)."""
+    cells = [(0, 0, 80, 20), (0, 1, 20, 16), (1, 0, 20, 5), (1, 1, 80, 64)]
+    codes = np.concatenate([np.full(n, who) for who, _, n, _ in cells])
+    strata = np.concatenate([np.full(n, where) for _, where, n, _ in cells])
+    values = np.concatenate([np.repeat([1.0, 0.0], [right, n - right]) for _, _, n, right in cells])
+    plain, within = Slicing(codes=codes, names=("w", "m")), Slicing(codes=codes, names=("w", "m"), strata=strata)
+
+    crude, fair = (extreme("gap", slice_means(values, each, is_binary=True, bounds=(0, 1))) for each in (plain, within))
+
+    assert crude.value == pytest.approx(0.33)
+    assert fair.value == pytest.approx(0.0, abs=1e-12)
+    assert fair.lower < 0 < fair.upper < 0.2
+
+
+def test_a_slice_that_lacks_a_stratum_has_no_standardised_rate():
+    one = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"), strata=np.array([0, 1, 0, 0]))
+
+    assert slice_means(np.ones(4), one, is_binary=True, bounds=(0, 1)).has_rate.tolist() == [True, False]
+
+
+def test_more_samples_would_decide():
+    undecided = extreme("ratio", rates(WOMEN_V1[:2], MEN_V1[:2]), limit=0.80)
+    enough = round(undecided.needed * 1.1)
+
+    larger = extreme("ratio", rates(*[(n * enough, x * enough) for n, x in (WOMEN_V1[:2], MEN_V1[:2])]), limit=0.80)
+
+    assert undecided.lower < 0.80 < undecided.upper
+    assert larger.lower > 0.80
+
+
+def test_critical_values_of_many_pairs_are_interpolated():
+    dof = np.linspace(3, 300, 60)
+
+    assert critical_values(0.05, 5, dof) == pytest.approx(
+        np.concatenate([critical_values(0.05, 5, dof[:30]), critical_values(0.05, 5, dof[30:])]), rel=0.01
+    )
