@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.presets import cns3
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
+    from pytest_crucible.records.detections import Detection, Span
     from pytest_crucible.records.errors import (
         BackendError,
         CrucibleError,
@@ -32,6 +33,7 @@ _HOME = {
     "BackendError": "records.errors",
     "CrucibleError": "records.errors",
     "DatasetError": "records.errors",
+    "Detection": "records.detections",
     "Metric": "metrics",
     "NoTwin": "records",
     "NotApplicable": "metrics",
@@ -43,6 +45,7 @@ _HOME = {
     "Run": "records",
     "Sample": "records",
     "ScriptedBackend": "backends",
+    "Span": "records.detections",
     "SpecError": "records.errors",
     "StoreError": "records.errors",
     "Twin": "records",
@@ -63,6 +66,7 @@ __all__ = [
     "BackendError",
     "CrucibleError",
     "DatasetError",
+    "Detection",
     "Metric",
     "NoTwin",
     "NotApplicable",
@@ -74,6 +78,7 @@ __all__ = [
     "Run",
     "Sample",
     "ScriptedBackend",
+    "Span",
     "SpecError",
     "StoreError",
     "Twin",

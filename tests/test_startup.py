@@ -110,6 +110,14 @@ def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
     assert "sqlalchemy" in modules
     assert not modules & {"scipy.optimize", "scipy.stats", "http.client", "tarfile", "pytest_crucible.sandbox"}
     assert not modules & {"pytest_crucible.metrics.refusals", "pytest_crucible.metrics.code_execution"}
+    # Without a guard nothing of guards is loaded.
+    folders = (
+        "pytest_crucible.guards",
+        "pytest_crucible.detectors",
+        "pytest_crucible.stats.classifiers",
+        "pytest_crucible.metrics.guards",
+    )
+    assert not [name for name in modules if name.startswith(folders)]
 
 
 def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):

@@ -82,17 +82,22 @@ class Guarded(Wrapper):
 
     async def generate(self, request: Request) -> Reply:
         """Raises BackendError where a guard failed and a failure loses the sample, and what the backend raises."""
+        before, after = _Reader(self._protections.before), _Reader(self._protections.after)
         try:
-            request = replace(request, input=await _read_input(request.input, self._protections.before))
+            request = replace(request, input=await before.read_input(request.input))
         except _Blocked as blocked:
             return blocked.reply()
         reply = await self.inner.generate(request)
-        if not isinstance(reply, Reply) or not self._protections.after:
+        if not isinstance(reply, Reply):
             return reply
         try:
-            return await _read_reply(reply, self._protections.after)
+            reply = await after.read_reply(reply)
         except _Blocked as blocked:
             return blocked.reply(reply)
+        # A guard that flags comes before one that scores higher and does not: thresholds differ.
+        detections = [*before.detections, *after.detections]
+        most = max(detections, key=lambda detection: (detection.flagged, detection.score), default=None)
+        return replace(reply, detection=most)
 
 
 class GuardedSamples(Guarded):
@@ -108,60 +113,63 @@ def guard_backend(inner: Backend, protections: Protections) -> Backend:
     return (GuardedSamples if isinstance(inner, KnowsItsSamples) else Guarded)(inner, protections)
 
 
-async def _read_text(text: str, protections: Sequence[Protection]) -> str:
-    """Return the text, edited where a guard redacts. Raises _Blocked where one blocks."""
-    for protection in protections:
-        detection = await protection.guard.detect(text) if text else None
-        if detection is None or not detection.flagged:
-            continue
-        # What a failed guard flags has no places that could be removed.
-        if protection.redact is None or not detection.spans:
-            raise _Blocked(protection, detection)
-        text = protection.redact(text, detection)
-    return text
+class _Reader:
+    """Reads texts with guards, one after the other, and edits what they redact. Raises _Blocked where one blocks."""
 
+    def __init__(self, protections: Sequence[Protection]) -> None:
+        self._protections = protections
+        self.detections: list[Detection] = []
 
-async def _read_input(value: Any, protections: Sequence[Protection]) -> Any:
-    """Return a request's input, read without the system prompt: a text, or messages."""
-    if not protections:
+    async def read_text(self, text: str, *, edits: bool = True) -> str:
+        """Return the text, edited where a guard redacts."""
+        for protection in self._protections if text else ():
+            detection = await protection.guard.detect(text)
+            self.detections.append(detection)
+            if not detection.flagged:
+                continue
+            # What a failed guard flags has no places that could be removed.
+            if protection.redact is None or not detection.spans or not edits:
+                raise _Blocked(protection, detection)
+            text = protection.redact(text, detection)
+        return text
+
+    async def read_input(self, value: Any) -> Any:
+        """Return a request's input, read without the system prompt: a text, or messages."""
+        if isinstance(value, str):
+            return await self.read_text(value)
+        if not self._protections:
+            return value
+        if isinstance(value, list | tuple) and all(isinstance(message, Mapping) for message in value):
+            return [await self._read_message(message) for message in value]
+        # Other input has no form that a guard could edit: it is read as its text.
+        await self.read_text(str(value), edits=False)
         return value
-    if isinstance(value, str):
-        return await _read_text(value, protections)
-    if isinstance(value, list | tuple) and all(isinstance(message, Mapping) for message in value):
-        return [await _read_message(message, protections) for message in value]
-    # Other input has no form that a guard could edit: it is read as its text.
-    await _read_text(str(value), [replace(protection, redact=None) for protection in protections])
-    return value
 
-
-async def _read_message(message: Mapping[str, Any], protections: Sequence[Protection]) -> Mapping[str, Any]:
-    content = message.get("content")
-    if message.get("role") in ("system", "developer") or not content:
+    async def _read_message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        content = message.get("content")
+        if message.get("role") in ("system", "developer") or not content:
+            return message
+        if isinstance(content, str):
+            return {**message, "content": await self.read_text(content)}
+        if isinstance(content, list):
+            return {**message, "content": [await self._read_part(part) for part in content]}
         return message
-    if isinstance(content, str):
-        return {**message, "content": await _read_text(content, protections)}
-    if isinstance(content, list):
-        return {**message, "content": [await _read_part(part, protections) for part in content]}
-    return message
 
+    async def _read_part(self, part: Any) -> Any:
+        if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            return {**part, "text": await self.read_text(part["text"])}
+        return part
 
-async def _read_part(part: Any, protections: Sequence[Protection]) -> Any:
-    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return {**part, "text": await _read_text(part["text"], protections)}
-    return part
-
-
-async def _read_reply(reply: Reply, protections: Sequence[Protection]) -> Reply:
-    """Return the reply with all its texts read: reasoning, tool calls and further choices, too."""
-    calls = (
-        await _read_text(json.dumps(list(reply.tool_calls), ensure_ascii=False, default=repr), protections)
-        if reply.tool_calls
-        else ""
-    )
-    return replace(
-        reply,
-        text=await _read_text(reply.text, protections),
-        reasoning=await _read_text(reply.reasoning, protections),
-        tool_calls=tuple(json.loads(calls)) if calls else (),
-        alternatives=tuple([await _read_reply(other, protections) for other in reply.alternatives]),
-    )
+    async def read_reply(self, reply: Reply) -> Reply:
+        """Return the reply with all its texts read: reasoning, tool calls and further choices, too."""
+        if not self._protections:
+            return reply
+        calls = json.dumps(list(reply.tool_calls), ensure_ascii=False, default=repr) if reply.tool_calls else ""
+        edited = await self.read_text(calls)
+        return replace(
+            reply,
+            text=await self.read_text(reply.text),
+            reasoning=await self.read_text(reply.reasoning),
+            tool_calls=reply.tool_calls if edited == calls else tuple(json.loads(edited)),
+            alternatives=tuple([await self.read_reply(other) for other in reply.alternatives]),
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pytest_crucible.commands.options import run_argument, store_option
+from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.guards.thresholds import ThresholdFile, write_threshold
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.benign_scores import BenignScores, read_benign_scores
@@ -22,7 +22,8 @@ from pytest_crucible.stats.classifiers.thresholds import benign_texts_needed, ch
 )
 @click.option("-o", "--output", required=True, metavar="FILE", help='The file to write: threshold = "FILE" uses it.')
 @store_option
-def command(run: str, false_alarms: float, output: str, store: str) -> None:
+@json_option
+def command(run: str, false_alarms: float, output: str, store: str, as_json: bool) -> None:
     """Write the lowest threshold whose false-alarm rate is at most RATE with 95 % confidence.
 
     It is an order statistic of the scores of the run's benign samples. RUN judged a guard: --crucible-adapter=guard:NAME.
@@ -51,11 +52,16 @@ def command(run: str, false_alarms: float, output: str, store: str) -> None:
     except OSError as error:
         raise SpecError(f"{output} cannot be written: {error}") from None
     flagged = sum(score >= threshold for score in benign.scores)
-    click.echo(
+    lines = [
         f"{output}: threshold {threshold:.4g} flags {flagged:,} of {n:,} benign {benign.unit}s of run {run_id}: "
-        f"at most {false_alarms:g} false alarms with 95 % confidence"
+        f"at most {false_alarms:g} false alarms with 95 % confidence",
+        "judge the guard on other texts: verdicts that depend on these are undecided",
+    ]
+    print_result(
+        lines,
+        {"file": output, "threshold": threshold, "false_alarms": false_alarms, "run": run_id, "n": n},
+        as_json=as_json,
     )
-    click.echo("judge the guard on other texts: verdicts that depend on these are undecided")
 
 
 def _too_few(benign: BenignScores, false_alarms: float, needed: int, run: str) -> str:

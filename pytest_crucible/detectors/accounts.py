@@ -27,7 +27,8 @@ _ISSUERS = re.compile(
     r"|(?:50[12]\d|503\d|5[6-8]\d\d|6304|6390|67\d\d|0604)\d{8,15}"
 )
 # Beside such a word the check digit is enough: issuers' ranges grow.
-_ANY_CARD_WORD = re.compile(r"card|credit|debit|visa|amex|cc|kredit|karte", re.IGNORECASE)
+_CARD_WORDS = ("card", "credit", "debit", "visa", "amex", "cc", "kredit", "karte")
+_CARD_WORD = re.compile(r"card|credit|debit|visa|amex|cc|kredit|karte", re.IGNORECASE)
 _CARD_WORD = re.compile(
     r"\b(?:card|credit|debit|visa|mastercard|amex|cc|kredit|karte|kreditkarte)(?:n?nummer)?\b[^\n]{0,25}$",
     re.IGNORECASE,
@@ -37,7 +38,8 @@ _SSN = re.compile(
 )
 # Found by the first check digit; the country's letters are before it.
 _IBAN = re.compile(
-    r"\d(?<=(?<![^\W_])[A-Za-z]{2}\d)(?=(\d(?:([ -]?)[A-Za-z0-9]{4})(?:\2[A-Za-z0-9]{4}){1,6}+(?:\2[A-Za-z0-9]{1,3})?+))",
+    r"\d(?<=[A-Za-z]{2}\d)(?<![^\W_][A-Za-z]{2}\d)"
+    r"(?=(\d(?:([ -]?)[A-Za-z0-9]{4})(?:\2[A-Za-z0-9]{4}){1,6}+(?:\2[A-Za-z0-9]{1,3})?+))",
     re.ASCII,
 )
 # Lengths of IBANs by country, from the registry of SWIFT (ISO 13616).
@@ -57,15 +59,22 @@ _SEPARATORS = {ord(" "): None, ord("-"): None}
 
 def find_cards(text: str) -> Iterator[Span]:
     """Yield the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
-    end, has_word = 0, _ANY_CARD_WORD.search(text) is not None
+    end, has_word = 0, _has_card_word(text)
     for match in _CARD.finditer(text):
-        # Issuers begin with other digits, but for 1800.
-        if match.start() < end or (match[0] in "789" and not has_word):
+        start = match.start()
+        # Of issuers with a first digit of 1 there is one.
+        is_of_none = match[0] in "1789" and not text.startswith("1800", start)
+        if start < end or (is_of_none and not has_word):
             continue
         digits = (match[0] + match[1]).translate(_SEPARATORS)
-        if (_ISSUERS.fullmatch(digits) or (has_word and _is_called_card(text, match.start()))) and passes_luhn(digits):
+        if (_ISSUERS.fullmatch(digits) or (has_word and _is_called_card(text, start))) and passes_luhn(digits):
             end = match.end(1)
-            yield Span("CREDIT_CARD", match.start(), end)
+            yield Span("CREDIT_CARD", start, end)
+
+
+def _has_card_word(text: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _CARD_WORDS)
 
 
 def _is_called_card(text: str, start: int) -> bool:

@@ -26,6 +26,9 @@ _FORMS = (
 _CLEAR = re.compile(rf"{_FORMS}|\+\(?\d{{1,3}}\)?[ .\-/(]*\d.*|00[1-9]\d?[ .-]\d.*", re.DOTALL)
 # One of several numbers in a row.
 _CLEAR_INSIDE = re.compile(rf"(?<![^ ])(?:{_FORMS}|\+\d{{1,3}}[ .-]?\(?\d{{1,4}}\)?(?:[ .-]?\d{{2,4}}){{2,3}})(?![^ ])")
+# What each of these forms has.
+_FORM = re.compile(r"[+(]|\d\d\d[-.]\d\d\d[-.]\d{4}|0\d[ .-]\d\d|00[1-9]")
+_FEWEST_DIGITS = 7
 _DATE = re.compile(r"(?:19|20)\d\d([-./ ])[01]?\d\1[0-3]?\d.*|[0-3]?\d([-./ ])[0-3]?\d\2(?:19|20)\d\d.*", re.DOTALL)
 _DECIMAL = re.compile(r"\d+\.\d+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -65,6 +68,13 @@ def find_phones(text: str) -> Iterator[Span]:
     """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
     for match in _CANDIDATE.finditer(text):
         start, end = match.span()
+        # Most numbers are short, or have neither a telephone's form nor a letter near them.
+        if end - start < _FEWEST_DIGITS or not (
+            _FORM.search(match[0])
+            or _LETTER.search(text, max(0, start - _REACH), start)
+            or _LETTER.search(text, end, end + 12)
+        ):
+            continue
         # Of `(call 415-555-0123` the parenthesis is not part.
         start += match[0][0] == "(" and ")" not in match[0]
         number, before = text[start:end], text[max(0, start - _REACH) : start]
@@ -77,12 +87,9 @@ def find_phones(text: str) -> Iterator[Span]:
 
 def _is_phone(number: str, before: str, after: str) -> bool:
     digits = sum(map(number.partition("x")[0].partition("e")[0].count, _DIGITS))
-    if not 7 <= digits <= 15 or _DATE.fullmatch(number) or _DECIMAL.fullmatch(number):
+    if not _FEWEST_DIGITS <= digits <= 15 or _DATE.fullmatch(number) or _DECIMAL.fullmatch(number):
         return False
     is_clear = _CLEAR.fullmatch(number) is not None
-    # Most numbers have neither a telephone's form nor a letter near them.
-    if not is_clear and not _LETTER.search(before) and not _LETTER.search(after):
-        return False
     words = _WORD.findall(before.lower())
     if not _OTHER_NUMBERS.isdisjoint(words[-3:]):
         return False

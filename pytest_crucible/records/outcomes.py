@@ -81,7 +81,7 @@ class Reply:
     consensus: float | None = None
     """The share of an ensemble's votes for its answer; None without a vote."""
     detection: Detection | None = None
-    """What a guard said: that which answers as an adapter, or that which blocked the request or the reply."""
+    """What a guard said: that which answers as an adapter, or of those around one that which flags, or else scores, highest."""
 
     @property
     def answer(self) -> str:

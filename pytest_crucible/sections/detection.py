@@ -14,7 +14,6 @@ from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.views import Curve, Curves
 from pytest_crucible.sections.inputs import SectionInputs
-from pytest_crucible.stats.classifiers.curves import precision_recall_points, roc_points
 from pytest_crucible.stats.measures.row import Clusters, Flags, Floats, Measured
 
 SCORE, CAUGHT, ALARM, CATEGORY = "guard_score", "caught", "false_alarm", "guard_category"
@@ -56,6 +55,9 @@ def claims(detectors: Sequence[Detector]) -> Sequence[Claim]:
 
 
 def _detector(inputs: SectionInputs, arm: int) -> Detector:
+    # Sessions without a guard do not load it.
+    from pytest_crucible.stats.classifiers.curves import precision_recall_points, roc_points
+
     attacks, benign = (inputs.scores[name][arm].seen for name in (CAUGHT, ALARM))
     values = inputs.scores[SCORE][arm].values
     labelled = (attacks | benign) & ~np.isnan(values)

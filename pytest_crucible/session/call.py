@@ -156,6 +156,9 @@ class Call:
     async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
         """Call the function for a unit; with a `sample` in its own's place, whose requests are a `draw` of their own."""
         arguments = self.arguments(outcome, sample, draw)
+        # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
+        sample_id = self.experiment.dataset.samples[outcome.unit.position].id
+        set_current_reply(self.experiment.plan.nodeid, sample_id, self.experiment.repeat(outcome.unit), outcome.calls)
         timeout_s = self.experiment.timeout_s
         if self.experiment.is_async:
             await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify_exception)

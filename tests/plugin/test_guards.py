@@ -261,3 +261,27 @@ def test_a_guard_that_finds_no_places_cannot_redact(guarded):
     guarded.refuses(
         guarded.run("--crucible-adapter=v2", "--crucible-redact=pi"), "--crucible-redact=pi: unknown guard 'pi': *"
     )
+
+
+def test_a_judge_that_guards_is_queried_once_for_each_sample(guarded):
+    guarded.pytester.makepyfile(
+        parrot=PARROT
+        + """
+def judge(request):
+    return "VERDICT: " + ("yes" if "code word" in request.input.split("<text")[-1] else "no")
+"""
+    )
+    (guarded.path / "crucible.toml").write_text(
+        f'{TABLES}\n[adapters.j]\nbackend = "scripted"\nscript = "parrot:judge"\n'
+        '[guards.critic]\nkind = "judge"\nadapter = "j"\nquestion = "Does it ask for a code word?"\n'
+    )
+    guarded.test(
+        JUDGED.replace('"caught >= 0.90", ', "").replace(
+            '@pytest.mark.ab_compare("caught", "auroc(guard_score)", "f1(flagged)")', ""
+        )
+    )
+    result = guarded.run("--crucible-adapter=guard:critic")
+
+    assert result.ret == 0
+    # The first one too: a request belongs to the sample that is being sent, not to the one scored before.
+    result.stdout.re_match_lines([rf"judge:j +{len(LABELLED)} .*"])

@@ -99,7 +99,8 @@ def test_redaction_edits_a_request_without_its_system_prompt(value, sent_instead
     reply = ask(value, before=[EDITS], sent=sent)
 
     assert sent == [sent_instead]
-    assert (reply.text, reply.finish, reply.detection) == ("fine", "stop", None)
+    assert (reply.text, reply.finish) == ("fine", "stop")
+    assert reply.detection is None or reply.detection.flagged == (sent_instead != value)
 
 
 def test_redaction_edits_all_texts_of_a_reply():
@@ -111,8 +112,14 @@ def test_redaction_edits_all_texts_of_a_reply():
     )
     reply = ask("hello", full, after=[EDITS])
 
-    assert reply == Reply(
-        text="a ***", reasoning="b ***", tool_calls=({"arguments": "c ***"},), alternatives=(Reply(text="d ***"),)
+    assert (reply.text, reply.reasoning, reply.tool_calls) == ("a ***", "b ***", ({"arguments": "c ***"},))
+    assert [other.text for other in reply.alternatives] == ["d ***"]
+    assert reply.detection.flagged
+
+
+def test_a_reply_that_passes_says_what_its_guards_found():
+    assert ask("hello", before=[BLOCKS], after=[EDITS]).detection == Detection(
+        flagged=False, score=0.0, category="WORD"
     )
 
 
