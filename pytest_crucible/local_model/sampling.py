@@ -21,6 +21,7 @@ import numpy as np
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
 from pytest_crucible.local_model.decoding import Decoder, Prefilled, prefill
+from pytest_crucible.local_model.grammar import Constraint, Language
 from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.stops import Stop, Stops
 from pytest_crucible.local_model.token_choice import Narrowing, choose, log_softmax, most_probable
@@ -49,6 +50,8 @@ class SamplingParams:
     top_p: float = 1.0
     stop: tuple[Stop, ...] | None = None
     num_samples: int = 1
+    language: Language | None = None
+    """The texts that a reply may have; None for any."""
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -92,6 +95,7 @@ class _Row:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     topk: list[tuple[Integers, Floats]] = field(default_factory=list)
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ class _Batch:
         count = len(self.rows)
         logits = self.logits[:count]
         uniforms = np.array([row.uniforms[len(row.tokens)] for row in self.rows])
-        tokens = choose(logits, uniforms, self.narrowing.at(slice(0, count)))
+        tokens = choose(self._constrain(logits), uniforms, self.narrowing.at(slice(0, count)))
         logprobs = log_softmax(logits)
         self._record(tokens, logprobs)
         complete = {}
@@ -213,18 +217,38 @@ class _Batch:
             self.logits[: len(self.rows)] = self.decoder.step(tokens[: len(self.rows)])
         return complete
 
+    def _constrain(self, logits: Floats) -> Floats:
+        """Return the logits with those of tokens that are not allowed removed; the same array where no row is constrained."""
+        if not any(row.constraint for row in self.rows):
+            return logits
+        constrained = logits.copy()
+        for slot, row in enumerate(self.rows):
+            if row.constraint is not None:
+                allowed = row.constraint.allowed(row.limit - len(row.tokens))
+                constrained[slot, : len(allowed)][~allowed] = -np.inf
+                constrained[slot, len(allowed) :] = -np.inf
+        return constrained
+
     def _limit(self, request: _Request) -> int:
         room = self.shape.context - len(request.prompt)
         return room if request.params.max_tokens is None else min(room, request.params.max_tokens)
 
     def _row(self, request: _Request) -> _Row:
         limit = self._limit(request)
-        return _Row(request.place, limit, _stream(request).random(limit), Stops(request.params.stop, self.tokenizer))
+        stops, language = Stops(request.params.stop, self.tokenizer), request.params.language
+        if language is not None and language.least_tokens() > limit:
+            raise ValueError(
+                f"a reply in this format has {language.least_tokens():g} tokens at least, and {limit} are left: raise max_tokens"
+            )
+        constraint = None if language is None else Constraint(language)
+        return _Row(request.place, limit, _stream(request).random(limit), stops, constraint=constraint)
 
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
         chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
         for row, token, logprob in zip(self.rows, tokens.tolist(), chosen, strict=True):
             row.tokens.append(token)
+            if row.constraint is not None:
+                row.constraint.advance(token)
             row.logprobs.append(logprob)
         if self.topk:
             best, values = most_probable(logprobs, self.topk)

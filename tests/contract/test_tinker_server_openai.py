@@ -69,7 +69,7 @@ def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session
         (
             {"prompt": "a", "response_format": {"type": "json_object"}},
             400,
-            "response_format is not supported by this server",
+            "response_format is not supported by this server: leave it out",
         ),
         (
             {"prompt": "a", "best_of": 3, "min_p": 0.1},

@@ -26,6 +26,7 @@ from pytest_crucible.local_model.server.messages import (
     json_response,
     not_found,
 )
+from pytest_crucible.local_model.server.openai_formats import read_language, read_tools, split_calls, with_tools
 from pytest_crucible.local_model.server.replies import SampleRequest, Weights
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.sampling import sample
@@ -40,8 +41,8 @@ MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
 _DEFAULT_MAX_TOKENS = 16
 # Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
 _UNSUPPORTED = (
-    *("stream", "echo", "suffix", "tools", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
-    *("response_format", "min_p", "repetition_penalty", "best_of"),
+    *("stream", "echo", "suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("min_p", "repetition_penalty", "best_of"),
 )
 # Values of these that have no effect, and are accepted.
 _DEFAULTS: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_penalty": 1, "best_of": 1}
@@ -54,10 +55,10 @@ _ERROR_TYPES = {
 
 async def completions(service: Service, request: Request) -> Response:
     """Complete one prompt or several: texts or lists of token ids."""
-    body = _read_body(request)
-    weights = _weights(service, request_fields.text(body, "model"))
+    body = _read_body(request, "tools", "response_format")
+    weights = find_weights(service, request_fields.text(body, "model"))
     tokenizer = weights.base.engine.tokenizer
-    prompts = [_encode(tokenizer, prompt) for prompt in _prompts(body.get("prompt"))]
+    prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
     top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
     sample_requests = [
         _sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
@@ -79,22 +80,24 @@ async def completions(service: Service, request: Request) -> Response:
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
     body = _read_body(request)
-    weights = _weights(service, request_fields.text(body, "model"))
+    weights = find_weights(service, request_fields.text(body, "model"))
     tokenizer = weights.base.engine.tokenizer
-    prompt = _chat_prompt(tokenizer, body.get("messages"))
+    prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
     top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
     sample_request = _sample_request(service, tokenizer, body, prompt, limit, None, top)
     replies = await _replies(service, weights, [sample_request])
     with_logprobs = request_fields.boolean(body, "logprobs", False)
+    has_tools = bool(read_tools(body))
     choices: list[Json] = [
         {
             "index": index,
-            "message": {"role": "assistant", "content": reply.text, "refusal": None},
+            "message": message,
             "logprobs": _chat_logprobs(tokenizer, reply) if with_logprobs else None,
-            "finish_reason": reply.stop_reason,
+            "finish_reason": "tool_calls" if "tool_calls" in message else reply.stop_reason,
         }
         for index, reply in enumerate(replies)
+        if (message := _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools))
     ]
     return _response(service, weights, "chat.completion", "chatcmpl", body, choices, _usage([sample_request], replies))
 
@@ -123,6 +126,13 @@ def error(refusal: Refusal) -> Json:
     """Return a refusal in OpenAI's format."""
     kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
     return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}
+
+
+def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
+    """Return a reply as a message, with its tool calls where the request has tools."""
+    content, calls = split_calls(reply.text, prefix) if has_tools else (reply.text, [])
+    message: dict[str, Json] = {"role": "assistant", "content": content, "refusal": None}
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def _completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
@@ -159,24 +169,28 @@ def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
     return [list(zip(tokens, logprobs, strict=True)) for tokens, logprobs in pairs]
 
 
-def _read_body(request: Request) -> Body:
+def _read_body(request: Request, *of_chats: str) -> Body:
+    """Return the body; refuse what would change the reply and is not supported, and what only chats have."""
     body = request.object()
-    if unsupported := [name for name in _UNSUPPORTED if body.get(name) and body[name] != _DEFAULTS.get(name)]:
+    if unsupported := [
+        name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
+    ]:
         raise bad_request(f"{', '.join(unsupported)} is not supported by this server: leave it out")
     return body
 
 
-def _prompts(prompt: Json) -> list[Json]:
+def read_prompts(prompt: Json) -> list[Json]:
     """Return one prompt, or several; a list of numbers is one prompt."""
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         return prompt
     return [prompt]
 
 
-def _encode(tokenizer: Tokenizer, prompt: Json) -> list[int]:
+def encode_prompt(tokenizer: Tokenizer, prompt: Json, name: str) -> list[int]:
+    """Return the tokens of a text, or the tokens that are given."""
     if isinstance(prompt, str):
         return tokenizer.encode(prompt) or [tokenizer.eos]
-    return request_fields.whole_numbers(prompt, "prompt")
+    return request_fields.whole_numbers(prompt, name)
 
 
 def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
@@ -206,6 +220,7 @@ def _sample_request(
         top_p=request_fields.number(body, "top_p", 1.0),
         stop=(*_stops(body), tokenizer.eos),
         num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
+        language=read_language(body, tokenizer),
     )
     return SampleRequest(prompt, params, top)
 
@@ -223,7 +238,8 @@ async def _replies(service: Service, weights: Weights, sample_requests: Sequence
             task.cancel()
 
 
-def _weights(service: Service, model: str) -> Weights:
+def find_weights(service: Service, model: str) -> Weights:
+    """Return the weights that a request names; 404 for an unknown name."""
     if base := service.models.get(model):
         return Weights(base)
     if model.startswith(SCHEME):
